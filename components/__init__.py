@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.bounds import Bounds
 from drivetrain.steps import Checkpoints, Input, Output, Since, Value
 from drivetrain.steps.declaration import Component, component
 
 if TYPE_CHECKING:
+    from drivetrain.base.bounds import Bounds
     from drivetrain.steps.card import Card
 
 __all__ = ["Bounds", "Card", "Checkpoints", "Component", "Input", "Output", "Since", "Value", "component"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "Card":  # which few steps make
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from drivetrain.steps.card import Card
+    """What few steps have, so it is imported when it is asked for."""
+    if name == "Bounds":
+        from drivetrain.base.bounds import Bounds
 
-    return Card
+        return Bounds
+    if name == "Card":
+        from drivetrain.steps.card import Card
+
+        return Card
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

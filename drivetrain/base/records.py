@@ -12,7 +12,7 @@ from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass
+    from dataclasses import dataclass as dataclass
 else:
 
     def dataclass(kind=None, /, *, frozen=False, kw_only=False, **options):
@@ -41,12 +41,12 @@ def _keep(_self: Any, name: str) -> None:
 
 
 @cache
-def _compared(kind: type) -> tuple[str, ...]:
+def _compared(kind: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind) if field.compare)
 
 
 def _values(record: Any) -> tuple[Any, ...]:
-    return tuple([getattr(record, name) for name in _compared(type(record))])
+    return tuple([getattr(record, name) for name in _compared(record.__class__)])
 
 
 def _equal(self: Any, other: Any) -> bool:

@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import Annotated, Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
-from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import SpecError, shown
+
+if TYPE_CHECKING:
+    from drivetrain.base.bounds import Bounds
 
 # Every step imports this file: neither dataclasses nor inspect, which take longer to import than all else here.
 

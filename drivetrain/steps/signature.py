@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from drivetrain.base.bounds import Bounds
 from drivetrain.steps import (
     CHECKPOINTS,
     CODE_CHANNEL,
@@ -335,27 +334,25 @@ def _plain_parameter(where: str, parameter: _Parameter, annotation: _Annotation,
             f"{where}: parameter {parameter.name!r} may be None but defaults to {default!r}; a command line "
             "says None by leaving the flag out. Make the default None, or the type plain."
         )
+    refused = f"{where}: parameter {parameter.name!r} defaults to {default!r}"
     if not required and not optional:
         if type(default) is not kind:
             either = f"a default of type {kind.__name__}" + (", or a type with `| None`" if default is None else "")
-            raise DeclarationError(f"{where}: parameter {parameter.name!r} defaults to {default!r}. Allowed: {either}.")
+            raise DeclarationError(f"{refused}. Allowed: {either}.")
         if isinstance(default, float) and not math.isfinite(default):
-            raise DeclarationError(
-                f"{where}: parameter {parameter.name!r} defaults to {default!r}, which JSON does not have. Allowed: a "
-                "finite number; for no limit, a type with `| None`."
-            )
+            allowed = "a finite number; for no limit, a type with `| None`"
+            raise DeclarationError(f"{refused}, which JSON does not have. Allowed: {allowed}.")
         if choices and default not in choices:
-            raise DeclarationError(
-                f"{where}: parameter {parameter.name!r} defaults to {default!r}. Allowed: "
-                f"{', '.join(map(repr, choices))}."
-            )
-    bounds = next((each for each in annotation.metadata if isinstance(each, Bounds)), None)
+            raise DeclarationError(f"{refused}. Allowed: {', '.join(map(repr, choices))}.")
+    bounds = None
+    if annotation.metadata:
+        from drivetrain.base.bounds import Bounds
+
+        bounds = next((each for each in annotation.metadata if isinstance(each, Bounds)), None)
     if bounds and (choices or kind not in (int, float)):
         raise DeclarationError(f"{where}: parameter {parameter.name!r} has Bounds, which are for int and float.")
     if bounds and isinstance(default, int | float) and not bounds.hold(default):
-        raise DeclarationError(
-            f"{where}: parameter {parameter.name!r} defaults to {default!r}. Allowed: {bounds.described(kind)}."
-        )
+        raise DeclarationError(f"{refused}. Allowed: {bounds.described(kind)}.")
     return ComponentParameter(
         name=parameter.name,
         type=kind,

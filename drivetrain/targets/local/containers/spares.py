@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-import tarfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -116,7 +115,7 @@ def _imports_of(archive: Path, name: str, function: str) -> tuple[str, ...]:
         return ()
     try:
         tree = ast.parse(_read(archive, name))
-    except (KeyError, tarfile.TarError, SyntaxError, ValueError):  # the job itself will say so
+    except (KeyError, SyntaxError, ValueError):  # the job itself will say so
         return ()
     found: dict[str, None] = {}
     for node in tree.body:
@@ -130,14 +129,19 @@ def _read(archive: Path, name: str) -> bytes:
     """A file of an archive of code.
 
     Raises:
-        KeyError, tarfile.TarError: there is none, or no such archive.
+        KeyError: there is none, or no such archive.
     """
     content = archive.read_bytes()
     files = plain_files(content)
     if files is None:
-        with tarfile.open(archive) as tar:
-            file = tar.extractfile(name)
-            return b"" if file is None else file.read()
+        import tarfile
+
+        try:
+            with tarfile.open(archive) as tar:
+                file = tar.extractfile(name)
+                return b"" if file is None else file.read()
+        except tarfile.TarError:
+            raise KeyError(name) from None
     begin, end = {each: (begin, end) for each, begin, end in files}[name]
     return content[begin:end]
 
