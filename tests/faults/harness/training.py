@@ -22,6 +22,7 @@ ROWS = 32
 PATIENCE_S = 180.0
 # What differs from one run to another and is no result.
 _TIMES = ("time", "samples_per_second")
+_TIMED_RULES = ("checkpoint_stalls", "slow_input", "straggler_rank")
 
 Line = tuple[int, list[int], dict[str, int]]
 
@@ -146,6 +147,7 @@ def results(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {str(path.relative_to(folder / "model")): path.read_bytes() for path in files}
     found["history.json"] = (folder / "output" / "history.json").read_text()
     lines = [json.loads(line) for line in (folder / "output" / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if line.get("rule") not in _TIMED_RULES]
     found["metrics.jsonl"] = [{name: value for name, value in line.items() if name not in _TIMES} for line in lines]
     return found
 

@@ -47,7 +47,7 @@ def run(job: Job) -> Ended:
         }
         command = mpirun_command(cluster, rank_command(job.program), environment)
         [code], stopped = supervise(
-            [(command, environment | _FOR_ROOT)],
+            [(command, environment | _FOR_ROOT | _FOR_VERSION_5)],
             stop_seconds=job.options.stop_timeout,
             tick=job.tick,
             # Told to end, mpirun would give its processes a second. This signal it hands on, and they know its meaning.
@@ -62,6 +62,9 @@ def run(job: Job) -> Ended:
 # Containers run as root, and there is nobody else in them whom that could hurt.
 _FOR_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
 
+# Its name of orte_keep_fqdn_hostnames (below); version 4 takes no option of that name.
+_FOR_VERSION_5 = {"PRTE_MCA_prte_keep_fqdn_hostnames": "1"}
+
 
 def mpirun_command(
     cluster: Cluster, program: Iterable[str], environment: Mapping[str, str], *, interface: str = ""
@@ -71,17 +74,20 @@ def mpirun_command(
     settings = {
         # Reading another process's memory needs a right (ptrace) that containers do not give.
         "btl_vader_single_copy_mechanism": "none",
-        # Cores are shared out by OMP_NUM_THREADS; bound to one core, the threads of a process would share that one.
-        "hwloc_base_binding_policy": "none",
         # Otherwise a host is called by the first part of its name, by which a pod of a cluster is not found.
         "orte_keep_fqdn_hostnames": "1",
     }
-    if interface:
-        settings |= {"btl_tcp_if_include": interface, "oob_tcp_if_include": interface}
     hosts = [f"{host}:{cluster.processes}" for host in cluster.hosts]
-    if all(is_this_machine(host) for host in cluster.hosts):
+    is_alone = all(is_this_machine(host) for host in cluster.hosts)
+    if is_alone:
         hosts = [f"localhost:{cluster.world_size}"]  # its other addresses mpirun would try to reach by ssh
+    if interface:
+        settings["btl_tcp_if_include"] = interface
+        if not is_alone:  # Open MPI 5 refuses the loopback interface, and talks to no other daemon here
+            settings["oob_tcp_if_include"] = interface
     words = ["mpirun", "-np", str(cluster.world_size), "--map-by", "slot", "--host", ",".join(hosts)]
+    # Cores are shared out by OMP_NUM_THREADS; bound to one core, the threads of a process would share that one.
+    words += ["--bind-to", "none"]
     for name, value in settings.items():
         words += ["--mca", name, value]
     if len(cluster.hosts) > 1:

@@ -287,9 +287,11 @@ def test_mpirun_is_told_the_hosts_their_slots_and_what_to_forward() -> None:
 
 
 def test_hosts_that_are_this_machine_need_no_ssh() -> None:
-    words = mpirun_command(Cluster(("127.0.0.2", "127.0.0.3"), 0, 2), ["program"], {})
+    words = mpirun_command(Cluster(("127.0.0.2", "127.0.0.3"), 0, 2), ["program"], {"GLOO_SOCKET_IFNAME": "lo"})
     assert following(words, "--host") == ["localhost:4"]
     assert "plm_rsh_agent" not in words
+    # Open MPI 5 says "No network interfaces were found" where its daemon is given the loopback interface.
+    assert "btl_tcp_if_include" in words and "oob_tcp_if_include" not in words
 
 
 def test_an_older_torch_is_not_given_the_option_that_it_does_not_know() -> None:
