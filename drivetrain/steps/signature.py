@@ -64,7 +64,9 @@ def declare(
     needs = listed_texts(where, "needs", needs, '"numpy"')
     resumable = listed_texts(where, "resumable", resumable, '"epochs"')
     if not isinstance(logs, Mapping):  # type: ignore[reportUnnecessaryIsInstance]
-        raise DeclarationError(f"{where}: logs is {logs!r:.80}. Give {{'loss': r'loss=([0-9.]+)'}}: name and pattern.")
+        raise DeclarationError(
+            f"{where}: logs is {logs!r:.80}. Give {{'loss': r'loss=([-+0-9.e]+)'}}: name and pattern."
+        )
     if name is not None and not isinstance(name, str):  # type: ignore[reportUnnecessaryIsInstance]
         raise DeclarationError(f"{where}: name is {name!r:.80}. Give a text, such as name='prepare-data'.")
     if settings is not None and not hasattr(settings, "__dataclass_fields__"):
@@ -287,7 +289,7 @@ def _check_logs(where: str, job: Job, logs: Mapping[str, str]) -> None:
         if groups != 1:
             raise DeclarationError(
                 f"{where}: logs[{metric!r}] has {groups} groups; one is needed, which finds the number: "
-                "r'loss=([0-9.]+)'."
+                "r'loss=([-+0-9.e]+)'."
             )
 
 

@@ -17,6 +17,7 @@ _MAX_LINE = 16 * 1024
 _BATCH = 64 * 1024
 # Of a log is read at once; so a million lines between two looks take no more memory than a few thousand.
 _PIECE = 256 * 1024
+_NUMBER = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))([eE][-+]?\d+)?")
 # The service's limit for a Regex.
 _MAX_PATTERN = 500
 # `step 120`, `step=120`, `global_step: 120`.
@@ -94,6 +95,7 @@ class MetricReader:
                 )
                 continue
             self._warn_of(name, [value for _, value in values if not math.isfinite(value)])
+            self._warn_of_cut(name, [(lines[place], value) for place, value in values])
             found += [(place, name, value) for place, value in values if math.isfinite(value)]
         found.sort(key=lambda one: one[0])  # stable: the definitions of one line keep their order
         self.last.update((name, value) for _, name, value in found)
@@ -116,6 +118,21 @@ class MetricReader:
         if not_finite and name not in self._warned:
             self._warned.add(name)
             self.warnings.append(f"metric {name!r} was {not_finite[0]} in the log; such values are left out")
+
+    def _warn_of_cut(self, name: str, read: Sequence[tuple[str, float]]) -> None:
+        """Of a pattern such as [0-9.]+, which takes 4.9 of 4.9e-05."""
+        if f"cut {name}" in self._warned:
+            return
+        for line, value in read:
+            numbers = {float(whole[0]): whole for whole in _NUMBER.finditer(line)}
+            cut = [whole[0] for whole in numbers.values() if whole[2] and float(whole[1]) == value]
+            if cut and value not in numbers:
+                self._warned.add(f"cut {name}")
+                self.warnings.append(
+                    f"metric {name!r} was read as {value} where the log has {cut[0]}. Let the group of its Regex take "
+                    "the exponent, too: ([-+0-9.e]+)"
+                )
+                return
 
 
 def _batches(lines: Sequence[str]) -> Iterator[list[str]]:

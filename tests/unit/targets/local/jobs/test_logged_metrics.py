@@ -93,6 +93,26 @@ def test_a_metric_that_is_not_finite_is_said_once(tmp_path: Path) -> None:
     assert reader.last == {"loss": 1.5}
 
 
+@pytest.mark.parametrize(
+    ("regex", "line", "cut"),
+    [
+        ("loss=([0-9.]+)", "loss=4.9e-05", True),
+        ("loss=([-+0-9.e]+)", "loss=4.9e-05", False),
+        ("loss=([0-9.]+)", "loss=4.9 rate=4.9e-05", False),
+    ],
+)
+def test_a_regex_that_cuts_a_number_is_told_once(regex: str, line: str, cut: bool, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"{line}\n{line}\n")
+    reader = MetricReader([{"Name": "loss", "Regex": regex}], [log])
+    assert len(list(reader.read(0, final=True))) == 2
+    said = [
+        "metric 'loss' was read as 4.9 where the log has 4.9e-05. Let the group of its Regex take the exponent, too: "
+        "([-+0-9.e]+)"
+    ]
+    assert reader.warnings == (said if cut else [])
+
+
 def test_a_line_without_end_is_cut(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     reader = MetricReader([LOSS], [log])
