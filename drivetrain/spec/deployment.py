@@ -69,6 +69,18 @@ class Deployment(Frozen):
         str, Matching(r"[a-z][a-z0-9_]*", "the name of a folder of drivetrain/targets, such as kubeflow")
     ] = DEFAULT
     """For what the pipeline is compiled, and where it is deployed."""
+    project: (
+        Annotated[
+            str,
+            Matching(
+                r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,98}[A-Za-z0-9])?",
+                "1 to 100 letters, digits, '.', '_', '/' and '-', such as vision-team",
+            ),
+        ]
+        | None
+    ) = None
+    """To which project deployed pipelines belong, so that another project's of the same name is left alone. By default
+    the first commit of the git repository that the command is run in."""
     targets: Annotated[
         dict[str, Annotated[FrozenMap[Any], BeforeValidator(_plain)]],
         AfterValidator(FrozenDict),

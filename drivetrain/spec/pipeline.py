@@ -113,7 +113,15 @@ class RegistryEvent(EventTrigger):
     """A model package of a group changed: was approved, moved to a stage, ..."""
 
     kind: Literal["registry"] = "registry"
-    group: Name
+    group: Annotated[
+        str,
+        Matching(
+            r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}"
+            r"|arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:model-package-group/[A-Za-z0-9](-*[A-Za-z0-9]){0,62}",
+            "letters, digits and '-' between them, at most 63, such as churn; or the ARN of a group of another account",
+        ),
+    ]
+    """Its name, or the ARN of one of a central registry, whose account sends its events to the bus of this one."""
     status: Literal["Approved", "Rejected", "PendingManualApproval"] | None = "Approved"
     stage: Annotated[str, Field(min_length=1)] | None = None
     stage_status: Annotated[str, Field(min_length=1)] | None = None
@@ -139,6 +147,8 @@ class Upload(EventTrigger):
     ]
     prefix: str = ""
     suffix: str = ""
+    account: Annotated[str, Matching(r"[0-9]{12}", "the twelve digits of an account")] | None = None
+    """Whose the bucket is, where it is another account's than the pipeline's."""
 
 
 class PipelineFinished(EventTrigger):
@@ -157,7 +167,13 @@ class Alarm(EventTrigger):
     """A CloudWatch alarm went off, for example one on data drift."""
 
     kind: Literal["alarm"] = "alarm"
-    alarm: Annotated[str, Field(min_length=1, max_length=255)]
+    alarm: Annotated[
+        str,
+        Matching(
+            r"(?!arn:)[^\x00]{1,255}|arn:aws[a-z-]*:cloudwatch:[a-z0-9-]+:[0-9]{12}:alarm:[^\x00:]{1,255}",
+            "an alarm's name of at most 255 characters, or the ARN of one of another account",
+        ),
+    ]
 
 
 Trigger = Annotated[Schedule | RegistryEvent | Upload | PipelineFinished | Alarm, Lazily("kind")]

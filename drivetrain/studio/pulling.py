@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts
 from drivetrain.targets.sagemaker.document.difference.difference import differences
-from drivetrain.targets.sagemaker.settings import Settings, settings_of
+from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.studio.merge import Merged, Side
     from drivetrain.studio.patch import Patch
     from drivetrain.targets.assets.assets import Asset
+    from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.deploy.deployed import Deployed
     from drivetrain.targets.sagemaker.document.document import Definition
 
@@ -143,8 +145,9 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     patch = read(file, pipeline.name) if file.exists() else None
     texts = texts_of(place)
     code = alone if patch is None else patch.apply(alone, texts=texts)
-    there, applied = _in_the_account(pipeline.name, place, given, adopt=adopt)
-    beside = told_by_pull(edits_beside(Account(place.region), pipeline, there))
+    account = Account(place.region)
+    there, applied = in_the_account(account, pipeline.name, pipeline.deployment, given, adopt=adopt)
+    beside = told_by_pull(edits_beside(account, pipeline, there))
     return Sides(
         pipeline.name,
         file,
@@ -159,7 +162,7 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     )
 
 
-def sides_of_definition(name: str, definition: Definition, file: Path, place: Settings, *, adopt: bool) -> Sides:
+def sides_of_definition(name: str, definition: Definition, file: Path, deployment: Deployment, *, adopt: bool) -> Sides:
     """The same for a definition that is deployed as it is: its file is the code, and keeps the edits itself.
 
     Raises:
@@ -170,27 +173,46 @@ def sides_of_definition(name: str, definition: Definition, file: Path, place: Se
     from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
     from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside_definition
 
+    place = settings_of(deployment)
     check_bucket(place)
-    there, applied = _in_the_account(name, place, f"-d {file}", adopt=adopt)
-    beside = told_by_pull(edits_beside_definition(Account(place.region), name, place, there))
+    account = Account(place.region)
+    there, applied = in_the_account(account, name, deployment, f"-d {file}", adopt=adopt)
+    beside = told_by_pull(edits_beside_definition(account, name, place, there))
     code = definition.raw
     return Sides(name, file, code, code, there.definition, applied, is_definition=True, beside=beside)
 
 
-def _in_the_account(name: str, place: Settings, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:
-    """What is deployed, and what apply wrote last."""
-    from drivetrain.targets.sagemaker.account import Account
-    from drivetrain.targets.sagemaker.deploy import deployed as reading
+def in_the_account(
+    account: Account, name: str, deployment: Deployment, what: str, *, adopt: bool
+) -> tuple[Deployed, Json | None]:
+    """What is deployed, and what apply wrote last.
 
-    account = Account(place.region)
+    Args:
+        what: what names it on the command line.
+
+    Raises:
+        UserError: nothing is deployed, or it is not ours and `adopt` is not given.
+    """
+    from drivetrain.targets.project import project_of
+    from drivetrain.targets.sagemaker.deploy import deployed as reading
+    from drivetrain.targets.sagemaker.deploy.ownership import Owner, claim
+
+    place = settings_of(deployment)
     there = reading.read(account, name)
     if there is None:
         raise UserError(
             f"There is no pipeline {name!r} in account {account.number}, {account.region}, so there is nothing to "
             f"pull. Deploy it: drivetrain apply {what}"
         )
+    claimed = claim(account, name, Owner(place.root, project_of(deployment)), there)
     if adopt:
-        return there, None
+        return claimed.seen(there), None
+    if claimed.other is not None:
+        raise UserError(
+            f"Pipeline {name!r} in account {account.number} is not this project's: it belongs to {claimed.other}. Pull "
+            "it with the settings of its owner. To take it over as it is, everything that differs from the code as an "
+            "edit: --adopt"
+        )
     applied = reading.base_of(account, there, place.root)
     if applied is None:
         raise UserError(

@@ -276,8 +276,8 @@ class Deployer(Protocol):
         """Likewise of a definition that came as a file."""
         ...
 
-    def plan(self, wanted: Any, *, discarded: Sequence[str] = (), origin: Json | None = None) -> Plan:
-        """Compare with what is deployed; nothing is written."""
+    def plan(self, wanted: Any, *, discarded: Sequence[str] = (), adopted: bool = ..., origin: Any = ...) -> Plan:
+        """Compare with what is deployed; nothing is written. `adopted`: it may be another project's."""
         ...
 
     def plan_lines(self, plan: Any, wanted: Any) -> list[str]:

@@ -24,6 +24,8 @@ EVENT_FIELDS = (
 
 MAX_VALUE_CHARACTERS = 1_024
 """Of a parameter's value at start (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Parameter.html)."""
+MAX_PARAMETERS = 200
+"""At start (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StartPipelineExecution.html)."""
 
 # What JSON has as a number: no nan, no digits of other scripts, which Python would read.
 INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -112,12 +114,14 @@ def parameters(wanted: Mapping[str, ParameterSource], event: Mapping[str, Any]) 
     Raises:
         UserError: naming the parameter and what is wrong with its value.
     """
+    if len(wanted) > MAX_PARAMETERS:
+        raise UserError(f"{len(wanted):,} parameters; a start takes at most {MAX_PARAMETERS}.")
     return {name: _value(name, one, event) for name, one in wanted.items()}
 
 
 def _value(name: str, wanted: ParameterSource, event: Mapping[str, Any]) -> str:
     if not is_path(wanted.value):
-        return wanted.value
+        return _short(wanted.value, f"Parameter {name!r}")
     given = value_at(event, wanted.value)
     where = f"Parameter {name!r} from {wanted.value}"
     if given is None:
@@ -127,6 +131,10 @@ def _value(name: str, wanted: ParameterSource, event: Mapping[str, Any]) -> str:
         raise EventValueError(f"{where}: {text[:80]!r} is not of type {wanted.type}.")
     if wanted.choices and text not in wanted.choices:
         raise EventValueError(f"{where}: {did_you_mean(text[:80], wanted.choices)} The event has {text[:80]!r}.")
+    return _short(text, where)
+
+
+def _short(text: str, where: str) -> str:
     if len(text) > MAX_VALUE_CHARACTERS:
         raise EventValueError(f"{where}: {len(text):,} characters; a parameter takes at most {MAX_VALUE_CHARACTERS:,}.")
     return text

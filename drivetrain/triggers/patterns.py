@@ -23,7 +23,20 @@ class Where:
 
 
 def pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str, Any]:
-    """The event pattern of a trigger of the pipeline with that ARN."""
+    """The event pattern of a trigger of the pipeline with that ARN: of one account's events, since buses may forward
+    those of others."""
+    return {**_pattern(trigger, pipeline_arn, where), "account": [_account(trigger) or where.account]}
+
+
+def _account(trigger: EventTrigger) -> str | None:
+    """The account that a trigger names; None where it is the pipeline's."""
+    if isinstance(trigger, Upload):
+        return trigger.account
+    named = trigger.group if isinstance(trigger, RegistryEvent) else trigger.alarm if isinstance(trigger, Alarm) else ""
+    return named.split(":")[4] if named.startswith("arn:") else None
+
+
+def _pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str, Any]:
     if isinstance(trigger, RegistryEvent):
         return _registry(trigger, pipeline_arn)
     if isinstance(trigger, Upload):
@@ -42,12 +55,17 @@ def pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str,
     return {
         "source": ["aws.cloudwatch"],
         "detail-type": [catalog.ALARM_EVENT],
-        "detail": {"alarmName": [trigger.alarm], "state": {"value": ["ALARM"]}},
+        "detail": {"alarmName": [_name(trigger.alarm, ":")], "state": {"value": ["ALARM"]}},
     }
 
 
+def _name(given: str, before: str) -> str:
+    """The name in an ARN, after `before`; what is no ARN is the name."""
+    return given.rpartition(before)[2] if given.startswith("arn:") else given
+
+
 def _registry(trigger: RegistryEvent, pipeline_arn: str) -> dict[str, Any]:
-    detail: dict[str, Any] = {"ModelPackageGroupName": [trigger.group]}
+    detail: dict[str, Any] = {"ModelPackageGroupName": [_name(trigger.group, "/")]}
     if trigger.status is not None:
         detail["ModelApprovalStatus"] = [trigger.status]
     stage = {"Stage": trigger.stage, "StageStatus": trigger.stage_status}

@@ -77,10 +77,14 @@ class Request:
                 name: None if given.get(name) is None else int(given[name])
                 for name in ("starts", "seconds", "window_seconds", "max_parallel_steps")
             }
+            pipeline, arn = str(given["pipeline"]), str(given["pipeline_arn"])
+            # One is started, by the other starts are counted and its own models are known.
+            if arn.rpartition(":pipeline/")[2].lower() != pipeline.lower():
+                raise UserError(f"The message starts pipeline {pipeline!r:.300}, but is about {arn:.300}.")
             return Request(
                 trigger=str(given["trigger"]),
-                pipeline=str(given["pipeline"]),
-                pipeline_arn=str(given["pipeline_arn"]),
+                pipeline=pipeline,
+                pipeline_arn=arn,
                 parameters=wanted,
                 loop_guard=bool(given.get("loop_guard", True)),
                 **numbers,
@@ -147,7 +151,8 @@ def decide(request: Request, event: Mapping[str, Any], earlier: Iterable[Earlier
         return Skip(f"duplicate: execution {name} was started for it")
     if request.starts is not None and request.seconds is not None:
         since = now - timedelta(seconds=request.seconds)
-        recent = [one for one in executions if _is_of(one.name, request.trigger) and one.started > since]
+        # By name: what a batch has just begun may be in the service's list already.
+        recent = {one.name for one in executions if _is_of(one.name, request.trigger) and one.started > since}
         if len(recent) >= request.starts:
             return Skip(f"rate limit: {len(recent)} starts in the last {request.seconds:,} s; at most {request.starts}")
     return Start(digest, name, parameters(request.parameters, event))

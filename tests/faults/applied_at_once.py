@@ -8,9 +8,9 @@ import json
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.assets import Asset
@@ -44,6 +44,15 @@ class Killed(BaseException):
     """The process is gone: whatever of it still runs reaches nobody."""
 
 
+class Player(Protocol):
+    """A thread that waits for `go` before each call."""
+
+    go: threading.Semaphore
+    has_ended: bool
+
+    def start(self) -> None: ...
+
+
 class Turns:
     """Who makes the next call is drawn: one thread runs at a time, so that a trial is the same each time."""
 
@@ -51,7 +60,7 @@ class Turns:
         self.draw = draw
         self.back = threading.Semaphore(0)
 
-    def play(self, writers: list[Writer]) -> None:
+    def play(self, writers: Sequence[Player]) -> None:
         living = list(writers)
         for writer in living:
             writer.start()

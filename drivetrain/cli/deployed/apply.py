@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Option
-from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target, Yes
+from drivetrain.cli.deployed.deployment import Adopt, DefinitionFile, Discard, Name, Target, Yes
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
@@ -31,14 +31,15 @@ def apply(
         Path | None, Option("--plan", metavar="FILE", help="Apply this plan, made by `drivetrain plan --out`.")
     ] = None,
     discard: Discard = None,
+    adopt: Adopt = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Deploy a pipeline to its target: code, rules, schedules.
 
     Refused when somebody edited the pipeline since the last apply, unless `drivetrain pull` has brought the edits into
-    the code or --discard names them; and a saved plan is refused when the code or what is there has changed since.
-    Applying twice changes nothing.
+    the code or --discard names them; when it is another project's of the same name, unless --adopt takes it over. A
+    saved plan is refused when the code or what is there has changed since. Applying twice changes nothing.
 
     \b
     Examples:
@@ -52,8 +53,9 @@ def apply(
 
     saved = None
     if plan is not None:
-        if discard:
-            raise UserError("--discard belongs to the plan: drivetrain plan --discard PLACE --out FILE")
+        if discard or adopt:
+            option = "--discard PLACE" if discard else "--adopt"
+            raise UserError(f"{option.split()[0]} belongs to the plan: drivetrain plan {option} --out FILE")
         saved = _read(plan)
         if target is None and definition is None and saved.origin is not None:
             origin = saved.origin
@@ -63,7 +65,7 @@ def apply(
             definition = None if origin["definition"] is None else Path(origin["definition"])
             config = config or (None if origin["config"] is None else Path(origin["config"]))
     wanted = look(target, definition, name, config, set_, on=on, command="apply")
-    made = saved or planned(wanted, discard)
+    made = saved or planned(wanted, discard, adopt=adopt)
     if saved is None:
         if not as_json:
             say("\n".join(in_words(made, wanted)))

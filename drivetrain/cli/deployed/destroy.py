@@ -20,7 +20,9 @@ def destroy(
     on: On = None,
     config: Config = None,
     set_: Set = None,
-    foreign: Annotated[bool, Option("--foreign", help="Also what apply did not surely make.")] = False,
+    foreign: Annotated[
+        bool, Option("--foreign", help="Also another project's, or what apply did not surely make.")
+    ] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

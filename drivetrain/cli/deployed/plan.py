@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.cli.declared import App, Option
-from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target
+from drivetrain.cli.deployed.deployment import Adopt, DefinitionFile, Discard, Name, Target
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
@@ -30,6 +30,7 @@ def plan(
     config: Config = None,
     set_: Set = None,
     discard: Discard = None,
+    adopt: Adopt = False,
     out: Annotated[
         Path | None,
         Option("--out", "-o", metavar="FILE", help="Keep the plan there, for `drivetrain apply --plan`."),
@@ -52,7 +53,7 @@ def plan(
     from drivetrain.cli.terminal import say, say_json
 
     wanted = look(target, definition, name, config, set_, on=on, command="plan")
-    made = planned(wanted, discard)
+    made = planned(wanted, discard, adopt=adopt)
     if out is not None:
         from drivetrain.base.files import write_text
 
@@ -71,9 +72,10 @@ def plan(
     return DIFFERENT if exit_code and not made.is_empty else 0
 
 
-def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
+def planned(wanted: DeploymentRequest, discard: list[str] | None, *, adopt: bool) -> Plan:
     """The plan for what was named, with what its decisions can show."""
-    made: Any = wanted.deployer.plan(wanted.wanted, discarded=tuple(discard or ()), origin=wanted.origin)
+    places = tuple(discard or ())
+    made: Any = wanted.deployer.plan(wanted.wanted, discarded=places, adopted=adopt, origin=wanted.origin)
     if wanted.pipeline is None:
         return made
     from drivetrain.targets.planned_decisions import notes

@@ -43,7 +43,7 @@ def pull(
         ),
     ] = None,
     adopt: Annotated[
-        bool, Option("--adopt", help="Take a pipeline over that apply did not make: all that differs is an edit.")
+        bool, Option("--adopt", help="Take over what apply, or another project, made: what differs is an edit.")
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the edits, and write nothing.")] = False,
     as_json: Json = False,
@@ -149,11 +149,10 @@ def _of_definition(
     from drivetrain.authoring.settings import Settings, build
     from drivetrain.cli.operands import definition_file, name_of
     from drivetrain.studio.pulling import sides_of_definition
-    from drivetrain.targets.sagemaker.settings import settings_of
 
     read = definition_file(file)
-    place = settings_of(build(Settings, config, overrides or ()).deployment)
-    return sides_of_definition(name or name_of(file), read, file, place, adopt=adopt)
+    deployment = build(Settings, config, overrides or ()).deployment
+    return sides_of_definition(name or name_of(file), read, file, deployment, adopt=adopt)
 
 
 def _lines(merged: Merged, sides: Sides, *, written: bool, again: str) -> list[str]:

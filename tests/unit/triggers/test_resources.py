@@ -302,8 +302,41 @@ def test_what_fires(trigger: Any, given: dict[str, Any], fires: bool) -> None:
     assert matches(pattern(trigger, ARN, WHERE), given) is fires
 
 
+CENTRAL = "arn:aws:sagemaker:eu-west-1:999999999999:model-package-group/digits"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "given"),
+    [
+        (APPROVED, package()),
+        (PipelineFinished(name="f", pipeline="features"), event("pipeline_execution")),
+        (Upload(name="u", bucket="arrivals"), lambda: uploaded("a")),
+        (Alarm(name="a", alarm="d"), lambda: alarm("d", "ALARM")),
+    ],
+)
+def test_another_accounts_events_that_a_bus_forwards_start_nothing(trigger: Any, given: Any) -> None:
+    given = given() if callable(given) else given
+    assert matches(pattern(trigger, ARN, WHERE), given)
+    assert not matches(pattern(trigger, ARN, WHERE), {**given, "account": "999999999999"})
+
+
+@pytest.mark.parametrize(
+    ("trigger", "given"),
+    [
+        (RegistryEvent(name="r", group=CENTRAL), package()),
+        (Upload(name="u", bucket="arrivals", account="999999999999"), lambda: uploaded("a")),
+        (Alarm(name="a", alarm="arn:aws:cloudwatch:eu-west-1:999999999999:alarm:d"), lambda: alarm("d", "ALARM")),
+    ],
+)
+def test_another_accounts_events_start_it_where_the_trigger_names_that_account(trigger: Any, given: Any) -> None:
+    given = given() if callable(given) else given
+    assert not matches(pattern(trigger, ARN, WHERE), given)
+    assert matches(pattern(trigger, ARN, WHERE), {**given, "account": "999999999999"})
+
+
 def uploaded(key: str, bucket: str = "arrivals") -> dict[str, Any]:
     return {
+        "account": WHERE.account,
         "source": "aws.s3",
         "detail-type": "Object Created",
         "detail": {"bucket": {"name": bucket}, "object": {"key": key, "size": 5}, "reason": "PutObject"},
@@ -333,9 +366,13 @@ def test_uploads(prefix: str, suffix: str, key: str, fires: bool) -> None:
 
 @pytest.mark.parametrize(("name", "value", "fires"), [("d", "ALARM", True), ("d", "OK", False), ("e", "ALARM", False)])
 def test_alarms(name: str, value: str, fires: bool) -> None:
-    given = {
+    assert matches(pattern(Alarm(name="a", alarm="d"), ARN, WHERE), alarm(name, value)) is fires
+
+
+def alarm(name: str, value: str) -> dict[str, Any]:
+    return {
+        "account": WHERE.account,
         "source": "aws.cloudwatch",
         "detail-type": "CloudWatch Alarm State Change",
         "detail": {"alarmName": name, "state": {"value": value}, "previousState": {"value": "OK"}},
     }
-    assert matches(pattern(Alarm(name="a", alarm="d"), ARN, WHERE), given) is fires

@@ -158,6 +158,7 @@ def test_the_rate_limit_counts_starts_of_this_trigger_in_the_period() -> None:
     assert "rate limit: 2 starts in the last 3,600 s; at most 2" in skipped(
         request, event(), recent, old, Earlier("approved-111111111111", NOW)
     )
+    started(request, event(), recent, recent)  # of a batch, and of the service's list
 
 
 def test_events_of_one_slot_start_once() -> None:
@@ -174,6 +175,18 @@ def test_events_of_one_slot_start_once() -> None:
     started(request, next_slot, Earlier(begun.display_name, NOW))
     del late["time"]
     assert started(request, late, now=datetime(2026, 3, 4, 6, 1, tzinfo=UTC)).token == begun.token
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({f"P{number}": ParameterSource("String", "x") for number in range(201)}, "201 parameters"),
+        ({"P": ParameterSource("String", "x" * 1_025)}, "1,025 characters"),
+    ],
+)
+def test_more_than_the_service_takes_is_refused(given: dict[str, ParameterSource], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        decide(Request(trigger="a", pipeline="retrain", pipeline_arn=ARN, parameters=given), event(), (), NOW)
 
 
 def test_a_missing_value_is_said() -> None:
@@ -199,10 +212,9 @@ _numbers = st.one_of(st.none(), st.integers(1, 10**6))
 
 @given(
     st.builds(
-        Request,
+        lambda pipeline, **more: Request(pipeline=pipeline, pipeline_arn=f"x:pipeline/{pipeline}", **more),
         trigger=_texts,
-        pipeline=_texts,
-        pipeline_arn=_texts,
+        pipeline=_texts.filter(lambda text: ":pipeline/" not in text),
         parameters=st.dictionaries(
             _texts, st.builds(ParameterSource, _texts, _texts, st.lists(_texts, max_size=2).map(tuple)), max_size=2
         ),
@@ -228,9 +240,10 @@ def test_a_request_travels(request_: Request) -> None:
         '{"event": {}}',
         '{"trigger": {}, "event": {}}',
         '{"trigger": "x", "event": {}}',
-        '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": "x", "parameters": []}, "event": {}}',
-        '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": "x", "starts": "x"}, "event": {}}',
-        '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": "x"}, "event": []}',
+        '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": ":pipeline/p", "parameters": []}, "event": {}}',
+        '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": ":pipeline/p", "starts": "x"}, "event": {}}',
+        '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": ":pipeline/p"}, "event": []}',
+        '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": ":pipeline/q"}, "event": {}}',
     ],
 )
 def test_messages_that_are_none(text: str) -> None:

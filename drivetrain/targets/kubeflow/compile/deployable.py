@@ -44,6 +44,9 @@ def problems(pipeline: Pipeline) -> Iterator[Problem]:
     """By step and field, those of the pipeline first."""
     settings, graph = settings_of(pipeline.deployment), Graph(pipeline)
     for trigger in pipeline.triggers:
+        if isinstance(trigger, RegistryEvent) and trigger.group.startswith("arn:"):
+            reason = f"{trigger.group} is a group of SageMaker. Name a group of the registry that the settings name."
+            yield Problem("", f"trigger {trigger.name!r}", reason)
         if isinstance(trigger, RegistryEvent) and _is_lost(settings.registry, settings, ""):
             reason = f"it asks a model registry, and none is set that it can reach. {_GIVE}"
             yield Problem("", f"trigger {trigger.name!r}", reason)

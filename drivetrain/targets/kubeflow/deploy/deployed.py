@@ -52,6 +52,8 @@ class Version:
     spec: Mapping[str, Any]
     root: str | None = None
     """The folder of the storage that apply wrote its files to; None of versions of others."""
+    project: str | None = None
+    """Whose apply made it; None of versions of others, and of those from before there were projects."""
 
     @property
     def number(self) -> int:
@@ -137,26 +139,37 @@ class Deployed:
     name: str
     said: Json
     newest: Version | None
-    number: int
-    """Of the latest version that apply made; 0 where there is none."""
+    applied: Version | None
+    """The latest version that apply made."""
     recurring: tuple[RecurringRun, ...]
+
+    @property
+    def number(self) -> int:
+        """Of the latest version that apply made; 0 where there is none."""
+        return 0 if self.applied is None else self.applied.number
 
     @property
     def is_ours(self) -> bool:
         """Whether apply made it, or has taken it over with a version."""
         return mark_of(self.said) is not None or self.number > 0
 
-    def refuse_other_root(self, root: str, instead: str) -> None:
+    def other(self, root: str, project: str | None) -> str | None:
+        """Whose it is, in words, where it is not of these; `project` is None where any will do."""
+        mark = mark_of(self.said) or {}
+        there = (self.applied.root, self.applied.project) if self.applied else (mark.get("root"), mark.get("project"))
+        if there[0] not in (None, root):
+            return f"other settings, with the folder {there[0]}; these settings say {root}"
+        if there[1] in (None, project) or project is None:
+            return None
+        return f"project {there[1]!r}" if there[1] else "a project without a name"
+
+    def refuse_other(self, root: str, project: str | None, instead: str) -> None:
         """
         Raises:
-            UserError: other settings deployed it, with a root of their own.
+            UserError: it is not of these (`other`).
         """
-        there = self.newest and self.newest.root
-        if there and there != root:
-            raise UserError(
-                f"Pipeline {self.name!r} there was deployed by other settings, with the folder {there}; these settings "
-                f"say {root}. {instead}"
-            )
+        if (other := self.other(root, project)) is not None:
+            raise UserError(f"Pipeline {self.name!r} there is not this project's: it belongs to {other}. {instead}")
 
     @property
     def fingerprint(self) -> str:
@@ -193,7 +206,7 @@ def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
             f"in namespace {api.namespace!r}. Give one of them another name."
         )
     id = str(said["pipeline_id"])
-    newest, number = _versions(api, id, name)
+    newest, applied = _versions(api, id, name)
     runs = [
         RecurringRun(str(each["recurring_run_id"]), str(each.get("display_name") or ""), each)
         for each in (service.recurring_runs(api) if recurring else ())
@@ -201,7 +214,7 @@ def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
     ]
     for each in runs:
         check_namespace(api, each.said)
-    return Deployed(id, str(said.get("display_name") or name), said, newest, number, tuple(runs))
+    return Deployed(id, str(said.get("display_name") or name), said, newest, applied, tuple(runs))
 
 
 def check_namespace(api: Api, said: Mapping[str, Any]) -> None:
@@ -218,25 +231,26 @@ def check_namespace(api: Api, said: Mapping[str, Any]) -> None:
         )
 
 
-def _versions(api: Api, id: str, name: str) -> tuple[Version | None, int]:
-    """The newest version, and the highest number of those that apply made. Times are in whole seconds, so that of two
-    of one second the higher number is the newer."""
+def _versions(api: Api, id: str, name: str) -> tuple[Version | None, Version | None]:
+    """The newest version, and the latest that apply made. Times are in whole seconds, so that of two of one second the
+    higher number is the newer."""
     newest: Version | None = None
-    number = 0
+    applied: Version | None = None
     for each in service.versions(api, id, name):
         found = version(each)
         if newest is None or (found.created == newest.created and found.number > newest.number):
             newest = found
-        number = max(number, found.number)
-        if number and found.created != newest.created:
+        if found.number > (0 if applied is None else applied.number):
+            applied = found
+        if applied is not None and found.created != newest.created:
             break
-    return newest, number
+    return newest, applied
 
 
 def version(said: Mapping[str, Any]) -> Version:
     """A version as the API says it."""
     mark = mark_of(said) or {}
-    sha256, root = mark.get("sha256"), mark.get("root")
+    sha256, root, project = mark.get("sha256"), mark.get("root"), mark.get("project")
     return Version(
         id=str(said["pipeline_version_id"]),
         name=str(said.get("name") or said.get("display_name") or ""),
@@ -244,4 +258,5 @@ def version(said: Mapping[str, Any]) -> Version:
         sha256=sha256 if isinstance(sha256, str) else None,
         spec=said.get("pipeline_spec") or {},
         root=root if isinstance(root, str) else None,
+        project=project if isinstance(project, str) else None,
     )

@@ -20,7 +20,8 @@ from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, m
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
 from drivetrain.targets.kubeflow.deploy.server import Server
 from drivetrain.targets.kubeflow.deploy.server import read as read_server
-from drivetrain.targets.kubeflow.settings import NAME, Settings, settings_of
+from drivetrain.targets.kubeflow.settings import NAME, settings_of
+from drivetrain.targets.project import project_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
@@ -103,20 +104,21 @@ def connect(
             f"--region is of SageMaker. {TITLE} is found by its settings: -c FILE, or --set "
             "deployment.targets.kubeflow.endpoint=..."
         )
-    settings = settings_of(deployment or Deployment())
-    wishing.check_place(settings, storage=False)
-    return Kubeflow(settings, operand, options)
+    deployment = deployment or Deployment()
+    wishing.check_place(settings_of(deployment), storage=False)
+    return Kubeflow(deployment, operand, options)
 
 
 class Kubeflow:
     """A namespace of a cluster."""
 
     def __init__(
-        self, settings: Settings, operand: str = "", options: Sequence[str] = (), patience: Patience | None = None
+        self, deployment: Deployment, operand: str = "", options: Sequence[str] = (), patience: Patience | None = None
     ) -> None:
         from drivetrain.targets.kubeflow.deploy.listing import HINTS
 
-        self.settings = settings
+        self._deployment = deployment
+        self.settings = settings = settings_of(deployment)
         self.place = f"namespace {settings.namespace}"
         self.where = f"namespace {settings.namespace} at {settings.endpoint}"
         self._operand, self._options = operand, options
@@ -162,10 +164,12 @@ class Kubeflow:
     def wanted_definition(self, name: str, raw: Any) -> Desired:
         raise UserError(f"A definition (-d FILE.json) is of SageMaker. {TITLE} takes a pipeline: drivetrain plan NAME")
 
-    def plan(self, wanted: Desired, *, discarded: Sequence[str] = (), origin: Json | None = None) -> DeploymentPlan:
+    def plan(
+        self, wanted: Desired, *, discarded: Sequence[str] = (), adopted: bool = False, origin: Json | None = None
+    ) -> DeploymentPlan:
         self.server.refuse_old(self.settings.endpoint)
         there = reading.read(self.api, wanted.name)
-        plan = make_plan(self.objects, wanted, there, discarded=discarded, origin=origin)
+        plan = make_plan(self.objects, wanted, there, discarded=discarded, adopted=adopted, origin=origin)
         return replace(plan, notes=tuple(self.server.notes(plan.notes, self.settings.namespace)))
 
     def plan_lines(self, plan: DeploymentPlan, wanted: Desired) -> list[str]:
@@ -191,7 +195,7 @@ class Kubeflow:
 
         wishing.check_place(self.settings)
         root = f"{self.settings.root}/{name}"
-        owner = wishing.owner(self.settings, name)
+        owner = wishing.owner(self.settings, name, project_of(self._deployment))
         experiment = self.experiment(name)
         return remains(self.api, self.objects, owner, root, experiment, foreign=foreign, about_runs=self.about_runs)
 
@@ -209,7 +213,9 @@ class Kubeflow:
         root, experiment = f"{self.settings.root}/{pipeline}", self.experiment(pipeline)
         wishing.check_place(self.settings)
         self.server.refuse_old(self.settings.endpoint)
-        id = starting.start(self.api, pipeline, root, experiment, request, self.settings.service_account)
+        # Where there is no repository, as in the cluster, any project's of these settings is started.
+        project = project_of(self._deployment) or None
+        id = starting.start(self.api, pipeline, root, experiment, request, self.settings.service_account, project)
         return self._handle(id, pipeline)
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:

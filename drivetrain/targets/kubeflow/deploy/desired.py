@@ -20,6 +20,7 @@ from drivetrain.targets.kubeflow.deploy.ownership import Owner
 from drivetrain.targets.kubeflow.deploy.service import part
 from drivetrain.targets.kubeflow.schedules import trigger_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
+from drivetrain.targets.project import project_of
 from drivetrain.triggers.looking import refuse_data_that_never_change
 
 Json = dict[str, Any]
@@ -66,6 +67,7 @@ class Desired:
     recurring: tuple[Recurring, ...]
     assets: tuple[Asset, ...]
     notes: tuple[str, ...]
+    project: str = ""
 
     @property
     def api_name(self) -> str:
@@ -78,7 +80,7 @@ class Desired:
 
     @property
     def owner(self) -> Owner:
-        return owner(self.settings, self.name)
+        return owner(self.settings, self.name, self.project)
 
     @property
     def experiment(self) -> str:
@@ -93,7 +95,7 @@ class Desired:
     def fingerprint(self) -> str:
         """Of all that applying writes."""
         said = [self.name, self.settings.endpoint, self.settings.namespace, self.experiment, self.root, self.sha256]
-        said += [self.description, [[each.trigger, each.body] for each in self.recurring]]
+        said += [self.project, self.description, [[each.trigger, each.body] for each in self.recurring]]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -106,9 +108,9 @@ class Desired:
         return len(ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {}))
 
 
-def owner(settings: Settings, name: str) -> Owner:
+def owner(settings: Settings, name: str, project: str) -> Owner:
     """To whom the pipeline's own folder in the storage belongs."""
-    return Owner(settings.endpoint.rstrip("/"), settings.namespace, name)
+    return Owner(settings.endpoint.rstrip("/"), settings.namespace, name, project)
 
 
 def pipeline_root(root: str) -> str:
@@ -147,6 +149,7 @@ def desired(compiled: Compiled) -> Desired:
             if settings.service_account:
                 body["service_account"] = settings.service_account
             recurring.append(Recurring(trigger.name, body))
+    project = project_of(pipeline.deployment)
     return Desired(
         name=pipeline.name,
         settings=settings,
@@ -155,8 +158,9 @@ def desired(compiled: Compiled) -> Desired:
         description=pipeline.description or "",
         recurring=tuple(recurring),
         # The record comes first: what an apply that is cut short has uploaded has an owner, too.
-        assets=(owner(settings, pipeline.name).record(root), *compiled.assets),
+        assets=(owner(settings, pipeline.name, project).record(root), *compiled.assets),
         notes=tuple(compiled.notes),
+        project=project,
     )
 
 

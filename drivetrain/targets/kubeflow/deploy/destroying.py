@@ -13,7 +13,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import Tell
 from drivetrain.targets.kubeflow.deploy import service
-from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, mark_of, read
+from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, fingerprint, mark_of, read
 from drivetrain.targets.kubeflow.deploy.executions.executions import GOING, is_of, status_of
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.ownership import FOLDER, Owner, uri_of
@@ -90,13 +90,18 @@ def remains(
     """
     name = owner.pipeline
     there = read(api, name)
-    is_recorded = owner.is_recorded(objects, root)
+    recorded = owner.recorded(objects, root)
     if there is not None and not there.is_ours and not foreign:
         raise UserError(f"Pipeline {name!r} was not made by `drivetrain apply`. To delete it all the same: --foreign")
+    if (other := owner.other(recorded)) is not None and not foreign:
+        raise UserError(
+            f"{root}/ is not this project's: it belongs to {other}. Destroy it with the settings of its owner, or all "
+            "the same: --foreign"
+        )
     own_objects = tuple(uri for folder in _OWN for uri in objects.listed(f"{root}/{folder}/"))
     if there is not None and not foreign:
-        there.refuse_other_root(root, "Destroy it with those settings, or all the same: --foreign")
-    if there is None and own_objects and not is_recorded and not foreign:
+        there.refuse_other(root, owner.project, "Destroy it with those settings, or all the same: --foreign")
+    if there is None and own_objects and recorded is None and not foreign:
         raise UserError(
             f"There is no {owner}, but {root}/ has {len(own_objects)} objects without a record of whose they are "
             f"({uri_of(root)}): another namespace may use them. To delete them all the same: --foreign"
@@ -155,6 +160,9 @@ def destroy(
     Raises:
         UserError: it is refused; what went before is gone, and destroying again goes on.
     """
+    now = read(api, what.name)
+    if now is not None and fingerprint(now) != fingerprint(what.deployed):
+        raise UserError(f"Pipeline {what.name!r} was changed since it was looked at; nothing was deleted. Look again.")
     if on := [each for each in what.recurring if each.is_on]:
         for each in on:
             service.disable_recurring_run(api, each.id, each.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.assets import Asset
@@ -26,35 +26,43 @@ class Owner:
     endpoint: str
     namespace: str
     pipeline: str
+    project: str = ""
+    """See ../../project.py; records from before there were projects have none."""
 
     def __str__(self) -> str:
         return f"pipeline {self.pipeline!r} in namespace {self.namespace!r} at {self.endpoint}"
 
     def record(self, root: str) -> Asset:
         """What apply uploads to the pipeline's own folder."""
-        content = json.dumps(asdict(self), sort_keys=True).encode()
+        said = {name: value for name, value in asdict(self).items() if value}
+        content = json.dumps(said, sort_keys=True).encode()
         return Asset(uri_of(root), hashlib.sha256(content).hexdigest(), content)
 
-    def is_recorded(self, objects: Objects, root: str) -> bool:
-        """Whether the folder is this one's; False where nobody has said so.
+    def recorded(self, objects: Objects, root: str) -> Owner | None:
+        """Whose the folder is, perhaps another project's; None where nobody has said so.
 
         Raises:
-            UserError: it is another one's, or the record cannot be read.
+            UserError: it is of another namespace or pipeline, or the record cannot be read.
         """
         uri = uri_of(root)
         content = objects.read(uri)
         if content is None:
-            return False
+            return None
         try:
             there = Owner(**json.loads(content))
         except (ValueError, TypeError):
             raise UserError(f"{uri} does not say whose folder it is. Find out, then delete that object.") from None
-        if there != self:
+        if replace(there, project=self.project) != self:
             raise UserError(
                 f"{root}/ belongs to {there}; this is {self}. Set another {ROOT}, which no other namespace has. Where "
                 f"only the address or the name of the owner has changed, delete {uri} first."
             )
-        return True
+        return there
+
+    def other(self, there: Owner | None) -> str | None:
+        """Whose a record is, in words; None where it is this one's, or says nothing of it."""
+        is_other = there is not None and there.project and there.project != self.project
+        return f"project {there.project!r}" if there is not None and is_other else None
 
 
 def uri_of(root: str) -> str:

@@ -20,7 +20,7 @@ from drivetrain.targets.kubeflow.deploy.desired import Desired, Recurring, when
 from drivetrain.targets.kubeflow.deploy.differences import differences
 from drivetrain.targets.kubeflow.deploy.objects import Objects, size_of
 
-FORMAT = 1
+FORMAT = 2
 ALL = "all"
 SIGNS = {"create": "+", "update": "~", "delete": "-"}
 MAKE_ONE = "Make a new one: drivetrain plan PIPELINE --out FILE"
@@ -64,6 +64,10 @@ class DeploymentPlan:
     """What others changed since the last apply, which applying undoes."""
     foreign: bool = False
     """The pipeline was not made by apply."""
+    owner: str | None = None
+    """Whose it is, in words, where it is another one's."""
+    adopted: bool = False
+    """It may be taken over from its owner."""
     discarded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     origin: Json | None = None
@@ -84,7 +88,16 @@ class DeploymentPlan:
 
     def refusal(self) -> str | None:
         """Why it must not be applied: what others made would be lost. None where it may."""
-        if ALL in self.discarded or not (self.foreign or self.drift):
+        if ALL in self.discarded:
+            return None
+        if self.owner is not None and not self.adopted:
+            going = ", ".join(f"schedule {each.name!r}" for each in self.schedules if each.action != "create")
+            return (
+                f"Pipeline {self.pipeline!r} in namespace {self.namespace!r} is not this project's: it belongs to "
+                f"{self.owner}. Applying would replace it{f', and {going}' if going else ''}. Give yours another "
+                "name, or deploy with the settings of its owner. To take it over: --adopt"
+            )
+        if not (self.foreign or self.drift):
             return None
         shown = "; ".join(self.drift[:2]) + (f" and {len(self.drift) - 2} more" if len(self.drift) > 2 else "")
         if self.foreign:
@@ -115,6 +128,8 @@ class DeploymentPlan:
             "uploads": [{"uri": uri, "bytes": count} for uri, count in self.uploads],
             "drift": list(self.drift),
             "foreign": self.foreign,
+            "owner": self.owner,
+            "adopted": self.adopted,
             "discarded": list(self.discarded),
             "notes": list(self.notes),
             "origin": self.origin,
@@ -131,9 +146,13 @@ def make_plan(
     deployed: Deployed | None,
     *,
     discarded: Sequence[str] = (),
+    adopted: bool = False,
     origin: Json | None = None,
 ) -> DeploymentPlan:
     """Compare the code with what is deployed.
+
+    Args:
+        adopted: it may be taken over from another project.
 
     Raises:
         UserError: the storage cannot be asked, its folder is another owner's, or `discarded` holds something else than
@@ -141,11 +160,13 @@ def make_plan(
     """
     if wrong := [place for place in discarded if place != ALL]:
         raise UserError(f"--discard {wrong[0]!r:.60}: there is no such place on Kubeflow. Allowed: {ALL}.")
-    wanted.owner.is_recorded(objects, wanted.root)
+    recorded = wanted.owner.recorded(objects, wanted.root)
+    owner = None if deployed is None else deployed.other(wanted.root, wanted.project)
+    owner = owner or wanted.owner.other(recorded)
     uploads = tuple((asset.uri, size_of(asset)) for asset in objects.missing(wanted.assets))
     newest = None if deployed is None else deployed.newest
     # Without a version of ours on top, ours goes there again: the newest is what the platform runs.
-    is_newest = newest is not None and newest.sha256 == wanted.sha256
+    is_newest = newest is not None and newest.sha256 == wanted.sha256 and owner is None
     number = 1 if deployed is None else deployed.number + 1
     version = None if is_newest else f"{number}-{wanted.sha256[:12]}"
     schedules = tuple(schedule_changes(wanted, deployed, replaced=version is not None))
@@ -165,8 +186,10 @@ def make_plan(
         changes=changes,
         schedules=schedules,
         uploads=uploads,
-        drift=tuple(_drift(deployed, wanted.root)) if deployed is not None else (),
+        drift=tuple(_drift(deployed)) if deployed is not None else (),
         foreign=deployed is not None and not deployed.is_ours,
+        owner=owner,
+        adopted=adopted,
         discarded=tuple(discarded),
         notes=(*wanted.notes, *_strangers(deployed)),
         origin=origin,
@@ -225,10 +248,8 @@ def _details(before: RecurringRun, after: Recurring) -> Iterator[str]:
     yield "starts the new version" if before.body == after.body or old == new else "starts it with these"
 
 
-def _drift(deployed: Deployed, root: str) -> Iterator[str]:
+def _drift(deployed: Deployed) -> Iterator[str]:
     newest = deployed.newest
-    if newest is not None and newest.root not in (None, root):
-        yield f"version {newest.name!r} was applied by other settings, with the folder {newest.root}"
     if newest is not None and newest.sha256 is None and deployed.number:
         yield f"version {newest.name!r} was uploaded"
     for each in deployed.recurring:
@@ -269,6 +290,8 @@ def _lines(plan: DeploymentPlan, wanted: Desired) -> Iterator[str]:
     if plan.uploads:
         total = sum(count for _, count in plan.uploads)
         yield f"+ {len(plan.uploads)} objects in {wanted.root}/, {in_bytes(total)}"
+    if plan.owner is not None:
+        yield f"It belongs to {plan.owner}"
     if plan.drift:
         yield "Changed by others since the last apply, and undone by applying:"
         for line in plan.drift:
@@ -314,6 +337,8 @@ def _from_json(said: Json) -> DeploymentPlan:
         uploads=tuple((each["uri"], each["bytes"]) for each in said["uploads"]),
         drift=tuple(map(str, said["drift"])),
         foreign=bool(said["foreign"]),
+        owner=None if said["owner"] is None else str(said["owner"]),
+        adopted=bool(said["adopted"]),
         discarded=tuple(map(str, said["discarded"])),
         notes=tuple(map(str, said["notes"])),
         origin=origin,

@@ -4,12 +4,14 @@ Every call goes through ../account.py, and every refusal becomes one clear messa
 
     desired.py             what the code says                deployed.py           what is there, and what was
     wire.py                the text that is sent, its hash                         applied last
+    ownership.py           whose it is
     objects.py             code, data, records in the bucket lock.py               one writer at a time
     listing.py             every pipeline of the account
     deployer.py            all of it as the commands ask for it (../../deployer.py)
 
 planning/: what would change
 
+    plan.py                a plan, and its refusal
     planning.py            the comparison                    whole_plan.py         with cost and permissions
     account_resources.py   what is beside the definition     account_resource_words.py  its changes for people
     triggers.py            rules and schedules               limits.py             quotas of a new account

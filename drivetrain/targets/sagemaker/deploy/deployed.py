@@ -28,6 +28,9 @@ APPLYING = "drivetrain:applying"
 OURS = (APPLIED, APPLYING)
 AROUND = ("drivetrain:applied-surroundings", "drivetrain:applying-surroundings")
 """The same for what the pipeline is beside its definition (planning/account_resources.py)."""
+OWNER = "drivetrain:owner"
+"""The tag that names who deploys it (ownership.py)."""
+ALL_OURS = (*OURS, *AROUND, OWNER)
 
 Json = dict[str, Any]
 
@@ -67,6 +70,10 @@ class Deployed:
         """Whether apply made it, or took it over."""
         return any(tag in self.tags for tag in OURS)
 
+    def as_foreign(self) -> Deployed:
+        """As somebody sees it who is not its owner: nobody knows what apply wrote last."""
+        return replace(self, tags={name: value for name, value in self.tags.items() if name not in ALL_OURS})
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all that a plan goes by: another one, and the plan is stale."""
@@ -77,7 +84,7 @@ class Deployed:
             "display_name": self.display_name,
             "description": self.description,
             "max_parallel": self.max_parallel,
-            "tags": {name: self.tags.get(name) for name in (*OURS, *AROUND)},
+            "tags": {name: self.tags.get(name) for name in ALL_OURS},
             "triggers": [trigger.to_json() for trigger in self.triggers],
         }
         return digest_of(json.dumps(said, sort_keys=True))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell, runs_command
+from drivetrain.targets.project import project_of
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
+from drivetrain.targets.sagemaker.deploy.deployed import OWNER
+from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.deploy.executions.executions import Execution
     from drivetrain.targets.sagemaker.deploy.executions.logs import Line
     from drivetrain.targets.sagemaker.deploy.listing import Listed
-    from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan
+    from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan
 
 Json = dict[str, Any]
 
@@ -45,8 +48,7 @@ def connect(
         checked_region(region)
     if deployment is None:
         return SageMaker(region_or_default(region), None)
-    place = settings_of(deployment)
-    return SageMaker(region or place.region, place)
+    return SageMaker(region or settings_of(deployment).region, deployment)
 
 
 def read_plan(content: bytes, source: str) -> DeploymentPlan:
@@ -66,9 +68,9 @@ class SageMaker:
         "not readable": "Not readable: these credentials may not look at it",
     }
 
-    def __init__(self, region: str, settings: Settings | None) -> None:
+    def __init__(self, region: str, deployment: Deployment | None) -> None:
         self.place = region
-        self._settings = settings
+        self._deployment = deployment
 
     def again(self, pipeline: str, *words: str) -> str:
         return " ".join((pipeline, *words, "--region", self.place))
@@ -86,8 +88,17 @@ class SageMaker:
 
     @property
     def settings(self) -> Settings:
-        assert self._settings is not None, "the commands that write have settings"
-        return self._settings
+        return settings_of(self._written)
+
+    @property
+    def _written(self) -> Deployment:
+        assert self._deployment is not None, "the commands that write have settings"
+        return self._deployment
+
+    @property
+    def owner(self) -> Owner:
+        """Who deploys with these settings."""
+        return Owner(self.settings.root, project_of(self._written))
 
     def wanted(self, compiled: Compiled) -> Wanted:
         wishing.check_place(self.settings)
@@ -98,12 +109,21 @@ class SageMaker:
         wishing.check_place(self.settings)
         there = reading.read(self.account, name)
         arn = None if there is None else there.arn
-        return Wanted(wishing.desired_definition(name, raw, self.settings, self.account, arn), there)
+        return Wanted(wishing.desired_definition(name, raw, self._written, self.account, arn), there)
 
-    def plan(self, wanted: Wanted, *, discarded: Sequence[str] = (), origin: Json | None = None) -> DeploymentPlan:
+    def plan(
+        self, wanted: Wanted, *, discarded: Sequence[str] = (), adopted: bool = False, origin: Json | None = None
+    ) -> DeploymentPlan:
         from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
 
-        return whole_plan(self.account, wanted.desired, wanted.deployed, discarded=tuple(discarded), origin=origin)
+        return whole_plan(
+            self.account,
+            wanted.desired,
+            wanted.deployed,
+            discarded=tuple(discarded),
+            adopted=adopted,
+            origin=origin,
+        )
 
     def plan_lines(self, plan: DeploymentPlan, wanted: Wanted) -> list[str]:
         from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
@@ -129,7 +149,7 @@ class SageMaker:
         from drivetrain.targets.sagemaker.deploy.applying.destroying import remains
 
         wishing.check_bucket(self.settings)
-        return remains(self.account, name, self.settings.root, foreign=foreign)
+        return remains(self.account, name, self.owner, foreign=foreign)
 
     def destroy(self, what: Remains, tell: Tell) -> Remains:
         from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy
@@ -142,6 +162,7 @@ class SageMaker:
     def start(self, pipeline: str, request: StartRequest) -> Handle:
         from drivetrain.targets.sagemaker.deploy.executions import executions
 
+        self._check_ours(pipeline)
         arn = executions.start(
             self.account,
             pipeline,
@@ -156,6 +177,27 @@ class SageMaker:
             fresh=request.fresh,
         )
         return _handle(arn)
+
+    def _check_ours(self, pipeline: str) -> None:
+        """Where settings say who deploys it, not only the region where it is.
+
+        Raises:
+            UserError: another one deployed it.
+        """
+        if self._deployment is None or self.settings.bucket == Settings().bucket:
+            return
+        there = reading.read_pipeline(self.account, pipeline)
+        if there is None:
+            return  # which is said as it is started
+        tags = reading.read_tags(self.account, pipeline, there.arn)
+        owner = self.owner
+        if not owner.project:  # outside of a repository, any project's of these settings is started
+            owner = replace(owner, project=tags.get(OWNER, "").partition(" ")[2])
+        if (other := owner.other_in(tags)) is not None:
+            raise UserError(
+                f"Pipeline {pipeline!r} there is not this project's: it belongs to {other}. Give yours another name; "
+                f"to start theirs all the same, name it by the region alone: drivetrain start {self.again(pipeline)}"
+            )
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:
         from drivetrain.targets.sagemaker.deploy.executions import executions

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import quotas
 from drivetrain.targets.assets.assets import Asset
-from drivetrain.targets.sagemaker.deploy.deployed import AROUND, OURS
+from drivetrain.targets.project import project_of
+from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS
+from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import fields, record_of
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
 from drivetrain.targets.sagemaker.deploy.wire import digest_of, wire_text
@@ -20,6 +22,7 @@ from drivetrain.targets.sagemaker.settings import Settings, settings_of
 from drivetrain.triggers.looking import refuse_data_that_never_change
 
 if TYPE_CHECKING:
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.compile.compile import Compiled
 
@@ -42,6 +45,11 @@ class Desired:
     tags: Mapping[str, str]
     triggers: tuple[AccountTrigger, ...] = ()
     notes: tuple[str, ...] = ()
+    project: str = ""
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.root, self.project)
 
     @cached_property
     def text(self) -> str:
@@ -57,7 +65,7 @@ class Desired:
         """A hash of all that apply would write: another one, and a saved plan is of other code."""
         said = {
             "definition": self.sha256,
-            "root": self.root,
+            "owner": self.owner.tag,
             "assets": sorted(asset.uri for asset in self.assets),
             "role": self.role,
             "display_name": self.display_name,
@@ -108,17 +116,19 @@ def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Des
         tags=dict(pipeline.tags),
         triggers=desired_triggers(pipeline, account, arn),
         notes=compiled.notes,
+        project=project_of(pipeline.deployment),
     )
 
 
 def desired_definition(
-    name: str, definition: Mapping[str, Any], place: Settings, account: Account, arn: str | None = None
+    name: str, definition: Mapping[str, Any], deployment: Deployment, account: Account, arn: str | None = None
 ) -> Desired:
     """A definition as it came, such as one that was imported, deployed under a name.
 
     Raises:
         UserError: as `desired`.
     """
+    place = settings_of(deployment)
     return Desired(
         name=name,
         arn=_checked(name, place, {}, account, arn),
@@ -130,6 +140,7 @@ def desired_definition(
         description="",
         max_parallel=quotas.DEFAULT_PARALLEL_STEPS,
         tags={},
+        project=project_of(deployment),
     )
 
 
@@ -146,7 +157,7 @@ def _checked(name: str, place: Settings, tags: Mapping[str, str], account: Accou
     for tag in tags:
         if tag.lower().startswith((RESERVED_TAGS, "aws:")):
             raise UserError(f"Tag {tag!r} of the pipeline: names that begin with {RESERVED_TAGS} and aws: are taken.")
-    most = quotas.MAX_TAGS - len((*OURS, *AROUND))
+    most = quotas.MAX_TAGS - len(ALL_OURS)
     if len(tags) > most:
         raise UserError(
             f"The pipeline has {len(tags)} tags. Allowed: {most}; {quotas.MAX_TAGS - most} of {quotas.MAX_TAGS} are "

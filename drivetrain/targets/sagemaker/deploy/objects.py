@@ -38,6 +38,16 @@ def get_text(account: Account, uri: str) -> str | None:
     return None if said is None else account.body(said["Body"], about=uri).decode(errors="replace")
 
 
+def put(account: Account, uri: str, content: bytes) -> None:
+    """Write an object over the one that is there.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    bucket, key = split(uri)
+    account.call("s3", "put_object", about=uri, Bucket=bucket, Key=key, Body=content)
+
+
 def put_once(account: Account, uri: str, content: bytes | Path, sha256: str) -> bool:
     """Write an object that is named by its content, unless it is there; gives whether it was written.
 

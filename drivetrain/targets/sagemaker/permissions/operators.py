@@ -96,7 +96,7 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
     """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, ..."""
     root = S3Place(names.bucket, f"{names.root}/")
     written = [S3Place(names.bucket, f"{names.root}/{folder}/") for folder in ("applied", "code", "data")]
-    lock = S3Place(names.bucket, f"{names.root}/applied/lock.json", whole=True)
+    replaced = [S3Place(names.bucket, f"{names.root}/applied/{name}.json", whole=True) for name in ("lock", "owner")]
     yield from reading([root], names, "what apply wrote, and what was made")
     yield Statement(
         sid="ReadEncryption",
@@ -111,7 +111,9 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
         sid="WriteOnce",
         once=True,
     )
-    yield from writing([lock], names, "one writer of the pipeline at a time", sid="HoldLock")
+    yield from writing(
+        replaced, names, "one writer of the pipeline at a time; whose it is, where it is taken over", sid="HoldLock"
+    )
     yield Statement(
         sid="DeleteObjects",
         actions=("s3:DeleteObject",),
@@ -171,10 +173,18 @@ def _following(uses: Iterable[Use], names: Names) -> Iterator[Statement]:
     groups = tuple(dict.fromkeys(job.logs for job, _ in jobs))
     if groups:
         yield Statement(
-            sid="ReadLogs",
-            actions=("logs:DescribeLogStreams", "logs:GetLogEvents"),
+            sid="FindLogs",
+            actions=("logs:DescribeLogStreams",),
             resources=tuple(names.arn("logs", f"log-group:{group}:*") for group in groups),
             reason="drivetrain runs logs",
+        )
+        yield Statement(
+            sid="ReadLogs",
+            actions=("logs:GetLogEvents",),
+            resources=minimal(
+                names.arn("logs", f"log-group:{job.logs}:log-stream:{use.job.rstrip('*')}*") for job, use in jobs
+            ),
+            reason="drivetrain runs logs, of jobs that are called as the pipeline's are",
         )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import find_deploying
-from drivetrain.targets.kubeflow.deploy.deployer import Kubeflow, Settings
+from drivetrain.targets.kubeflow.deploy.deployer import Kubeflow
 
 KUBEFLOW = ("--target", "kubeflow")
 ON_KUBEFLOW = ("--on", "kubeflow")
@@ -59,7 +60,7 @@ def test_a_setting_that_changes_nothing_of_what_is_started_is_refused(drivetrain
 
 def test_the_command_that_starts_has_settings_of_the_deployment_alone() -> None:
     place = ("--target", "kubeflow", "--set", "deployment.targets.kubeflow.namespace=a")
-    settings = Settings(endpoint="http://127.0.0.1:9/pipeline")
+    settings = Deployment(targets={"kubeflow": {"endpoint": "http://127.0.0.1:9/pipeline"}})
     assert Kubeflow(settings, "nightly.py", place).again("nightly") == " ".join(("nightly.py", *place))
     assert Kubeflow(settings, "nightly.py", (*place, "--set", "rows=3")).again("nightly") == " ".join(
         ("nightly", *place)

@@ -25,9 +25,15 @@ DIGITS = 12
 
 
 def start(
-    api: Api, name: str, root: str, experiment: str, request: StartRequest, service_account: str | None = None
+    api: Api,
+    name: str,
+    root: str,
+    experiment: str,
+    request: StartRequest,
+    service_account: str | None = None,
+    project: str | None = None,
 ) -> str:
-    """Start an execution; gives its id.
+    """Start an execution; gives its id. Another project's pipeline is refused, unless `project` is None.
 
     With a token of the request it is started once, whoever else asks with it, however often.
 
@@ -38,7 +44,7 @@ def start(
     if len(request.name or "") > MAX_RUN_NAME:
         raise UserError(f"--name has {len(request.name or ''):,} characters; at most {MAX_RUN_NAME} there.")
     there = required(api, name)
-    there.refuse_other_root(root, "Start it with those, or give this one another name.")
+    there.refuse_other(root, project, "Start it with those, or give this one another name.")
     chosen = _chosen(api, there, request.version)
     token = request.token or uuid.uuid4().hex
     called = request.name or f"{name}-{token[:DIGITS]}"

@@ -29,7 +29,7 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.applying.rollback import HalfDoneError, Rollback, Tell
 from drivetrain.targets.sagemaker.deploy.applying.writing import Writer, differs, state
-from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, Deployed
+from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNER, Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.executions.executions import versions
 from drivetrain.targets.sagemaker.deploy.lock import Lock, alone, last_written
@@ -37,7 +37,8 @@ from drivetrain.targets.sagemaker.deploy.objects import missing, put_once, size_
 from drivetrain.targets.sagemaker.deploy.planning import account_resources
 from drivetrain.targets.sagemaker.deploy.planning import triggers as writing
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND, APPLYING_AROUND
-from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, make_plan
+from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan
+from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.refusals import ServiceError
@@ -102,7 +103,12 @@ def apply(
     one.keep_records()
     one.upload()
     with alone_here() as lock:
-        there, _ = _checked(account, wanted, plan)
+        there, fresh = _checked(account, wanted, plan)
+        one.is_taken_over = fresh.owner is not None
+        if there is None:
+            # Somebody may have destroyed a pipeline of this folder meanwhile, and these with it.
+            one.keep_records()
+            one.upload()
         return one.run(there, lock)
 
 
@@ -115,7 +121,7 @@ def _checked(account: Account, wanted: Desired, plan: DeploymentPlan) -> tuple[D
     there = reading.read(account, wanted.name)
     check(account, wanted, plan, there)
     # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
-    fresh = make_plan(account, wanted, there, discarded=plan.discarded, origin=plan.origin)
+    fresh = make_plan(account, wanted, there, discarded=plan.discarded, adopted=plan.adopted, origin=plan.origin)
     if (refusal := fresh.refusal()) is not None:
         raise UserError(refusal)
     return there, fresh
@@ -168,6 +174,8 @@ class _Applying:
         self.writer = Writer(account, wanted.name, wanted.root)
         self.about = self.writer.about
         self.rollback = Rollback(self.writer, wanted)
+        self.is_taken_over = False
+        """From another owner."""
         self.around = ""
         """Hash of the record of what is beside the definition."""
         self.result = Applied("")
@@ -183,11 +191,18 @@ class _Applying:
         except (Exception, KeyboardInterrupt) as error:
             self.rollback.run(error, self.tell)
         lock.ends = "applied"
-        self.read_again()
+        try:
+            if self.is_taken_over:
+                # Cut short before it, the one who takes over is asked again.
+                self.writer.keep_owner(self.wanted.owner, once=False)
+            self.read_again()
+        except ServiceError as error:
+            self.done(f"Applied, but could not be checked: {error}")
         return self.result
 
     def keep_records(self) -> None:
         """Step 1. It comes before the uploads, so that destroying another pipeline does not take them for unused."""
+        self.writer.keep_owner(self.wanted.owner, once=True)
         self.writer.keep_definition(self.wanted.text)
         self.around = self.writer.keep_surroundings(self.wanted.surroundings)
 
@@ -204,7 +219,7 @@ class _Applying:
         """Steps 3 and 4 in one call, then the others."""
         wanted = self.wanted
         before = writing.stray_triggers(self.account, wanted.name, wanted.triggers)
-        tags = {**wanted.tags, APPLIED: wanted.sha256, APPLIED_AROUND: self.around}
+        tags = {**wanted.tags, APPLIED: wanted.sha256, APPLIED_AROUND: self.around, OWNER: wanted.owner.tag}
         if has_more := bool(before or wanted.triggers):
             without = account_resources.record_of(
                 account_resources.fields(replace(wanted, triggers=before), wanted.tags)
@@ -233,7 +248,12 @@ class _Applying:
         new = {key: value for key, value in wanted.tags.items() if there.tags.get(key) != value}
         self.rollback.tagged(there)
         if differs(there, wanted) or new or self.has_other_triggers(there):
-            announced = {**self.held(there), APPLYING: wanted.sha256, APPLYING_AROUND: self.around}
+            announced = {
+                **self.held(there),
+                APPLYING: wanted.sha256,
+                APPLYING_AROUND: self.around,
+                OWNER: wanted.owner.tag,
+            }
             self.writer.tag(there.arn, announced)
             if differs(there, wanted):
                 self.write_pipeline(there, announced)
@@ -241,7 +261,7 @@ class _Applying:
             self.write_triggers(there.triggers)
         else:
             announced = {}
-        after = {APPLIED: wanted.sha256, APPLIED_AROUND: self.around}
+        after = {APPLIED: wanted.sha256, APPLIED_AROUND: self.around, OWNER: wanted.owner.tag}
         held = {**there.tags, **announced}
         if any(held.get(key) != value for key, value in after.items()):
             self.writer.tag(there.arn, after)
@@ -268,6 +288,7 @@ class _Applying:
         After a crash that is perhaps what `applying` says. Where nobody knows what apply wrote last, it is what is
         there: to apply all the same was decided with that in view.
         """
+        there = there.as_foreign() if self.is_taken_over else there
         try:
             digest = reading.base_digest(self.account, there, self.wanted.root)
         except reading.LostError:
@@ -362,7 +383,8 @@ class _Applying:
         late: list[str] = []
         if differs(now, self.wanted):
             found.append("the pipeline is another")
-        after = {**self.wanted.tags, APPLIED: self.wanted.sha256, APPLIED_AROUND: self.around}
+        wanted = self.wanted
+        after = {**wanted.tags, APPLIED: wanted.sha256, APPLIED_AROUND: self.around, OWNER: wanted.owner.tag}
         late += [f"the tag {tag} is another" for tag, value in after.items() if now.tags.get(tag) != value]
         if self.has_other_triggers(now):
             late.append("its rules or schedules are others")

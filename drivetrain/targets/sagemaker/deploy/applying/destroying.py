@@ -17,10 +17,20 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count
 from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, Deployed, applied_uri, read, read_pipeline
+from drivetrain.targets.sagemaker.deploy.deployed import (
+    APPLIED,
+    OWNER,
+    Deployed,
+    applied_uri,
+    fingerprint,
+    read,
+    read_pipeline,
+    read_tags,
+)
 from drivetrain.targets.sagemaker.deploy.executions.executions import executions
 from drivetrain.targets.sagemaker.deploy.lock import alone, lock_uri
 from drivetrain.targets.sagemaker.deploy.objects import delete, listed
+from drivetrain.targets.sagemaker.deploy.ownership import NOBODY, Owner, claim
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, read_triggers, remove
 from drivetrain.targets.sagemaker.refusals import ServiceError
 from drivetrain.targets.sagemaker.settings import NAME
@@ -53,7 +63,7 @@ class Remains:
         if self.deployed is not None:
             found.append(f"pipeline {self.name!r}")
         # The lock is given up rather than deleted with them.
-        if records := sum(uri != lock_uri(self.root, self.name) for uri in self.records):
+        if records := sum(uri not in _not_counted(self.root, self.name) for uri in self.records):
             found.append(f"{count(records, 'record')} of what was applied")
         if self.objects:
             found.append(f"{len(self.objects)} objects of code and data")
@@ -70,22 +80,31 @@ class Remains:
         }
 
 
-def remains(account: Account, name: str, root: str, *, foreign: bool = False) -> Remains:
+def _not_counted(root: str, name: str) -> tuple[str, str]:
+    """What lies beside the records and is none."""
+    return lock_uri(root, name), Owner(root).uri(name)
+
+
+def remains(account: Account, name: str, owner: Owner, *, foreign: bool = False) -> Remains:
     """What there is to destroy.
 
     Args:
-        foreign: also a pipeline that apply did not make.
+        owner: who destroys it.
+        foreign: also a pipeline that apply did not make, or another owner's.
 
     Raises:
-        UserError: the pipeline was not made by apply, or executions are going on.
+        UserError: the pipeline was not made by apply, or is another owner's, or executions are going on.
     """
+    root = owner.root
     there = read(account, name)
+    claimed = claim(account, name, owner, there)
     if there is not None:
         if not there.is_ours and not foreign:
             raise UserError(
                 f"Pipeline {name!r} was not made by `drivetrain apply`. To delete it all the same: --foreign"
             )
-        _check_idle(account, name)
+        if claimed.other is None or foreign:
+            _check_idle(account, name)
         triggers = there.triggers
     else:
         triggers = read_triggers(account, name, account.arn("sagemaker", f"pipeline/{name}"))
@@ -97,6 +116,13 @@ def remains(account: Account, name: str, root: str, *, foreign: bool = False) ->
         if not trigger.starts(arn)
     ]
     triggers = tuple(trigger for trigger in triggers if trigger.starts(arn))
+    other = claimed.other or (NOBODY if there is None and triggers and not claimed.is_known else None)
+    if other is not None and not foreign:
+        going = ", ".join([*(trigger.described for trigger in triggers), *(() if there is None else ("the pipeline",))])
+        raise UserError(
+            f"Pipeline {name!r} in this account is not this project's: it belongs to {other}. Destroy it with the "
+            f"settings of its owner. To delete it all the same ({going or 'its code and records'}): --foreign"
+        )
     found = _objects(account, name, root)
     elsewhere = () if there is None else _elsewhere(there, root, found.seen)
     return Remains(name, root, there, triggers, found.records, found.objects, (*turned, *found.kept, *elsewhere))
@@ -207,12 +233,38 @@ def destroy(
     return gone
 
 
+def _check_same(account: Account, what: Remains) -> None:
+    """
+    Raises:
+        UserError: somebody has made, changed or taken over the pipeline since it was looked at.
+    """
+    now = read(account, what.name)
+    if now is not None and fingerprint(now) != fingerprint(what.deployed):
+        raise UserError(
+            f"Pipeline {what.name!r} was changed since it was looked at; nothing was deleted. Look again: drivetrain "
+            f"destroy {what.name}"
+        )
+
+
+def _check_owner(account: Account, there: Deployed) -> None:
+    """Just before the pipeline goes: taking it over needs none of the rules and schedules that went before.
+
+    Raises:
+        UserError: another owner has.
+    """
+    now = read_pipeline(account, there.name)
+    if now is not None and read_tags(account, there.name, now.arn).get(OWNER) != there.tags.get(OWNER):
+        raise UserError(f"Pipeline {there.name!r} was taken over by another owner meanwhile; it was not deleted.")
+
+
 def _destroy(account: Account, what: Remains, tell: Callable[[str], None]) -> Remains:
+    _check_same(account, what)
     for trigger in what.triggers:
         remove(account, trigger)
         tell(f"deleted {trigger.described}")
     if what.deployed is not None:
         about = f"pipeline {what.name!r}"
+        _check_owner(account, what.deployed)
         account.find("sagemaker", "delete_pipeline", about=about, PipelineName=what.name)
         tell(f"deleted {about}")
     now = _objects(account, what.name, what.root)
@@ -230,5 +282,5 @@ def _destroy(account: Account, what: Remains, tell: Callable[[str], None]) -> Re
     for uris, words in ((objects, "objects of code and data"), (other, "records")):
         if uris:
             delete(account, uris)
-            tell(f"deleted {len(uris)} {words}")
+            tell(f"deleted {sum(uri not in _not_counted(what.root, what.name) for uri in uris)} {words}")
     return replace(what, objects=objects, records=records, kept=(*what.kept, *since))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.deploy.applying.writing import Writer, differs, state
-from drivetrain.targets.sagemaker.deploy.deployed import AROUND, OURS, Deployed
+from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS, Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.planning import triggers as writing
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
@@ -106,7 +106,7 @@ class Rollback:
         """Whether a tag that says what was applied is neither as this apply wrote it nor as it was (a list may be
         late): another one is at work."""
         now, wrote = self.writer.tags(arn), self.writer.tagged
-        return any(name in wrote and now.get(name) not in wrote[name] | {before.get(name)} for name in (*OURS, *AROUND))
+        return any(name in wrote and now.get(name) not in wrote[name] | {before.get(name)} for name in ALL_OURS)
 
     def _restore_tags(self, there: Deployed) -> bool:
         """Put back each tag that still has a value of this apply.

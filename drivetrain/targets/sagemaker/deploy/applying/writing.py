@@ -10,7 +10,8 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed, applied_uri
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.objects import put_once, split
+from drivetrain.targets.sagemaker.deploy.objects import put, put_once, split
+from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.deploy.planning import triggers
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import record_uri
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
@@ -67,6 +68,15 @@ class Writer:
     def _note(self, tags: Mapping[str, str | None]) -> None:
         for name, value in tags.items():
             self.tagged.setdefault(name, set()).add(value)
+
+    def keep_owner(self, owner: Owner, *, once: bool) -> None:
+        """Keep the record of who deploys it; `once` leaves another one's."""
+        uri, content = owner.uri(self.name), owner.record.encode()
+        if once:
+            put_once(self.account, uri, content, digest_of(owner.record))
+        else:
+            self.keep_lock()
+            put(self.account, uri, content)
 
     def keep_definition(self, text: str) -> str:
         """Keep the record of a definition; gives its hash."""

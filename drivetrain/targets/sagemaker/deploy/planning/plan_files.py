@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.deploy.planning.forecast import Forecast
-from drivetrain.targets.sagemaker.deploy.planning.planning import (
+from drivetrain.targets.sagemaker.deploy.planning.plan import (
     FORMAT,
     DeploymentPlan,
     Property,
@@ -83,8 +83,9 @@ def _check(said: Mapping[str, Any]) -> None:
         _must(isinstance(said[name], list), name, said[name], "a list")
     for name in ("notes", "discarded"):
         _must(_are(said[name], str), name, said[name], "a list of texts")
-    _must(isinstance(said["foreign"], bool), "foreign", said["foreign"], "true or false")
-    for name in ("lost", "last_write"):
+    for name in ("foreign", "adopted"):
+        _must(isinstance(said[name], bool), name, said[name], "true or false")
+    for name in ("owner", "lost", "last_write"):
         _must(isinstance(said[name], str | None), name, said[name], "text or null")
     for name in ("cost", "permissions", "origin"):
         _must(isinstance(said[name], dict | None), name, said[name], "an object or null")
@@ -131,6 +132,8 @@ def _read(said: Mapping[str, Any]) -> DeploymentPlan:
         drift=_each(said, "drift", Change.from_json),
         overwritten=_each(said, "overwritten", Change.from_json),
         foreign=said["foreign"],
+        owner=said["owner"],
+        adopted=said["adopted"],
         lost=said["lost"],
         last_write=said["last_write"],
         discarded=tuple(said["discarded"]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from drivetrain.base.formatting import size as in_bytes
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described
 from drivetrain.targets.sagemaker.deploy.planning.forecast import Forecast
-from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, TriggerChange
+from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan, TriggerChange
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_all, one_line
 from drivetrain.targets.sagemaker.document.difference.place import ROOTS
 
@@ -73,7 +73,9 @@ def _drift(plan: DeploymentPlan) -> Iterator[str]:
             if change.place[0] not in ROOTS:
                 yield f"    {described(change)}"
     if plan.overwritten:
-        if plan.foreign:
+        if plan.owner is not None:
+            yield f"Of {plan.owner}, and undone by applying:"
+        elif plan.foreign:
             yield "Not made by drivetrain, and undone by applying:"
         elif plan.lost is not None:
             yield "There now, perhaps edited since the last apply, and undone by applying:"

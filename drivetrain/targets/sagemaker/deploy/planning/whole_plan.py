@@ -13,7 +13,8 @@ from typing import Any
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, make_plan
+from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan
+from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
 from drivetrain.targets.sagemaker.prices.lines import lines_of
 
 Json = dict[str, Any]
@@ -25,6 +26,7 @@ def whole_plan(
     deployed: Deployed | None,
     *,
     discarded: Sequence[str] = (),
+    adopted: bool = False,
     origin: Json | None = None,
 ) -> DeploymentPlan:
     """As `planning.make_plan`, with cost and permissions where something changes.
@@ -37,6 +39,7 @@ def whole_plan(
         wanted,
         deployed,
         discarded=discarded,
+        adopted=adopted,
         origin=origin,
         cost=lambda: _cost(account, wanted, deployed),
         permissions=lambda: _permissions(account, wanted, deployed),

@@ -136,9 +136,7 @@ def test_what_other_settings_deployed_is_left_alone(place: Place) -> None:
     kept = place.deployer().objects.listed(f"s3://{place.bucket}/")
     place.settings["root"] = f"s3://{place.bucket}/others"
     other = [f"deployment.targets.kubeflow.root={place.settings['root']}"]
-    (drift,) = place.deployer().plan(place.wanted(*other)).drift
     folder = f"{first['root']}/nightly"
-    assert drift.endswith(f"was applied by other settings, with the folder {folder}")
     for refused in (
         lambda: place.apply(*other),
         lambda: destroy(place),
@@ -150,6 +148,30 @@ def test_what_other_settings_deployed_is_left_alone(place: Place) -> None:
     place.settings = first
     destroy(place)
     assert store.left() == EMPTY
+
+
+def test_another_projects_pipeline_is_left_alone_until_it_is_adopted(place: Place) -> None:
+    """Of one namespace, with one folder."""
+    ours, theirs = ["deployment.project=sound"], ["deployment.project=vision"]
+    place.apply(*theirs)
+    place.project = "sound"
+    before, kept = place.standing(), place.deployer().objects.listed(f"s3://{place.bucket}/")
+    for refused in (
+        lambda: place.apply(*ours),
+        lambda: destroy(place),
+        lambda: place.deployer().start("nightly", StartRequest()),
+    ):
+        with pytest.raises(UserError, match="not this project's: it belongs to project 'vision'"):
+            refused()
+    assert place.standing() == before and place.deployer().objects.listed(f"s3://{place.bucket}/") == kept
+    wanted, deployer = place.wanted(*ours), place.deployer()
+    plan = deployer.plan(wanted, adopted=True)
+    assert plan.refusal() is None and [each.action for each in plan.schedules] == ["update"]
+    deployer.apply(wanted, plan, lambda line: None)
+    assert place.deployer().plan(wanted).is_empty
+    assert "project 'sound'" in (place.deployer().plan(place.wanted(*theirs)).refusal() or "")
+    destroy(place)
+    assert place.cluster.store.left() == EMPTY
 
 
 def test_a_namespace_that_the_server_ignores_is_refused_where_it_tells_its_own(place: Place) -> None:

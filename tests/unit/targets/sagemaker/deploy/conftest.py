@@ -21,6 +21,8 @@ from drivetrain.triggers.resource_names import OWNER, resource_name
 from tests.fixtures.sagemaker_service.server import Service, TestAccount, sagemaker_service
 
 NAME = "nightly"
+BESIDE = ("-surroundings", ":owner")
+"""Ends of tags that most tests say nothing of."""
 
 
 def processing(name: str, *, instance: str = "ml.m5.large", after: str | None = None, cache: bool = True, **more: str):
@@ -143,8 +145,8 @@ class Place:
             pipelines[summary["PipelineName"]] = {
                 **{key: said.get(key) for key in ("PipelineDefinition", "RoleArn", "PipelineDescription")},
                 "parallel": said.get("ParallelismConfiguration"),
-                "tags": {tag["Key"]: tag["Value"] for tag in tags if not tag["Key"].endswith("-surroundings")},
-                "around": {tag["Key"]: tag["Value"] for tag in tags if tag["Key"].endswith("-surroundings")},
+                "tags": {tag["Key"]: tag["Value"] for tag in tags if not tag["Key"].endswith(BESIDE)},
+                "around": {tag["Key"]: tag["Value"] for tag in tags if tag["Key"].endswith(BESIDE)},
             }
         rules = {
             rule["Name"]: (

@@ -42,7 +42,7 @@ def test_who_meets_another_writer_waits_and_is_told_who_it_is(place: Place, monk
         assert said in str(refused.value)
     assert not place.state()["pipelines"]
     with held(place), pytest.raises(UserError, match="Somebody else is writing"):
-        destroy(place.account, remains(place.account, NAME, wanted.root), pause=waited.append)
+        destroy(place.account, remains(place.account, NAME, wanted.owner), pause=waited.append)
 
 
 def test_who_waited_goes_on_where_nothing_has_changed_and_else_learns_who_won(place: Place) -> None:
@@ -190,7 +190,7 @@ def test_a_lock_that_is_not_there_is_not_read(place: Place) -> None:
     with pytest.raises(UserError, match="The plan is stale"):
         apply(account, wanted, plan)
     told: list[str] = []
-    destroy(account, remains(account, NAME, wanted.root), tell=told.append)
+    destroy(account, remains(account, NAME, wanted.owner), tell=told.append)
     assert not [line for line in told if "note" in line] and look(place.account, uri(place)) is None
 
 
@@ -198,5 +198,5 @@ def test_destroying_leaves_no_lock(place: Place) -> None:
     wanted = place.wanted()
     place.apply(wanted)
     assert look(place.account, uri(place)) is not None
-    destroy(place.account, remains(place.account, NAME, wanted.root))
+    destroy(place.account, remains(place.account, NAME, wanted.owner))
     assert look(place.account, uri(place)) is None

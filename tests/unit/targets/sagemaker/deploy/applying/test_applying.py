@@ -10,7 +10,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.applying.applying import HalfDoneError, apply
-from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING
+from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNER
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, write
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
@@ -188,14 +188,15 @@ def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Plac
         assert found is not None
         assert found.text == second.text
         around = digest_of(second.surroundings)
-        assert found.tags == {"team": "speech", APPLIED: second.sha256, APPLIED_AROUND: around}
+        ours = {APPLIED: second.sha256, APPLIED_AROUND: around, OWNER: second.owner.tag}
+        assert found.tags == {"team": "speech", **ours}
         assert [trigger.name for trigger in found.triggers] == [
             f"{here.name}_rejected",
             resource_name(here.name, "daily"),
         ]
         assert found.triggers == tuple(sorted(second.triggers, key=lambda trigger: trigger.key))
         number += 1
-    assert number == len(counting.calls) == (16 if update else 12)
+    assert number == len(counting.calls) == (17 if update else 16)
 
 
 def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:

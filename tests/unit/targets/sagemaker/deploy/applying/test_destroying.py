@@ -10,6 +10,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.executions import executions
+from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.refusals import ServiceError
 from drivetrain.triggers.resource_names import resource_name
 from tests.fixtures.sagemaker_service.playing import Playing
@@ -25,14 +26,14 @@ def root(place: Place) -> str:
 def test_it_leaves_nothing_of_any_version(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     place.apply(place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.rule(), place.schedule())))
-    found = remains(place.account, NAME, root(place))
-    assert len(found.records) == 5 and len(found.objects) == 2 and len(found.triggers) == 2
+    found = remains(place.account, NAME, Owner(root(place)))
+    assert len(found.records) == 6 and len(found.objects) == 2 and len(found.triggers) == 2
     assert len(found.lines()) == 5
     told: list[str] = []
     destroy(place.account, found, tell=told.append)
-    assert "4 records of what was applied" in found.lines() and told[-1] == "deleted 4 records", "the lock is no record"
+    assert "4 records of what was applied" in found.lines() and told[-1] == "deleted 4 records", "two are none"
     assert place.state() == EMPTY
-    assert remains(place.account, NAME, root(place)).is_empty
+    assert remains(place.account, NAME, Owner(root(place))).is_empty
 
 
 def test_what_executions_wrote_and_what_others_keep_there_stays(place: Place) -> None:
@@ -43,7 +44,7 @@ def test_what_executions_wrote_and_what_others_keep_there_stays(place: Place) ->
     kept = {f"pipelines/{NAME}/steps/train/abc123/model.tar.gz", f"pipelines/{NAME}/data/notes.txt"}
     for key in kept:
         place.outside.client("s3").put_object(Bucket=place.bucket, Key=key, Body=b"m")
-    destroy(place.account, remains(place.account, NAME, root(place)))
+    destroy(place.account, remains(place.account, NAME, Owner(root(place))))
     left = place.state()
     assert list(left["pipelines"]) == ["other"] and set(left["objects"]) == theirs | kept
     assert other.plan(other.wanted()).is_empty
@@ -51,7 +52,7 @@ def test_what_executions_wrote_and_what_others_keep_there_stays(place: Place) ->
 
 def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> None:
     place.apply(place.wanted())
-    shown = remains(place.account, NAME, root(place))
+    shown = remains(place.account, NAME, Owner(root(place)))
     weekly = replace(place, name="weekly")
     # A pipeline that names this one's code, as a copy of its definition does.
     shared = replace(weekly.wanted(), definition=place.wanted().definition, assets=place.wanted().assets)
@@ -74,7 +75,7 @@ def test_the_same_code_in_another_pipelines_folder_is_no_use_of_it(place: Place)
     alike = json.loads(place.wanted().text.replace(f"/{NAME}/", "/other/"))
     assets = tuple(replace(each, uri=each.uri.replace(f"/{NAME}/", "/other/")) for each in place.wanted().assets)
     other.apply(replace(other.wanted(), definition=alike, assets=assets))
-    found = remains(place.account, NAME, root(place))
+    found = remains(place.account, NAME, Owner(root(place)))
     assert len(found.objects) == 1 and not found.kept
     destroy(place.account, found)
     assert not [key for key in place.state()["objects"] if key.startswith(f"pipelines/{NAME}/")]
@@ -86,7 +87,7 @@ def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -
     longer = replace(place, name=f"{NAME}-too")
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     longer.apply(longer.wanted(triggers=(longer.rule(), longer.schedule())))
-    destroy(place.account, remains(place.account, NAME, root(place)))
+    destroy(place.account, remains(place.account, NAME, Owner(root(place))))
     state = place.state()
     assert list(state["rules"]) == [f"{NAME}-too_approved"] and list(state["schedules"]) == [
         resource_name(f"{NAME}-too", "daily")
@@ -112,8 +113,8 @@ def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:
         here = replace(place, name=f"n{number}-{NAME}")
         here.apply(here.wanted(triggers=(here.rule(), here.schedule())))
         with pytest.raises(KeyboardInterrupt):
-            destroy(Failing(number), remains(place.account, here.name, root(place)))
-        destroy(place.account, remains(place.account, here.name, root(place)))
+            destroy(Failing(number), remains(place.account, here.name, Owner(root(place))))
+        destroy(place.account, remains(place.account, here.name, Owner(root(place))))
         assert place.state() == EMPTY, number
 
 
@@ -121,7 +122,7 @@ def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:
 def test_schedules_that_outlived_their_pipeline_are_found(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
-    found = remains(place.account, NAME, root(place))
+    found = remains(place.account, NAME, Owner(root(place)))
     assert found.deployed is None and len(found.triggers) == 2
     destroy(place.account, found)
     assert place.state() == EMPTY
@@ -132,13 +133,13 @@ def test_one_that_executes_or_is_not_ours_is_refused(place: Place) -> None:
     arn = executions.start(place.account, NAME)
     stop = f"drivetrain runs stop {arn.rpartition('/')[2]} --on sagemaker -p nightly --region us-"
     with pytest.raises(UserError, match=f"is executing .*{stop}"):
-        remains(place.account, NAME, root(place))
+        remains(place.account, NAME, Owner(root(place)))
     Playing(place.outside.backend(), arn).conclude()
     client = place.outside.client("sagemaker")
     client.delete_tags(ResourceArn=place.wanted().arn, TagKeys=["drivetrain:applied"])
     with pytest.raises(UserError, match=r"was not made by `drivetrain apply`.*--foreign"):
-        remains(place.account, NAME, root(place))
-    destroy(place.account, remains(place.account, NAME, root(place), foreign=True))
+        remains(place.account, NAME, Owner(root(place)))
+    destroy(place.account, remains(place.account, NAME, Owner(root(place)), foreign=True))
     assert place.state() == EMPTY
 
 
@@ -149,8 +150,8 @@ def test_code_that_a_copy_made_in_studio_uses_stays(place: Place) -> None:
     client.create_pipeline(
         PipelineName="a-copy", PipelineDefinition=wanted.text, RoleArn=wanted.role, ClientRequestToken="t" * 32
     )
-    found = remains(place.account, NAME, root(place))
-    assert found.objects == () and len(found.records) == 3
+    found = remains(place.account, NAME, Owner(root(place)))
+    assert found.objects == () and len(found.records) == 4
     assert len(found.kept) == 1 and "pipeline 'a-copy' uses stay: s3://" in found.kept[0]
     destroy(place.account, found)
     left = place.state()
@@ -172,27 +173,29 @@ def test_where_other_pipelines_cannot_be_read_the_code_stays_and_it_is_said(plac
             return super().call(service, operation, about=about, **arguments)
 
     before = place.state()["objects"]
-    found = remains(Denied(place.outside.region), NAME, root(place))
+    found = remains(Denied(place.outside.region), NAME, Owner(root(place)))
     assert found.objects == found.records == () and found.deployed is not None
     assert len(found.kept) == 1 and f"cannot be seen. AWS denies {denied}." in found.kept[0]
     destroy(place.account, found)
     assert list(place.state()["pipelines"]) == ["other"] and place.state()["objects"] == before
     # With the permission, what stayed goes.
-    destroy(place.account, remains(place.account, NAME, root(place)))
+    destroy(place.account, remains(place.account, NAME, Owner(root(place))))
     assert all("other" in key or "/code/" in key for key in place.state()["objects"])
-    assert len(place.state()["objects"]) == len(before) - 3
+    assert len(place.state()["objects"]) == len(before) - 4
 
 
 @pytest.mark.slow
 def test_under_another_prefix_what_stays_is_said(place: Place) -> None:
     place.apply(place.wanted())
     elsewhere = f"s3://{place.bucket}/elsewhere"
-    found = remains(place.account, NAME, elsewhere)
+    with pytest.raises(UserError, match=f"it belongs to .*{root(place)}.*the pipeline.*--foreign"):
+        remains(place.account, NAME, Owner(elsewhere))
+    found = remains(place.account, NAME, Owner(elsewhere), foreign=True)
     assert found.deployed is not None and not found.records and not found.objects
     assert len(found.kept) == 1 and root(place) in found.kept[0] and elsewhere in found.kept[0]
     destroy(place.account, found)
     assert place.state()["objects"]
-    destroy(place.account, remains(place.account, NAME, root(place)))
+    destroy(place.account, remains(place.account, NAME, Owner(root(place))))
     assert place.state() == EMPTY
 
 
@@ -203,7 +206,7 @@ def test_a_record_that_is_no_text_is_no_hindrance(place: Place) -> None:
     s3 = place.outside.client("s3")
     for key in (f"pipelines/{NAME}/applied/{wanted.sha256}.json", f"pipelines/other/applied/{'0' * 64}.json"):
         s3.put_object(Bucket=place.bucket, Key=key, Body=b"\xff\xfe\x00")
-    found = remains(place.account, NAME, root(place))
+    found = remains(place.account, NAME, Owner(root(place)))
     destroy(place.account, found)
     assert not place.state()["pipelines"]
 
@@ -214,4 +217,4 @@ def test_one_that_is_stopping_is_going_on(place: Place, status: str) -> None:
     arn = executions.start(place.account, NAME)
     Playing(place.outside.backend(), arn).conclude(status)
     with pytest.raises(UserError, match="is executing"):
-        remains(place.account, NAME, root(place))
+        remains(place.account, NAME, Owner(root(place)))

@@ -204,7 +204,7 @@ def test_a_schedule_that_starts_something_else_now(place: Place) -> None:
     assert [change.where for change in plan.overwritten] == [f"schedules.{DAILY}.Target.Arn"]
     with pytest.raises(UserError, match=r"Target\.Arn"):
         place.apply(wanted)
-    found = remains(place.account, NAME, wanted.root)
+    found = remains(place.account, NAME, wanted.owner)
     assert found.triggers == () and len(found.kept) == 1
     assert f"schedule '{DAILY}' stays: somebody has made it start {other}" in found.kept[0]
     destroy(place.account, found)

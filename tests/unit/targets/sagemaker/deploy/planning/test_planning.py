@@ -80,7 +80,7 @@ def test_who_wrote_last_is_read(place: Place, monkeypatch: pytest.MonkeyPatch, c
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("[]", "this is no plan"), ('{"format": 7}', "no plan of format 2"), ('{"format": 2}', "Make a new one")],
+    [("[]", "this is no plan"), ('{"format": 7}', "no plan of format 3"), ('{"format": 2}', "Make a new one")],
 )
 def test_what_is_no_plan_is_refused(content: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
@@ -183,14 +183,12 @@ def test_another_prefix_is_no_dead_end(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     place.apply(wanted)
     moved = replace(wanted, root=f"s3://{place.bucket}/elsewhere")
-    plan = place.plan(moved)
-    assert plan.refusal() is None and plan.action == "none"
-    # Unedited, what is there is known by its hash; edited, only the record could say what is an edit.
+    refusal = place.plan(moved).refusal()
+    assert refusal is not None and wanted.root in refusal and "--adopt" in refusal
+    assert place.plan(moved, adopted=True).refusal() is None
     other = replace(moved, description="Something else.")
-    assert place.plan(other).refusal() is None
-    place.describe("An edit.")
-    refusal = place.plan(other).refusal()
-    assert refusal is not None and "pipeline.Description" in refusal and moved.root in refusal
+    refusal = place.plan(other, adopted=True).refusal()
+    assert refusal is not None and "pipeline.Description" in refusal and wanted.root in refusal
     place.apply(other, discarded=["pipeline"])
     assert place.plan(other).is_empty
 

@@ -115,5 +115,5 @@ def test_a_schedule_that_others_made_for_the_pipeline_is_not_ours(place: Place) 
     write(place.account, by_hand, None)
     assert place.plan(place.wanted(triggers=(ours,))).is_empty
     place.apply(place.wanted())
-    destroy(place.account, remains(place.account, NAME, place.wanted().root))
+    destroy(place.account, remains(place.account, NAME, place.wanted().owner))
     assert list(place.state()["schedules"]) == [by_hand.name]

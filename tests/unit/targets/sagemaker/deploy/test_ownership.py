@@ -1,0 +1,104 @@
+"""Two teams of one account call their pipelines alike: nothing of the other is touched unless that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.deploy.applying.applying import apply
+from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
+from drivetrain.targets.sagemaker.deploy.deployed import OWNER
+from drivetrain.targets.sagemaker.deploy.desired import Desired
+from drivetrain.targets.sagemaker.deploy.ownership import MAX_TAG_CHARACTERS, Owner
+from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition
+
+
+@pytest.fixture
+def theirs(place: Place) -> Desired:
+    found = place.wanted(triggers=(place.schedule(), place.rule()), project="vision")
+    place.apply(found)
+    return found
+
+
+def ours(place: Place, where: str) -> Desired:
+    given: dict[str, Any] = {"definition": definition("ml.m5.4xlarge"), "project": "sound"}
+    return replace(place.wanted(**given), **({"root": f"s3://{place.bucket}/sound"} if where == "prefix" else {}))
+
+
+@pytest.mark.parametrize("where", ["prefix", "project"])
+def test_another_teams_pipeline_is_left_alone(place: Place, theirs: Desired, where: str) -> None:
+    mine, before = ours(place, where), place.state()
+    plan = place.plan(mine)
+    refusal = plan.refusal()
+    assert refusal is not None and "project 'vision'" in refusal and "--adopt" in refusal and "--discard" in refusal
+    with pytest.raises(UserError, match="project 'vision'"):
+        apply(place.account, mine, plan)
+    with pytest.raises(UserError, match=r"project 'vision'.*schedule.*the pipeline.*--foreign"):
+        remains(place.account, NAME, mine.owner)
+    assert place.state() == before and place.plan(theirs).is_empty
+
+
+@pytest.mark.parametrize("where", ["prefix", "project"])
+def test_taken_over_it_is_the_other_teams_no_more(place: Place, theirs: Desired, where: str) -> None:
+    mine = ours(place, where)
+    refusal = place.plan(mine, adopted=True).refusal()
+    assert refusal is not None and "steps.train" in refusal, "what is given up is named, also where it is adopted"
+    place.apply(mine, discarded=["all"])
+    assert place.plan(mine).is_empty
+    assert "project 'sound'" in (place.plan(theirs).refusal() or "")
+    with pytest.raises(UserError, match="project 'sound'"):
+        remains(place.account, NAME, theirs.owner)
+    destroy(place.account, remains(place.account, NAME, mine.owner))
+    assert place.plan(theirs).refusal() is None
+
+
+def test_the_same_pipeline_is_taken_over_by_adopting_it(place: Place, theirs: Desired) -> None:
+    mine = replace(theirs, project="sound")
+    assert "--adopt" in (place.plan(mine).refusal() or "")
+    place.apply(mine, adopted=True)
+    assert place.plan(mine).is_empty
+
+
+def test_rules_and_schedules_without_a_pipeline_are_left_alone(place: Place, theirs: Desired) -> None:
+    place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
+    mine, before = ours(place, "prefix"), place.state()
+    refusal = place.plan(mine).refusal()
+    assert refusal is not None and "schedules." in refusal
+    with pytest.raises(UserError, match="--foreign"):
+        remains(place.account, NAME, mine.owner)
+    assert place.state() == before
+    place.apply(theirs)
+    assert place.plan(theirs).is_empty
+
+
+def test_one_from_before_there_were_owners_is_ours_by_its_record(place: Place, theirs: Desired) -> None:
+    there = place.deployed()
+    assert there is not None
+    place.outside.client("sagemaker").delete_tags(ResourceArn=there.arn, TagKeys=[OWNER])
+    key = theirs.owner.uri(NAME).removeprefix(f"s3://{place.bucket}/")
+    place.outside.client("s3").delete_object(Bucket=place.bucket, Key=key)
+    assert "nobody knows whom" in (place.plan(ours(place, "prefix")).refusal() or "")
+    changed = replace(theirs, description="Something else.")
+    assert place.plan(changed).refusal() is None
+    place.apply(changed)
+    again = place.deployed()
+    assert again is not None and again.tags[OWNER] == theirs.owner.tag
+
+
+def test_what_was_made_anew_while_a_person_was_asked_is_not_destroyed(place: Place, theirs: Desired) -> None:
+    shown = remains(place.account, NAME, theirs.owner)
+    destroy(place.account, shown)
+    mine = replace(ours(place, "prefix"), triggers=(place.schedule(),))
+    place.apply(mine)
+    with pytest.raises(UserError, match="changed since it was looked at"):
+        destroy(place.account, shown)
+    assert place.plan(mine).is_empty
+
+
+def test_a_long_owner_fits_a_tag() -> None:
+    root = f"s3://bucket/{'a' * 300}"
+    one, other = Owner(root, "vision").tag, Owner(root, "sound").tag
+    assert len(one) == MAX_TAG_CHARACTERS and one != other
