@@ -23,22 +23,10 @@ from typing import Any, cast
 
 # Whole words only, after splitting names like apiKey, API_KEY and api-key: max_tokens and tokenizer are no secrets.
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET_WORDS = frozenset(
-    [
-        "secret",
-        "secrets",
-        "password",
-        "passwd",
-        "passphrase",
-        "pwd",
-        "credential",
-        "credentials",
-        "token",
-        "apikey",
-        "auth",
-        "authorization",
-    ]
-)
+_SECRET_WORDS = frozenset([
+    "secret", "secrets", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "token", "apikey",
+    "auth", "authorization",
+])  # fmt: skip
 # Unmistakable inside longer words, too: dbpassword, APITOKEN, MYSECRET.
 _SECRET_PARTS = ("secret", "password", "passwd", "passphrase", "credential", "apikey", "apitoken", "authtoken")
 _KEY_OWNERS = frozenset([
@@ -237,7 +225,8 @@ def _masked(text: str, spans: Iterable[tuple[int, int]], found: list[str] | None
 _SHORTEST = 8
 # The variable that holds secrets of one's own, one in each line.
 OWN = "DRIVETRAIN_MASK"
-_DIGITS = b"0123456789"
+# How a log ends in which something was masked.
+SAID = f"drivetrain: secrets in this log were masked ({MASK})\n"
 # A progress bar's lines end in a carriage return.
 _ENDS = bytes.maketrans(b"\r", b"\n")
 
@@ -295,7 +284,7 @@ class LogMasking:
 
 
 def _sample_of(piece: bytes) -> str:
-    lines = set(piece.translate(_ENDS, _DIGITS).split(b"\n"))
+    lines = set(piece.translate(_ENDS, b"0123456789").split(b"\n"))
     return b"\n".join(lines).decode("utf-8", "surrogateescape")
 
 

@@ -37,7 +37,7 @@ class Scribe:
         self.read, self.write = os.pipe()
         self._log = log
         self._lines = MaskedLines(secrets)
-        self._lost = 0
+        self._lost, self._in_new_line = 0, True
         os.set_blocking(self.read, False)
         try:
             fcntl.fcntl(self.write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
@@ -68,6 +68,10 @@ class Scribe:
             left -= len(data)
         self._put(self._lines.rest())
         self._say_lost()
+        if self._lines.masked:
+            from drivetrain.base.masking import SAID
+
+            self._put(f"{'' if self._in_new_line else chr(10)}{SAID}".encode())
 
     def _copy(self) -> bytes | None:
         """Copy and return what can be read now; None if there is nothing."""
@@ -81,6 +85,7 @@ class Scribe:
     def _put(self, data: bytes) -> None:
         if data and self._lost:
             self._say_lost()
+        self._in_new_line = data.endswith(b"\n") if data else self._in_new_line
         while data:
             try:
                 data = data[os.write(self._log, data) :]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.masking import LogMasking, Masking
+from drivetrain.base.masking import SAID, LogMasking, Masking
 from drivetrain.base.records import dataclass
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.targets.local import jobs
@@ -49,6 +49,17 @@ def mask_logs(folder: Path, masking: Masking) -> None:
         with open(descriptor, "wb") as file:
             file.writelines(masked(piece)[0] for piece in _pieces(log))
         beside.replace(log)
+
+
+def _says_masked(folder: Path) -> bool:
+    """True where a log below the folder says at its end that secrets in it were masked."""
+    said = SAID.encode()
+    for log in folder.rglob("*.log"):
+        with open(log, "rb") as file:
+            file.seek(max(0, log.stat().st_size - len(said)))
+            if file.read() == said:
+                return True
+    return False
 
 
 def _pieces(log: Path) -> Iterator[bytes]:
@@ -183,7 +194,9 @@ class Worker:
         """Record the result, move the outputs to their places, and end the step."""
         publication = result.publication
         moves = publication.moves if publication else []
-        value = None if result.value is None else self.ledger.masking.message(result.value)
+        said = [self.ledger.masking.message(result.value)] if result.value else []
+        said += ["secrets masked in its log"] if _says_masked(context.logs) else []
+        value = ", ".join(said) or None
         for move in moves:
             try:
                 self.store.check_place(context.folder / move.staged, move.uri)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.base.masking import MASK
+from drivetrain.base.masking import MASK, SAID
 from drivetrain.targets.local.containers import mounts
 
 # Modules of the supervisor find each other in their own folder.
@@ -115,7 +115,7 @@ def test_a_log_is_masked_while_it_grows_and_whole_when_the_runner_was_killed(tmp
         assert log.read_text() == f"began; {MASK}\n"
         runner.send_signal(signal.SIGKILL)
     _until((tmp_path / "logs" / "127.0.0.1.ended").exists)
-    assert log.read_text() == f"began; {MASK}\nsaved; {MASK}\nthe end"
+    assert log.read_text() == f"began; {MASK}\nsaved; {MASK}\nthe end\n{SAID}"
 
 
 def _until(condition) -> None:

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from drivetrain.base.masking import MASK, Masking
+from drivetrain.base.masking import MASK, SAID, Masking
 from drivetrain.cli.main import run
 from drivetrain.targets.local.execution import worker
 from drivetrain.targets.local.execution.worker import mask_logs
@@ -101,7 +101,10 @@ def test_what_a_run_keeps_is_for_its_owner_and_holds_no_secret(
     modes.pop(".gitignore")
     expected = {"home": 0o700, "s3": 0o700, "runs": 0o700, "ledger.db": 0o600, "127.0.0.1.log": 0o600}
     assert {name: modes[name] for name in expected} == expected
-    assert next(home.rglob("*.log")).read_text() == f"denied: {MASK}, {MASK}\n"
+    assert next(home.rglob("*.log")).read_text() == f"denied: {MASK}, {MASK}\n{SAID}"
     kept = [path for path in home.rglob("*") if path.is_file() and path.name not in ("definition.json", "request.json")]
     assert not [path for path in kept if b"plain-looking-value" in path.read_bytes()]
-    assert "plain-looking-value" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "plain-looking-value" not in said and "secrets masked in its log" in said
+    assert run(["runs", "show", "latest", "--home", str(home)]) == 0
+    assert "secrets masked in its log" in capsys.readouterr().out
