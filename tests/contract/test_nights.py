@@ -57,6 +57,7 @@ class Nightly(Settings):
     source: str = ""
     query: str = ""
     watermark: str = ""
+    catalog: dict[str, str] = {}
     raw: str = ""
     rate: float = 0.1
     broken: str = ""
@@ -74,7 +75,7 @@ def fit(data: Input, model: Output, *, rate: float, broken: str) -> None:
 
 def nightly(settings: Nightly) -> Pipeline:
     asked = {"source": settings.source, "query": settings.query, "watermark": settings.watermark}
-    table = [step(read_source, **asked)] if settings.source else []
+    table = [step(read_source, **asked, environment=settings.catalog)] if settings.source else []
     trained = step(fit, data=table[0]["output"] if table else settings.raw, rate=settings.rate, broken=settings.broken)
     return Pipeline(
         name="nightly",
@@ -86,7 +87,7 @@ def nightly(settings: Nightly) -> Pipeline:
 
 
 class Place(Protocol):
-    settings: dict[str, str]
+    settings: dict[str, Any]
 
     def append(self) -> None: ...
 
@@ -124,6 +125,26 @@ class Delta:
 
         self._count += 1
         write_deltalake(self._place, pa.table({"id": pa.array([self._count], pa.int64())}), mode="append")
+
+
+class Iceberg:
+    """A table whose catalog the step's own environment names; so must that of the step that looks."""
+
+    def __init__(self, folder: Path) -> None:
+        from pyiceberg.catalog import load_catalog
+
+        where = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
+        self._catalog, self._count = load_catalog("shop", **where), 0
+        self._catalog.create_namespace("sales")
+        named = {f"PYICEBERG_CATALOG__SHOP__{name.upper()}": text for name, text in where.items()}
+        self.settings = {"source": "iceberg:shop/sales.orders", "catalog": named}
+
+    def append(self) -> None:
+        import pyarrow as pa
+
+        self._count += 1
+        rows = pa.table({"id": pa.array([self._count], pa.int64())})
+        self._catalog.create_table_if_not_exists("sales.orders", schema=rows.schema).append(rows)
 
 
 class Query:
@@ -275,7 +296,8 @@ def eight(nights: Nights, place: Place) -> list[str]:
 EXPECTED = ["Succeeded", "Cached", "Failed", "Succeeded", "Succeeded", "Cached", "Succeeded", "Succeeded"]
 
 
-@pytest.mark.parametrize("place", [Prefix, Delta, Query, Folder])
+@pytest.mark.nightly_cases("Iceberg")
+@pytest.mark.parametrize("place", [Prefix, Delta, Iceberg, Query, Folder])
 def test_nights_of_serve(tmp_path: Path, place: Callable[[Path], Place], monkeypatch: pytest.MonkeyPatch) -> None:
     import apscheduler.schedulers.base
 
@@ -296,14 +318,15 @@ def test_nights_of_serve(tmp_path: Path, place: Callable[[Path], Place], monkeyp
         nights.server.stop()
 
 
-@pytest.mark.parametrize("place", [Prefix, Delta, Query])
+@pytest.mark.parametrize("place", [Prefix, Delta, Iceberg, Query])
 def test_nights_of_the_exported_definition(tmp_path: Path, place: Callable[[Path], Place]) -> None:
     made = place(tmp_path)
     made.append()
     assert eight(Exported(tmp_path, made), made) == EXPECTED
 
 
-@pytest.mark.parametrize("place", [Prefix, Delta, Query])
+@pytest.mark.nightly_cases("Iceberg")
+@pytest.mark.parametrize("place", [Prefix, Delta, Iceberg, Query])
 def test_nights_of_the_ir(tmp_path: Path, place: Callable[[Path], Place]) -> None:
     made = place(tmp_path)
     made.append()
