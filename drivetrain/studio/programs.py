@@ -10,6 +10,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.assets import Asset, CodeArchive
+from drivetrain.targets.assets.step_code import ALL_ROOMS, rooms_named
 from drivetrain.targets.sagemaker.document import list_in, object_in
 from drivetrain.targets.sagemaker.document.document import Definition
 
@@ -23,17 +24,25 @@ def check_programs(definition: Definition, assets: Iterable[Asset]) -> None:
         assets: what the definition's code reads; of other code nobody knows here what is in it.
 
     Raises:
-        UserError: a step runs a file of the user's that is not in its code.
+        UserError: a step runs a file of the user's, or a component, that is not in its code.
     """
     archives = {
-        PurePosixPath(asset.uri).stem: asset.source.names for asset in assets if isinstance(asset.source, CodeArchive)
+        PurePosixPath(asset.uri).stem: asset.source for asset in assets if isinstance(asset.source, CodeArchive)
     }
     for step in definition.all_steps:
         code, program = _code_and_program(step.arguments)
-        files = _files_of(program)
-        if code not in archives or not files or archives[code].intersection(f"source/{file}" for file in files):
+        if code not in archives or not program:
             continue
-        there = sorted(name.removeprefix("source/") for name in archives[code] if name.startswith("source/"))
+        archive, files = archives[code], _files_of(program)
+        if not files and archive.rooms != ALL_ROOMS and (missing := rooms_named((program,)) - archive.rooms):
+            raise UserError(
+                f"Step {step.name!r}: edited in Studio, it runs {program!r}, and the code that travels with it has "
+                f"no drivetrain/{min(missing)}, only what its program in the pipeline's code needs. Let the step of "
+                "the code run that program, or take the edit back."
+            )
+        if not files or archive.names.intersection(f"source/{file}" for file in files):
+            continue
+        there = sorted(name.removeprefix("source/") for name in archive.names if name.startswith("source/"))
         raise UserError(
             f"Step {step.name!r}: edited in Studio, it runs {program!r}, and the code that travels with it has no "
             f"{files[0]}, only what its program in the pipeline's code imports ({', '.join(there[:5]) or 'no file'}"

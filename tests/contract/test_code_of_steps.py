@@ -12,6 +12,7 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.cli import main
+from drivetrain.targets.assets import assets
 from drivetrain.targets.target import find_target
 
 PIPELINE = """
@@ -91,6 +92,27 @@ def test_an_edit_leaves_the_definition_of_other_steps_as_it_is(shop: Path, targe
     assert {name for name in after if after[name] != before[name]} == {"search"}
     edit(shop / "shop.py")  # which no step imports
     assert steps_of(shop, target) == after
+
+
+@pytest.mark.parametrize("target", ["sagemaker", "kubeflow"])
+def test_an_edit_of_the_package_leaves_steps_that_do_not_use_it_as_they_are(
+    shop: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shop / "shop_steps" / "search.py").write_text(
+        f"from drivetrain.training.metric_states import texts\n{FILES['shop_steps/search.py']}", encoding="utf-8"
+    )
+    before = steps_of(shop, target)
+    content = assets._content
+    for room, changed in (("training/metric", {"search"}), ("components/train.", set[str]()), ("steps/", {*before})):
+        part = f"drivetrain/{room}" if room.startswith("training/") else room
+        assets._own_parts.cache_clear()
+        assets._own_stamp.cache_clear()
+        monkeypatch.setattr(assets, "known_hash", lambda key: None)
+        monkeypatch.setattr(assets, "keep_hash", lambda key, sha256: None)
+        monkeypatch.setattr(assets, "_content", lambda path, part=part: content(path) + b"#" * (part in path))
+        after = steps_of(shop, target)
+        assert {name for name in after if after[name] != before[name]} == changed, room
+    assets._own_parts.cache_clear()
 
 
 def ran(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:

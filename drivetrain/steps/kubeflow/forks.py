@@ -68,8 +68,9 @@ if __name__ == "__main__":
     assert given is not None
     with open(given, "rb") as file:
         executor_input, environment = marshal.load(file)  # kfp's runner wrote it  # nosec B302
-    # The code of this task, after the package, which is loaded.
-    sys.path[2:2] = environment["PYTHONPATH"].split(os.pathsep)[1:]
+    # The code of this task: of the package it may hold other rooms than what is loaded.
+    sys.path[1:2] = environment["PYTHONPATH"].split(os.pathsep)
+    sys.modules["drivetrain"].__path__[:] = [os.path.join(sys.path[1], "drivetrain")]
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = [executor_input]

@@ -22,6 +22,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from functools import cache, cached_property
 from pathlib import Path
@@ -31,7 +32,7 @@ import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.records import dataclass
 from drivetrain.steps.start import plain_header
-from drivetrain.targets.assets.step_code import NOTHING, Used
+from drivetrain.targets.assets.step_code import NOTHING, ROOMS, Used
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 # No file system in use counts in longer ticks than FAT's, of two seconds.
 SETTLED_S = 3.0
 # Each is a line of 64 characters; a hash that is needed again is worked out again.
-MOST_KEPT = 64
+MOST_KEPT = 256
 _HEXADECIMAL = frozenset(b"0123456789abcdef")
 
 
@@ -123,8 +124,6 @@ def _remove_oldest(folder: str) -> None:
 EXAMPLES = "example:"
 # In an archive that holds all of the user's files: why.
 WHOLE_FOLDER = "whole_folder.txt"
-# The rooms of the package that travel.
-_ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
 _PACKAGE_FILES = (".py", ".json", ".yaml")
 _OWN_NAMES = "drivetrain/__init__.py"
 _BLOCK, _RECORD = 512, 10_240  # bytes of a tar
@@ -164,7 +163,7 @@ def code_channel(root: str, used: Used = NOTHING, wheels: tuple[Wheel, ...] = ()
 
     Args:
         root: URI of the pipeline's own folder, below which this one is put.
-        used: the user's files.
+        used: the user's files, and what of the package they need.
         wheels: distributions that the image lacks.
     """
     files: dict[str, bytes | CodeArchive | Path] = {wheel.name: wheel.content for wheel in wheels}
@@ -189,11 +188,12 @@ class CodeArchive:
     hash was worked out; the user's files are read each time.
 
     Args:
-        used: the user's files.
+        used: the user's files, and the rooms of the package.
         wheels: name of each wheel -> its SHA-256.
 
     Attributes:
         names: of what it holds beside the package.
+        rooms: of the package, that it holds.
     """
 
     def __init__(self, used: Used = NOTHING, wheels: Mapping[str, str] | None = None) -> None:
@@ -202,7 +202,7 @@ class CodeArchive:
             files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
         if used.whole:
             files[WHOLE_FOLDER] = f"{used.whole}\n".encode()
-        self.names = frozenset(files)
+        self.names, self.rooms = frozenset(files), used.rooms
         self._beside_own = b"".join(part for name in sorted(files) for part in _member(name, files[name]))
 
     @cached_property
@@ -210,7 +210,8 @@ class CodeArchive:
         """Of the content."""
         stamp = _own_stamp()
         # tarfile, of which there is a version in each Python, writes the headers of long names.
-        key = hashlib.sha256(f"{sys.version}\n{stamp.digest}\n".encode() + self._beside_own).hexdigest()
+        key = f"{sys.version}\n{stamp.digest}\n{sorted(self.rooms)}\n"
+        key = hashlib.sha256(key.encode() + self._beside_own).hexdigest()
         found = known_hash(key)
         if found is None:
             found = self._made()[1]
@@ -235,7 +236,7 @@ class CodeArchive:
     def _made(self) -> tuple[tuple[bytes, ...], str]:
         """The parts of the archive, and their SHA-256."""
         # By name, drivetrain/ comes before source/ and the wheels.
-        own, hashed = _own_parts()
+        own, hashed = _own_parts(self.rooms)
         size = sum(map(len, own)) + len(self._beside_own) + 2 * _BLOCK
         end = bytes(2 * _BLOCK + -size % _RECORD)
         hashing = hashed.copy()
@@ -302,9 +303,17 @@ def _example(name: str) -> Path:
     return known[name]
 
 
+def holds(rooms: AbstractSet[str], name: str) -> bool:
+    """Whether a file of the package, `drivetrain/ROOM/...`, is in an archive with these rooms."""
+    room, _, file = name.removeprefix("drivetrain/").partition("/")
+    if room != "components":
+        return room in rooms or name == _OWN_NAMES
+    return room in rooms or file == "__init__.py" or f"{room}/{file.removesuffix('.py')}" in rooms
+
+
 @cache
-def _own_parts() -> tuple[tuple[bytes, ...], Any]:
-    """Our own part of the archive in pieces, and their hash; made once a process."""
+def _own_parts(rooms: frozenset[str]) -> tuple[tuple[bytes, ...], Any]:
+    """Our own part of an archive in pieces, and their hash; made once a process."""
     _own_stamp()  # it must not be newer than what is read
     parts: list[bytes] = []
     hashing = hashlib.sha256()
@@ -312,6 +321,8 @@ def _own_parts() -> tuple[tuple[bytes, ...], Any]:
     own = {name: home + name.removeprefix("drivetrain") for name, _ in _own_files(home)}
     own[_OWN_NAMES] = f"{home}/steps/inert.py"
     for name, path in sorted(own.items()):
+        if not holds(rooms, name):
+            continue
         content = _content(path)
         if name == _OWN_NAMES:  # `import *` asks a module for its names: there it must find as many as at home
             content += f"\n\n__all__ = {sorted(drivetrain.__all__)!r}\n".encode()
@@ -340,7 +351,7 @@ def _own_files(home: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """The name in the archive of each file of ours, and its entry, which is to be asked before the next file: so long
     its folder is open, and need not be found anew for each file."""
     # A room may be a link; inside a room there is none.
-    pending = [f"drivetrain/{room}" for room in _ROOMS]
+    pending = [f"drivetrain/{room}" for room in ROOMS]
     while pending:
         folder = pending.pop()
         opened = os.open(home + folder.removeprefix("drivetrain"), os.O_RDONLY)

@@ -1,10 +1,13 @@
-"""Which of the user's files a step uses: what its program imports, and what that imports in turn.
+"""Which of the user's files a step uses: what its program imports, and what that imports in turn; and which rooms of
+the package.
 
     code = StepCode(folder, Graph(pipeline))
     code.of(step).files     # path below the folder -> bytes: what travels with this step, and decides its cache key
+    code.of(step).rooms     # folders of the package, and components as `components/NAME`: what travels, too
 
-An edit elsewhere leaves the step's code as it is. It is counted by file. Where a file may load others that it does not
-name, the whole folder counts, and `Used.whole` says why.
+An edit elsewhere leaves the step's code as it is. The user's are counted by file. Where a file may load others that it
+does not name, the whole folder counts, and `Used.whole` says why. The package's are counted by room, since its files
+load each other by name; a room is used where the text of a file names it.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import drivetrain
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, TuningStep, flatten
+from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
 from drivetrain.spec.training_options import OneOf
 from drivetrain.spec.values import IterationRef, OutputRef, ParameterRef, PropertyRef
 from drivetrain.targets.assets import source_files
@@ -37,6 +41,27 @@ _COMPARE = "drivetrain.components.compare:compare"
 _WORDS = re.compile(r"[A-Za-z_][\w./-]*")
 # Python imports them by itself.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")
+# The rooms of the package that travel, and those that each needs.
+_OF_TRAINING = ("base", "data", "registry", "steps")
+ROOMS: Mapping[str, tuple[str, ...]] = {
+    "base": (),
+    "components": ("base", "steps"),
+    "data": ("base",),
+    "decision": ("base", "data", "registry"),
+    "registry": ("base",),
+    "steps": ("base",),
+    "training": (*_OF_TRAINING, "training_scripts"),
+    "training_scripts": (*_OF_TRAINING, "training"),
+}
+ALL_ROOMS = frozenset(ROOMS)
+_MENTIONED = re.compile(r"\bdrivetrain[./](\w+)(?:[./](\w+))?")
+_IMPORTED = re.compile(r"\bfrom\s+drivetrain(\.components)?\s+import\s*(\([^)]*\)|[^\n]*)")
+# What may load a room that the text does not name, by a computed name or with an object.
+_LOADS_ANY = re.compile(
+    r"\b(?:import_module|__import__|runpy|pkgutil|find_spec|(?<!\.)exec|(?<!\.)eval|\w*pickle|joblib|dill|shelve|skops|"
+    r"allow_pickle|load_model|Value|torch\s*\.\s*load)\b"
+)
+_REGISTER = "drivetrain.components.register_model:register_model"
 
 
 @dataclass(frozen=True)
@@ -46,10 +71,12 @@ class Used:
     Attributes:
         files: path below the folder -> content.
         whole: why all files of the folder are among them; "" where only those are that it imports.
+        rooms: of the package; of `components` those that are named, as `components/NAME`, or all.
     """
 
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     whole: str = ""
+    rooms: frozenset[str] = ALL_ROOMS
 
 
 NOTHING = Used()
@@ -77,9 +104,11 @@ class StepCode:
         self.source, self.graph = source, graph
         self._content: dict[str, bytes] = {}
         self._reached: dict[tuple[frozenset[str], str], _Reach] = {}
-        self._used: dict[tuple[frozenset[str], str], Used] = {}
+        self._used: dict[tuple[frozenset[str], str, frozenset[str]], Used] = {}
         self._names: dict[str, tuple[frozenset[str], str]] = {}
         self._before: dict[str, tuple[frozenset[str], str]] = {}
+        self._loads_any = set[str]()
+        """Steps that may load any file."""
 
     @cached_property
     def travelling(self) -> frozenset[str]:
@@ -89,13 +118,26 @@ class StepCode:
         return frozenset(file.relative_to(self.source).as_posix() for file in source_files(self.source))
 
     def of(self, step: BaseStep | None) -> Used:
-        """The files that a step uses; none where no program of the user's runs."""
-        if self.source is None or not isinstance(step, JobStep):
-            return NOTHING
-        key = self._names_of(step)
+        """The files and rooms that a step uses; no files where no program of the user's runs."""
+        names, whole = frozenset[str](), ""
+        if self.source is not None and isinstance(step, JobStep):
+            names, whole = self._names_of(step)
+        key = names, whole, self._rooms_of(step, names)
         if key not in self._used:
-            self._used[key] = Used({name: self._read(name) for name in sorted(key[0])}, key[1])
+            self._used[key] = Used({name: self._read(name) for name in sorted(names)}, whole, key[2])
         return self._used[key]
+
+    def _rooms_of(self, step: BaseStep | None, names: frozenset[str]) -> frozenset[str]:
+        """The rooms of the package that a step uses, which has these files of the user's."""
+        if not isinstance(step, JobStep):
+            return rooms_named((_REGISTER,) if isinstance(step, RegisterStep) else ())
+        if step.name in self._loads_any or not (step.program.target.startswith(_OURS) or names):
+            return ALL_ROOMS
+        texts = [self._read(name).decode("utf-8", "replace") for name in names]
+        if any(map(_LOADS_ANY.search, texts)):
+            return ALL_ROOMS
+        given = (text for _, value in _given(step) for text in self._texts(value) or ())
+        return rooms_named((step.program.target, *given, *texts))
 
     def notes(self) -> Iterator[str]:
         """A line for each step whose code is the whole folder, though it names fewer files."""
@@ -111,6 +153,8 @@ class StepCode:
             loads = reach.unpickles or (reach.values if step.inputs else "")
             if not why and (loads or step.program.target in _LOAD_MODELS):
                 names, why = self._with_producers(step, loads or "it loads a model")
+            if why:
+                self._loads_any.add(step.name)
             whole = why and names < self.travelling
             self._names[step.name] = (self.travelling, why) if whole else (names, "")
         return self._names[step.name]
@@ -265,6 +309,40 @@ class StepCode:
             assert self.source is not None
             self._content[name] = (self.source / name).read_bytes()
         return self._content[name]
+
+
+def rooms_named(texts: Iterable[str]) -> frozenset[str]:
+    """The rooms that texts name, those that all steps have, and what these need."""
+    pending, found = {"components", "steps"}, set[str]()
+    pending.update(*map(_named_rooms, texts))
+    while pending:
+        room = pending.pop()
+        if room not in found:
+            found.add(room)
+            pending |= set(ROOMS[room]) if room in ROOMS else _rooms_of_component(room)
+    return frozenset(found - {"components"})
+
+
+def _named_rooms(text: str) -> set[str]:
+    if "drivetrain" not in text:
+        return set()
+    found = set(_MENTIONED.findall(text))
+    for components, names in _IMPORTED.findall(text):
+        found |= {("components", name) if components else (name, "") for name in re.findall(r"\w+", names)}
+    rooms = {room for room, _ in found if room in ROOMS and room != "components"}
+    rooms |= {f"components/{name}" for room, name in found if room == "components" and _component(name).is_file()}
+    # drivetrain.steps.programs starts the launcher, by its name.
+    starts = "drivetrain.steps" in text and re.search(r"\bprograms\b", text)
+    return rooms | {"training_scripts"} if starts else rooms
+
+
+@cache
+def _rooms_of_component(name: str) -> set[str]:
+    return _named_rooms(_component(name.removeprefix("components/")).read_text(encoding="utf-8"))
+
+
+def _component(name: str) -> Path:
+    return Path(drivetrain.__file__).parent / "components" / f"{name}.py"
 
 
 def _is_child(file: str, folder: str) -> bool:

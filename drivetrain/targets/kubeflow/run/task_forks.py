@@ -25,7 +25,7 @@ class TaskForks:
     Args:
         otherwise: kfp's way, for all other commands, and where the interpreter is gone.
         unpacked: the SHA-256 of each archive of code -> the folders from which its tasks import, the package's first,
-            the user's source the second. The package is the same in all.
+            the user's source the second. The first rooms of the package are the same in all.
     """
 
     def __init__(self, otherwise: Run, unpacked: Mapping[str, Sequence[str]]) -> None:

@@ -40,7 +40,9 @@ def changed_code(old: Mapping[str, Any], new: Mapping[str, Any], store: ObjectSt
 
 def _differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:
     names = sorted({*before, *after})
-    if any(before.get(name) != after.get(name) for name in names if name.startswith(_PACKAGE)):
+    package = [name for name in names if name.startswith(_PACKAGE)]
+    is_edited = any(before[name] != after[name] for name in package if name in before and name in after)
+    if is_edited:
         yield "drivetrain itself changed"
     for name in names:
         if name.startswith(_SOURCE) and before.get(name) != after.get(name):
@@ -48,6 +50,8 @@ def _differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Ite
             yield f"{name.removeprefix(_SOURCE)} {kind}"
     if before.get("wheels.sha256") != after.get("wheels.sha256"):
         yield "other wheels"
+    if not is_edited and any((name in before) != (name in after) for name in package):
+        yield "it uses other folders of drivetrain"
 
 
 def _files(archive: Path) -> dict[str, bytes]:

@@ -524,10 +524,11 @@ def test_the_command_tells_tasks_apart_that_are_told_otherwise() -> None:
 def test_the_starting_line_runs_the_code_that_was_compiled_and_no_other(tmp_path: Path) -> None:
     """As in a pod, where nothing is unpacked beforehand."""
     built = compiled(step(load, raw=RAW), fail("no good", name="stop"))
-    (start,) = [asset.uri for asset in built.assets if asset.uri.endswith("/start.py")]
+    code = built.codes["stop"]
+    start = f"{code.uri}start.py"
     for asset in built.assets:
         put_asset(tmp_path, asset)
-    given = executor_input(built, "stop", {"code": start.rpartition("/")[0]}, "s3://own/out", tmp_path)
+    given = executor_input(built, "stop", {"code": code.uri.rstrip("/")}, "s3://own/out", tmp_path)
     told = {each["name"]: each["value"] for each in container(built, "stop")["env"]}
 
     def run() -> tuple[int, str]:
