@@ -1,4 +1,4 @@
-"""Which rooms of the package a step takes along: those that its program and the user's files name, and what they need."""
+"""Which rooms of the package a step takes along: those that its program and its files name, and what they need."""
 
 from __future__ import annotations
 
