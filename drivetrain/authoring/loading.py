@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -27,7 +26,7 @@ import drivetrain
 from drivetrain.authoring import Pipeline
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.call_site import place_in, place_of_function
-from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
+from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, nearest, said, shown
 from drivetrain.base.records import dataclass
 from drivetrain.spec.deployment import Deployment
 from drivetrain.steps import argument_help
@@ -171,8 +170,8 @@ def _build(
 def import_file(path: Path) -> ModuleType:
     """Import the user's file under its own name, with its folder first on sys.path, as a container does."""
     if not path.is_file():
-        close = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        close = nearest(path.name, [file.name for file in path.parent.glob("*.py")])
+        hint = f" Did you mean {close!r}?" if close else ""
         raise UserError(f"No pipeline file {path}.{hint} Give an existing .py file or one of the ready pipelines.")
     if not path.stem.isidentifier():
         raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
@@ -310,8 +309,7 @@ def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        likely = [key for key, value in vars(module).items() if _may_be_meant(value, module)]
-        name = likely[-1] if likely else "my_pipeline"
+        name = next((key for key in reversed(vars(module)) if _may_be_meant(vars(module)[key], module)), "my_pipeline")
         raise UserError(f"{target}: no function is annotated `-> Pipeline`. Write: def {name}(...) -> Pipeline: ...")
     raise UserError(f"{target}: several pipelines ({', '.join(found)}). Name one: {target}:{next(iter(found))}")
 
