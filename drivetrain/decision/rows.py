@@ -273,12 +273,13 @@ def paired(
 
 
 def _gains(ours: Said, theirs: Said, num_rows: int) -> Floats:
-    """The difference on the rows that its parts rest on: half on the one model's, half on the other's."""
-    found = numpy().zeros(num_rows)
+    """The difference, spread over the rows that each of its parts rests on."""
+    np = numpy()
+    found = np.zeros(num_rows)
     for own, other in zip(ours.rests, theirs.rests, strict=True):
-        rows = [each.rows for each in (own, other) if len(each.rows)]
-        for each in rows:
-            found[each] += (own.value - other.value) / len(rows) / len(each)
+        rows = np.union1d(own.rows, other.rows)
+        if len(rows):
+            found[rows] += (own.value - other.value) / len(rows)
     return found
 
 

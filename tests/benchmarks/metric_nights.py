@@ -161,9 +161,9 @@ def differences(world: World, target: Bools, noise: list[Floats], ups: NDArray[n
         return (right[0] * 1.0 - right[1]) / (2 * weight)
     thresholds = (THRESHOLD + world.stricter, THRESHOLD)
     ours, theirs = (share(world, each > limit, target) for each, limit in zip(scores, thresholds, strict=True))
-    half = (ours.value - theirs.value) / 2
-    on = [np.where(each.of, half / np.maximum(each.of.sum(axis=1, keepdims=True), 1), 0.0) for each in (ours, theirs)]
-    return on[0] + on[1] + (ours.changes - theirs.changes) / world.size
+    said = ours.of | theirs.of
+    gain = (ours.value - theirs.value) / np.maximum(said.sum(axis=1, keepdims=True), 1)
+    return np.where(said, gain, 0.0) + (ours.changes - theirs.changes) / world.size
 
 
 class Share(NamedTuple):
