@@ -89,8 +89,9 @@ def nearest(given: str, names: Collection[str]) -> str | None:
     import difflib  # takes longer to import than most programs take to find nothing wrong
     import heapq
 
-    def distance(name: str) -> tuple[int, bool, int]:
-        return _slips(given, name), name[:1] != given[:1], abs(len(name) - len(given))
+    def distance(name: str) -> tuple[int, bool, bool, int]:
+        swapped = sorted(name) == sorted(given)
+        return _slips(given, name), name[:1] != given[:1], not swapped, abs(len(name) - len(given))
 
     if len(names) > _MOST_COMPARED:
         names = heapq.nlargest(_MOST_COMPARED, names, key=lambda name: _common(given, name))

@@ -19,10 +19,14 @@ else:
         """The decorator of that name in the standard library: equal, hashed, shown and refused in the same way."""
         if not frozen or options:
             return dataclasses.dataclass(kind, frozen=frozen, kw_only=kw_only, **options)
-        return lambda kind: _share_methods(dataclasses.dataclass(kind, repr=False, eq=False, kw_only=kw_only))
+        return lambda kind: _record(kind, kw_only=kw_only)
 
 
-def _share_methods(kind: type) -> type:
+def _record(kind: type[Any], *, kw_only: bool) -> type[Any]:
+    if any(dataclasses.is_dataclass(base) for base in kind.__mro__[1:]):
+        return dataclasses.dataclass(kind, frozen=True, kw_only=kw_only)
+    kind = dataclasses.dataclass(kind, repr=False, eq=False, kw_only=kw_only)
+    kind.__dataclass_params__.frozen = True  # frozen classes may inherit from it, and no others
     for name, method in _SHARED.items():
         if kind.__dict__.get(name) is None:  # a class with an `__eq__` of its own has None for its hash
             setattr(kind, name, method)

@@ -82,3 +82,21 @@ def test_a_class_that_changes_is_made_by_the_standard_library() -> None:
     one = Counter()
     one.count = 1
     assert one == Counter(1)
+
+
+def test_frozen_classes_of_both_kinds_inherit_from_each_other() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class OfOurs(Ours):
+        more: int = 0
+
+    @records.dataclass(frozen=True)
+    class OfTheirs(Theirs):
+        more: int = 0
+
+    for kind in (OfOurs, OfTheirs):
+        one = kind("a", more=2)
+        assert one == kind("a", more=2) != kind("a") and hash(one) == hash(kind("a", more=2))
+        with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'name'"):
+            setattr(one, "name", "b")  # noqa: B010
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+        dataclasses.dataclass(type("Changed", (Ours,), {}))
