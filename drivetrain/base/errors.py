@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
-_MOST_COMPARED = 100
-
-
 # How a line of a step's log begins that the user should see, wherever the step runs.
 WARNING = "warning: "
 
 
 def warn(text: str) -> None:
-    """Print what the user should know of the work of a step, though it goes on: a run shows it beside the step."""
+    """Print what the user should know of a step that goes on; a run shows it beside the step."""
     print(f"{WARNING}{text}", flush=True)
 
 
@@ -27,7 +24,7 @@ class UserError(ValueError):
     """Whether the message names the line of the user's file that is to be mended."""
 
     def _render_traceback_(self) -> list[str]:
-        """IPython's name for what a notebook shows in the place of a traceback."""
+        """IPython shows it instead of a traceback."""
         return [f"error: {self}"]
 
 
@@ -35,13 +32,6 @@ class InputError(UserError):
     """Bad input of a step or of a program in a container.
 
     The program ends with exit code 2 and prints the message alone, without a traceback.
-    """
-
-
-class AwayError(OSError):
-    """A service did not answer for as long as it is waited for: nobody's input is wrong, and a retry may help.
-
-    A training ends with exit code 75 and prints the message alone.
     """
 
 
@@ -77,7 +67,7 @@ def said(error: BaseException) -> str:
 
 
 def did_you_mean(given: str, allowed: Iterable[str], *, none: str = "None is declared.") -> str:
-    """`Did you mean 'train'? Allowed: test, train.`: the closest match first, where there is one."""
+    """`Did you mean 'train'? Allowed: test, train.`: the closest match first."""
     names = sorted(allowed)
     shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
     close = nearest(given, names)
@@ -85,49 +75,33 @@ def did_you_mean(given: str, allowed: Iterable[str], *, none: str = "None is dec
 
 
 def nearest(given: str, names: Collection[str]) -> str | None:
-    """The name that was probably meant: one that differs by case or by a slip of the finger, or that is begun so."""
-    import difflib  # takes longer to import than most programs take to find nothing wrong
-    import heapq
+    """The name that was probably meant: it differs by case or a slip, or is begun so."""
+    from difflib import get_close_matches  # takes long to import
 
-    def distance(name: str) -> tuple[int, bool, bool, int]:
-        swapped = sorted(name) == sorted(given)
-        return _slips(given, name), name[:1] != given[:1], not swapped, abs(len(name) - len(given))
-
-    if len(names) > _MOST_COMPARED:
-        names = heapq.nlargest(_MOST_COMPARED, names, key=lambda name: _common(given, name))
+    if len(names) > 100:
+        names = get_close_matches(given, names, 100)
     folded = [name for name in names if name.strip().lower() == given.strip().lower()]
     begun = [name for name in names if len(given) > 2 and name.startswith(given)]
-    slipped = min(names, key=distance, default="")
-    if distance(slipped)[:2] == (1, False) and not folded:
-        return slipped
-    if folded or begun:
-        return (folded or sorted(begun, key=len))[0]
+    far, elsewhere, _, slipped = min(((*_slips(given, name), name) for name in names), default=(9, True, 0, ""))
+    if folded:
+        return folded[0]
+    if begun and (far, elsewhere) != (1, False):
+        return min(begun, key=len)
     longer = max(len(given), len(slipped))
-    if _slips(given, slipped) <= min(2, max(1, longer // 3), longer - 1):
+    if far <= min(2, max(1, longer // 3), longer - 1):
         return slipped
-    return next(iter(difflib.get_close_matches(given, names, n=1, cutoff=0.72)), None)
+    return next(iter(get_close_matches(given, names, 1, 0.72)), None)
 
 
-def _slips(one: str, other: str) -> int:
-    """How many letters must be added, left out, replaced or swapped to come from one text to the other."""
-    before, row = [0], [*range(len(other) + 1)]
+def _slips(one: str, other: str) -> tuple[int, bool, int]:
+    """How many letters differ (a swap is one), if the first does, and by how many one is longer."""
+    row = [*range(len(other) + 1)]
     for i, a in enumerate(one, 1):
-        previous, before, row = before, row, [i]
+        before, row = row, [i]
         for j, b in enumerate(other, 1):
-            least = min(before[j] + 1, row[-1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
-                least = min(least, previous[j - 2] + 1)
-            row.append(least)
-    return row[-1]
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters two names share at their beginning and their end."""
-    return _common_start(one, other) + _common_start(one[::-1], other[::-1])
-
-
-def _common_start(one: str, other: str) -> int:
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (a != b)))
+    swapped = sorted(one) == sorted(other) and row[-1] == 2
+    return row[-1] - swapped, one[:1] != other[:1], abs(len(one) - len(other)) - swapped
 
 
 def first_line(error: BaseException) -> str:

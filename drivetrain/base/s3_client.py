@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from drivetrain.base import stopping
-from drivetrain.base.errors import WARNING, AwayError, InputError
+from drivetrain.base.errors import WARNING, InputError
+from drivetrain.base.stopping import AwayError
 
 CONNECTIONS = 8
 """Of one transfer."""

@@ -1,10 +1,20 @@
-"""When this process must be gone, once it is told to stop: what waits for a service waits no longer."""
+"""When this process must be gone, once it is told to stop: what waits for a service waits no longer.
+
+And the error where a service stays away.
+"""
 
 from __future__ import annotations
 
 import math
 
 _by = math.inf
+
+
+class AwayError(OSError):
+    """A service did not answer for as long as it is waited for: nobody's input is wrong, and a retry may help.
+
+    A training ends with exit code 75 and prints the message alone.
+    """
 
 
 def leave_by(moment: float) -> None:

@@ -101,9 +101,7 @@ class Reader:
         """
         for name in names:
             if name not in self.column_names:
-                raise unknown_name(
-                    "column", name, self.column_names, advice=f"({self.folder}) Give data with it, or another recipe."
-                )
+                raise unknown_name("column", name, self.column_names, advice=f"({self.folder}) Give data that has it.")
 
 
 class Rows(Mapping[str, NDArray[Any]]):
@@ -139,8 +137,8 @@ def matrix(columns: Columns, names: Sequence[str]) -> NDArray[Any]:
     for name in names:
         if columns[name].dtype.kind in "OUS":
             raise InputError(
-                f"column {name!r} is text, where the recipe reads numbers: some of its cells are none. prepare_data's "
-                f"schema='{name}:float64' names the first. Correct them, or leave them empty and fill them (fit)."
+                f"column {name!r} is text, where the recipe reads numbers. "
+                f"prepare_data's schema='{name}:float64' names the first other cell."
             )
     return np.stack([columns[name] for name in names], axis=1)
 

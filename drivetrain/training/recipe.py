@@ -291,8 +291,7 @@ def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
     if not isinstance(recipe, Recipe):
         missing = [name for name in vars(Recipe) if not name.startswith("_") and not hasattr(recipe, name)]
         raise InputError(
-            f"recipe {name!r} ({module.__file__}) lacks {', '.join(sorted(missing))}. Give it to the "
-            "class Recipe; training_scripts/recipes/digits_cnn.py is an example."
+            f"recipe {name!r} ({module.__file__}) lacks {', '.join(sorted(missing))}. See recipes/digits_cnn.py."
         )
     if isinstance(recipe, HasDirections):
         given: object = recipe.higher_is_better

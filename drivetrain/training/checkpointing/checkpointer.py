@@ -33,9 +33,9 @@ from drivetrain.training.checkpointing.tensors.plans import share_out
 from drivetrain.training.checkpointing.tensors.rank_file import RankFile, file_name
 from drivetrain.training.checkpointing.tensors.shared_folder import first_ranks
 from drivetrain.training.checkpointing.tensors.writing import Job, Writer
-from drivetrain.training.errors import Problem
 from drivetrain.training.framework import Framework
 from drivetrain.training.launch.processes.heartbeat import beat
+from drivetrain.training.problem import Problem
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import Strategy
 

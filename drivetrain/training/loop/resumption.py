@@ -22,9 +22,9 @@ from drivetrain.training.checkpointing.attempts import FOLDER, read_attempts
 from drivetrain.training.checkpointing.places import Place, open_place
 from drivetrain.training.checkpointing.store.store import Store
 from drivetrain.training.config import RESUMABLE
-from drivetrain.training.errors import Problem
 from drivetrain.training.loop.identity import Identity
 from drivetrain.training.loop.saved_state import check_state
+from drivetrain.training.problem import Problem
 from drivetrain.training.process import Process
 
 

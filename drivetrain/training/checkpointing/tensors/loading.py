@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from drivetrain.base.errors import AwayError, InputError
+from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training.checkpointing.store.reading import (

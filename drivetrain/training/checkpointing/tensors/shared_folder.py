@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 
 from drivetrain.training.checkpointing.places import Place
-from drivetrain.training.errors import Problem
 from drivetrain.training.group import Group
+from drivetrain.training.problem import Problem
 
 
 def first_ranks(place: Place, exchange: Group) -> list[int]:

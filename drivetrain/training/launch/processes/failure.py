@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from drivetrain.base.errors import AwayError, InputError
+from drivetrain.base.errors import InputError
 from drivetrain.base.masking import without_secrets
+from drivetrain.base.stopping import AwayError
 from drivetrain.training.errors import LostRanksError, StoppedError
 from drivetrain.training.launch.processes import collectives, tensorflow_errors
 

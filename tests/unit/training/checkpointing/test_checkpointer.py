@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.base.errors import AwayError, InputError
+from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.lock import LostLockError

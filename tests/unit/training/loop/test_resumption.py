@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.base.errors import AwayError, InputError
+from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
 from drivetrain.steps.trainings import EXECUTION, RECORD
 from drivetrain.training.checkpointing.places import open_place
 from drivetrain.training.checkpointing.places.folder import FolderPlace

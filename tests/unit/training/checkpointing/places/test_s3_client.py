@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 from drivetrain.base import s3_client, stopping
-from drivetrain.base.errors import AwayError, InputError
+from drivetrain.base.errors import InputError
 from drivetrain.base.s3_client import (
     Client,
     DeniedError,
     NotThereError,
     Patience,
 )
+from drivetrain.base.stopping import AwayError
 from drivetrain.training.checkpointing.places._s3_objects import Objects
 from tests.faults.harness.s3_proxy import S3Proxy
 
