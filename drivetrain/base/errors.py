@@ -75,13 +75,13 @@ def did_you_mean(given: str, allowed: Iterable[str], *, none: str = "None is dec
 
 
 def nearest(given: str, names: Collection[str]) -> str | None:
-    """The name that was probably meant: it differs by case or a slip, or is begun so."""
-    from difflib import get_close_matches  # takes long to import
+    """The name that was probably meant."""
+    from difflib import get_close_matches
 
-    if len(names) > 100:
-        names = get_close_matches(given, names, 100)
     folded = [name for name in names if name.strip().lower() == given.strip().lower()]
     begun = [name for name in names if len(given) > 2 and name.startswith(given)]
+    pairs = [given[i : i + 2] for i in range(len(given))]
+    names = sorted(names, key=lambda name: sum(pair in name for pair in pairs))[-20:]
     far, elsewhere, _, slipped = min(((*_slips(given, name), name) for name in names), default=(9, True, 0, ""))
     if folded:
         return folded[0]
