@@ -10,7 +10,7 @@ WARNING = "warning: "
 
 
 def warn(text: str) -> None:
-    """Print what the user should know of a step that goes on; a run shows it beside the step."""
+    """Print what the user should know of a step that goes on."""
     print(f"{WARNING}{text}", flush=True)
 
 
@@ -90,7 +90,7 @@ def nearest(given: str, names: Collection[str]) -> str | None:
     longer = max(len(given), len(slipped))
     if far <= min(2, max(1, longer // 3), longer - 1):
         return slipped
-    return next(iter(get_close_matches(given, names, 1, 0.72)), None)
+    return next(iter(get_close_matches(given, [name for name in names if name[:1] == given[:1]])), None)
 
 
 def _slips(one: str, other: str) -> tuple[int, bool, int]:

@@ -50,7 +50,7 @@ def check(pipeline: Pipeline, command: str) -> list[tuple[str, Finding]]:
 
     needs = needs_of(pipeline)
     check_place(needs.settings)
-    deployer = Kubeflow(needs.settings)
+    deployer = Kubeflow(pipeline.deployment)
     return list(findings(Place(needs, deployer.api, deployer.objects, Kubectl(), command)))
 
 

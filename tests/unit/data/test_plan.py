@@ -102,7 +102,7 @@ def test_what_is_not_listed_is_refused_when_it_is_declared(make: Callable[[], An
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        (Plan().select("ix"), "select: there is no column 'ix'. Did you mean 'x'?"),
+        (Plan().select("ix"), "select: there is no column 'ix'. Did you mean 'id'?"),
         (Plan().rename({"x": "id"}), "rename: two columns would be called 'id'"),
         (Plan().filter(col("x") + 1), "filter: the condition is of the type float64; it must be a bool"),
         (Plan().filter(op("equal", "name", "id")), "filter: equal cannot be made of string, int64"),
