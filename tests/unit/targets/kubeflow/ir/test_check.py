@@ -284,7 +284,7 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
         ]["valueFromOneof"]["parameterSelectors"][1].update(producerSubtask="condition-4"),
         "components['comp-condition-branches-1'].dag.outputs.parameters["
         "'pipelinechannel--condition-branches-1-oneof-1'].valueFromOneof.parameterSelectors[1].producerSubtask",
-        "there is no task 'condition-4' in this DAG. Did you mean 'condition-3'?",
+        "there is no task 'condition-4' in this DAG. Did you mean 'condition-2'?",
     ),
     "output of another type": (
         "pipeline-in-pipeline",
