@@ -105,12 +105,13 @@ def test_a_plan_has_them_among_its_notes(tmp_path: Path) -> None:
 
     deployer: Any = SimpleNamespace(plan=lambda *_, **__: Plan(("before",)))
     asked = pipeline(budgets='{"accuracy": 0.02}')
-    made: Any = planned(DeploymentRequest(deployer, None, {}, (), asked, tmp_path, f"local:{tmp_path}/models.db"), None)
+    wanted = DeploymentRequest(deployer, None, {}, (), asked, tmp_path, f"local:{tmp_path}/models.db")
+    made: Any = planned(wanted, None, adopt=False)
     assert made.notes[0] == "before" and made.notes[1].startswith("compare: which losses its slices can show")
     here = "s3://acme/drivetrain-evidence/GROUP.npz"
-    made = planned(DeploymentRequest(deployer, None, {}, (), pipeline(), tmp_path, None, here), None)
+    made = planned(DeploymentRequest(deployer, None, {}, (), pipeline(), tmp_path, None, here), None, adopt=False)
     assert made.notes[1:] == (f"compare: what the rows of each night say is kept in {here}.",)
-    made = planned(DeploymentRequest(deployer, None, {}), None)
+    made = planned(DeploymentRequest(deployer, None, {}), None, adopt=False)
     assert made.notes == ("before",), "a definition as it came"
 
 
