@@ -67,7 +67,7 @@ def said(error: BaseException) -> str:
 
 
 def did_you_mean(given: str, allowed: Iterable[str], *, none: str = "None is declared.") -> str:
-    """`Did you mean 'train'? Allowed: test, train.`: the closest match first."""
+    """`Did you mean 'train'? Allowed: test, train.`"""
     names = sorted(allowed)
     shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
     close = nearest(given, names)
@@ -79,18 +79,18 @@ def nearest(given: str, names: Collection[str]) -> str | None:
     from difflib import get_close_matches
 
     folded = [name for name in names if name.strip().lower() == given.strip().lower()]
-    begun = [name for name in names if len(given) > 2 and name.startswith(given)]
+    within = [name for name in names if len(given) > 2 and given in name]
     pairs = [given[i : i + 2] for i in range(len(given))]
     names = sorted(names, key=lambda name: sum(pair in name for pair in pairs))[-20:]
     far, elsewhere, _, slipped = min(((*_slips(given, name), name) for name in names), default=(9, True, 0, ""))
     if folded:
         return folded[0]
-    if begun and (far, elsewhere) != (1, False):
-        return min(begun, key=len)
+    if within and (far, elsewhere) != (1, False):
+        return min(within, key=len)
     longer = max(len(given), len(slipped))
     if far <= min(2, max(1, longer // 3), longer - 1):
         return slipped
-    return next(iter(get_close_matches(given, [name for name in names if name[:1] == given[:1]])), None)
+    return next(iter(get_close_matches(given, [name for name in names if name[:1] == given[:1]], 1, 0.55)), None)
 
 
 def _slips(one: str, other: str) -> tuple[int, bool, int]:

@@ -180,7 +180,7 @@ def test_a_missing_column(prepared_data: ModuleType, tmp_path: Path) -> None:
     columns = prepared_data.digit_columns(6)
     del columns["p63"]
     data = prepared_data.write_prepared(tmp_path / "data", columns)
-    with pytest.raises(InputError, match=r"no column 'p63'\. Did you mean 'p6"):
+    with pytest.raises(InputError, match=r"no column 'p63'\. Did you mean 'p36'"):
         train(CONFIG, Folders(train=data, model=tmp_path / "model"), ALONE)
 
 

@@ -218,7 +218,7 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
             condition="inputs.parameter_values['kind'] == 'a'"
         ),
         "root.dag.tasks['condition-1'].triggerPolicy.condition",
-        "the task takes no 'kind'. Allowed: pipelinechannel--kind.",
+        "the task takes no 'kind'. Did you mean 'pipelinechannel--kind'? Allowed: pipelinechannel--kind.",
     ),
     "condition that is no CEL": (
         "condition-on-parameter",

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base.errors import AwayError, InputError
+from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store import lock as lock_module
 from drivetrain.training.checkpointing.store.lock import LOCK_FILE, Lock, LostLockError

@@ -122,7 +122,8 @@ def test_the_failure_file_keeps_head_and_end_within_the_limit(tmp_path: Path, mo
 
 PROGRAM_TEXT = """
 import errno, sys
-from drivetrain.base.errors import AwayError, InputError
+from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
 from drivetrain.training.launch.processes.failure import run_rank
 
 def program():
