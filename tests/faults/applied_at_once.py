@@ -265,7 +265,8 @@ def _is_complete(now: Deployed | None, wanted: Desired, before: Deployed | None)
     if now is None:
         return False
     kept = {} if before is None else {name: value for name, value in before.tags.items() if name not in wanted.tags}
-    tags = {**kept, **wanted.tags, APPLIED: wanted.sha256, APPLIED_AROUND: digest_of(wanted.surroundings)}
+    ours = {APPLIED: wanted.sha256, APPLIED_AROUND: digest_of(wanted.surroundings), reading.OWNER: wanted.owner.tag}
+    tags = {**kept, **wanted.tags, **ours}
     return (now.text, dict(now.tags), now.triggers) == (wanted.text, tags, wanted.triggers)
 
 
