@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
+import boto3
 import numpy as np
 import pytest
 
 from drivetrain.registry import evidence
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.record import ModelRecord
+from drivetrain.registry.registry import open_registry
+from tests.fixtures.s3_server import make_bucket
+from tests.fixtures.sagemaker_server import new_region, sagemaker_server, sagemaker_variables
 from tests.unit.components.test_compare import Place, stand_in, write_model, write_report
 
 WRONG_OF_CHAMPION = 200
@@ -87,3 +93,26 @@ def test_bonferroni_is_a_choice_and_what_is_left_without_rows(
     assert night(nights, 3, wrong=188)["comparison"] == 3
     assert "nights are not pooled: this registry has no place for what their rows say" in capsys.readouterr().out
     assert not (nights.folder / "home" / "evidence").exists()
+
+
+def test_a_deployment_to_sagemaker_pools_its_nights_in_its_own_bucket(
+    nights: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = sagemaker_server()
+    for name, value in sagemaker_variables(endpoint).items():
+        monkeypatch.setenv(name, value)
+    bucket = make_bucket(endpoint)
+    champion = nights.folder / "champion"
+    with tarfile.open(nights.folder / "model.tar.gz", "w:gz") as archive:
+        archive.add(champion, arcname=".")
+    uri = f"s3://{bucket}/champion/model.tar.gz"
+    boto3.client("s3").upload_file(str(nights.folder / "model.tar.gz"), bucket, "champion/model.tar.gz")
+    nights.registry = f"sagemaker:{new_region()}"
+    registry = open_registry(nights.registry)
+    version, _ = registry.register("digits", content_hash(champion), ModelRecord(artifact=uri))
+    registry.set_status("digits", version, "Approved")
+    monkeypatch.setenv("DRIVETRAIN_EVIDENCE", f"s3://{bucket}/pipelines/drivetrain-evidence")
+    found = [night(nights, number, wrong=188) for number in (1, 2, 3)]
+    assert [(each["register"], each["night"]) for each in found] == [(0, 1), (0, 2), (1, 3)]
+    assert nights.decided["line"]["rows"] == "reused"
+    assert boto3.client("s3").head_object(Bucket=bucket, Key="pipelines/drivetrain-evidence/digits.npz")
