@@ -140,7 +140,8 @@ def definitions(online: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
             return {name: worded(inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [worded(inner) for inner in value]
-        return {said["sha256"]: "<sha256>", said["start_sha256"]: "<start's sha256>"}.get(value, value)
+        words = {**dict.fromkeys(said["sha256"], "<sha256>"), said["start_sha256"]: "<start's sha256>"}
+        return words.get(value, value)
 
     return worded(said["sdk"]), worded(said["ours"])
 
