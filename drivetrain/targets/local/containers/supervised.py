@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.masking import without
+from drivetrain.base.masking import SAID, without
 from drivetrain.base.records import dataclass
 from drivetrain.steps import START_COMMAND
 from drivetrain.targets.local.containers import (
@@ -327,6 +327,8 @@ def failure_reason(
     with log.open("rb") as file:
         file.seek(max(log_start, log.stat().st_size - 16 * FAILURE_CHARACTERS))
         lines = file.read().decode("utf-8", "replace").rstrip().splitlines()
+    if lines and lines[-1] == SAID.rstrip():
+        lines.pop()
     return "\n".join([how, *_end_of(lines)])
 
 
