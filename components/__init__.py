@@ -19,7 +19,7 @@ __all__ = ["Bounds", "Card", "Checkpoints", "Component", "Input", "Output", "Sin
 
 
 def __getattr__(name: str) -> Any:
-    """What few steps have, so it is imported when it is asked for."""
+    """A name that few steps use is imported when it is asked for."""
     if name == "Bounds":
         from drivetrain.base.bounds import Bounds
 

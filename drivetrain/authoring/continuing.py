@@ -18,7 +18,7 @@ from typing import Any
 
 from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_package import CONTINUES, LINEAGE
-from drivetrain.rules.trigger_rules import REGISTER_MODEL
+from drivetrain.spec.resources import REGISTER_MODEL
 from drivetrain.spec.steps import (
     TRAIN,
     TRAIN_SCRIPT,

@@ -44,7 +44,7 @@ def ended(error: SystemExit) -> str:
 
 
 def _advice(error: Exception) -> str:
-    """What to do, where the kind of the error tells it."""
+    """Advice, where the kind of the error gives one."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         top = error.name.partition(".")[0]
         return f". Install what brings {top} (python -m pip install ...); what a step alone needs it imports itself."

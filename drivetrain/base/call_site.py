@@ -44,7 +44,7 @@ def place_of_caller() -> str:
 
 
 def is_called_by_user() -> bool:
-    """Whether the function that asks was called by a line of the user's own, and not by a library."""
+    """True where a line of the user's own, and no library, called the function that asks."""
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
     return caller is not None and _is_users(caller.f_code.co_filename)

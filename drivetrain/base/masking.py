@@ -289,7 +289,7 @@ def _sample_of(piece: bytes) -> str:
 
 
 def _in_samples(secret: str) -> str:
-    """What a sample holds where the text holds the secret."""
+    """The part of a secret that a sample keeps: its longest line, without digits."""
     lines = _sample_of(secret.encode("utf-8", "surrogateescape")).split("\n")
     return max(lines, key=len)
 

@@ -124,7 +124,8 @@ def _places(text: str, words: Iterable[str]) -> list[int]:
 
 
 def _beginnings(text: str, place: int) -> Iterator[int]:
-    """Where the name may begin that has a letter at the place: behind an escape of JSON, a URL or a terminal, too."""
+    """Possible beginnings of the name that has a letter at the place: an escape of JSON, a URL or a terminal may stand
+    before it."""
     before = re.match(r"[\w.-]*", text[max(0, place - _LONGEST_NAME) : place][::-1])
     begins = place - (before.end() if before else 0)
     if place - begins == _LONGEST_NAME:

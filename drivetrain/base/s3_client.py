@@ -306,7 +306,7 @@ def _content(answer: Mapping[str, Any], into: memoryview | None) -> memoryview:
 
 
 def _is_wrong_address(error: Exception) -> bool:
-    """Whether nobody has that name, or a stranger answers to it: a service that is away has both right."""
+    """True where nobody has that name, or a stranger answers to it: a service that is away has both right."""
     inner: BaseException | None = getattr(error, "kwargs", {}).get("error")
     if "CERTIFICATE_VERIFY_FAILED" in str(inner):
         return True

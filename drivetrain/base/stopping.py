@@ -1,7 +1,5 @@
-"""When this process must be gone, once it is told to stop: what waits for a service waits no longer.
-
-And the error where a service stays away.
-"""
+"""How long to wait for a service: until this process must be gone, once it is told to stop; and the error where the
+service stays away."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from drivetrain.rules import RuleBook
 from drivetrain.rules.written_places import written_places
 from drivetrain.spec.model_groups import model_group, synced_group
 from drivetrain.spec.pipeline import EventTrigger, Graph, PipelineFinished, RegistryEvent, Schedule, Upload
+from drivetrain.spec.resources import REGISTER_MODEL
 from drivetrain.spec.steps import JobStep, NativeStep, Step
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
 from drivetrain.targets.sagemaker.document import object_in
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 rule = RuleBook()
 
-REGISTER_MODEL = "drivetrain.components.register_model:register_model"
 # What UpdatedModelPackageFields may name: what a version is made with and described by, and what changes it.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModelPackage.html (and API_UpdateModelPackage)
 PACKAGE_FIELDS = frozenset(

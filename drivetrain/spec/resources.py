@@ -27,7 +27,9 @@ MODEL_LIBRARIES = frozenset(
 )
 """By their imports: the libraries by which models are made, which decide who can serve them."""
 
+COMPARE = "drivetrain.components.compare:compare"
 READ_SOURCE = "drivetrain.components.read_source:read_source"
+REGISTER_MODEL = "drivetrain.components.register_model:register_model"
 SOURCE_VERSION = "drivetrain.components.source_version:source_version"
 SOURCES_VARIABLE = "DRIVETRAIN_SOURCES"
 """The version of what lies behind a step's input; of a second one in DRIVETRAIN_SOURCES_2, and so on. No program reads

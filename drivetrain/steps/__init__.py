@@ -202,8 +202,6 @@ class Declaration(NamedTuple, Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if any(type(one).__module__.startswith("drivetrain.spec") for one in (*args, *kwargs.values())):
-            from drivetrain.base.errors import SpecError
-
             raise SpecError(
                 f"{self.name}(...) calls the function now, with what is known only when the pipeline runs. Make a step "
                 f"of it: step({self.name}, {next(iter((*kwargs, *self.inputs)), 'rows')}=...)."

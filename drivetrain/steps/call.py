@@ -150,7 +150,7 @@ def _fail_by(error: Exception) -> NoReturn:
 
 
 def _advice(error: Exception) -> str:
-    """What to do where the cause is how code travels, and not the code."""
+    """Advice where the cause is how code travels, and not the code."""
     library = os.path.dirname(os.__file__)
     for name in sys.stdlib_module_names if isinstance(error, ImportError | AttributeError) else ():
         file = getattr(sys.modules.get(name), "__file__", None)
@@ -158,6 +158,8 @@ def _advice(error: Exception) -> str:
             return f". Rename {os.path.basename(file)}: it hides Python's own module {name}."
     if isinstance(error, ModuleNotFoundError) and error.name:
         top = error.name.partition(".")[0]
+        if top == "drivetrain":
+            return f". This step's code has no such folder: import {error.name} at the head of the step's file."
         return f". Install what brings {top}, and name it in @component(needs=[...]) so that it travels."
     path = error.filename if isinstance(error, FileNotFoundError) else None
     if isinstance(path, str | Path) and any(entry and Path(path).is_relative_to(entry) for entry in sys.path):

@@ -21,12 +21,12 @@ from drivetrain.decision.formatting import count, number, percent, place
 from drivetrain.decision.noninferiority import CHANGED, could_rule_out, passes
 from drivetrain.decision.policy import Limit, Policy, policy
 from drivetrain.decision.power import NIGHTS, level_within, rows_that_find, share_found
+from drivetrain.spec.resources import COMPARE
 from drivetrain.spec.steps import JobStep, flatten
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
 
-COMPARE = "drivetrain.components.compare:compare"
 POLICY = ("metric", "rule", "margin", "confidence", "horizon", "budgets", "budget_rule", "nights", "lines")
 _MOST = 5
 

@@ -26,11 +26,10 @@ from numpy.typing import NDArray
 from drivetrain.decision.nights import LOOKS, by_nights, by_rows
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
+from tests.benchmarks.nights import MOST_WRONG
 
 YEARS, QUICK, LINES, NIGHTS, DRAWS = 400, 20, 4, 91, 50_000
 LEVEL = 0.05 / LINES
-MOST_WRONG = 0.07
-"""Of 400 years 28: 5 % and what chance adds."""
 DISTANCE, THRESHOLD, APART = 2.0, 1.0, 0.005
 
 Floats = NDArray[np.float64]

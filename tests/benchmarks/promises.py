@@ -37,7 +37,9 @@ class Mistake:
 MISTAKES = (
     Mistake("a typo in a setting", ("max_digit", "Did you mean 'max_digits'?"), options=("--set", "max_digit=3")),
     Mistake("a typo in an input", ("'dat'", "Did you mean 'data'?"), ("step(train, data=", "step(train, dat=")),
-    Mistake("a wrong type in a setting", ("max_digits", "'many'", "whole"), options=("--set", "max_digits=many")),
+    Mistake(
+        "a wrong type in a setting", ("max_digits", "'many'", "whole number"), options=("--set", "max_digits=many")
+    ),
     Mistake("a wrong type in a step", ("max_digits", "'4'", "Integer"), ("=max_digits)", '="4")')),
     Mistake("a missing output", ("'return'", "Did you mean 'returned'?"), ("model=model, ", 'model=model["return"], ')),
     Mistake(

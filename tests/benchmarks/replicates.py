@@ -28,11 +28,10 @@ from drivetrain.decision.intervals import of_replicates
 from drivetrain.decision.policy import policy
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
+from tests.benchmarks.nights import MOST_WRONG
 
 YEARS, QUICK, NIGHTS, REPLICATES, FIRST = 400, 4, 365, 200, 20
 LEVEL = policy().level
-MOST_WRONG = 0.07
-"""Of 400 years 28: 5 % and what chance adds."""
 SHARED, FLIPPED, DISTANCE, THRESHOLD, BINS = 0.5, 0.02, 2.0, 1.0, 15
 
 Floats = NDArray[np.float64]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import drivetrain
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
 from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
 from drivetrain.spec.training_options import OneOf
 from drivetrain.spec.values import IterationRef, OutputRef, ParameterRef, PropertyRef
@@ -37,7 +38,6 @@ _NAME_MODULES = frozenset(("recipe", "reader", "health_rules", "scoring", "plan"
 _LOAD_MODELS = {f"drivetrain.components.{name}:{name}": "model" for name in ("batch_predict", "evaluate")}
 # These bring models from elsewhere, and this one loads such: whatever pipeline made one, its recipe may be any file.
 _BRING_MODELS = frozenset(f"drivetrain.components.{name}:{name}" for name in ("fetch_previous", "train_on_sagemaker"))
-_COMPARE = "drivetrain.components.compare:compare"
 _WORDS = re.compile(r"[A-Za-z_][\w./-]*")
 # Python imports them by itself.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")
@@ -61,7 +61,6 @@ _LOADS_ANY = re.compile(
     r"\b(?:import_module|__import__|runpy|pkgutil|find_spec|(?<!\.)exec|(?<!\.)eval|\w*pickle|joblib|dill|shelve|skops|"
     r"allow_pickle|load_model|Value|torch\s*\.\s*load)\b"
 )
-_REGISTER = "drivetrain.components.register_model:register_model"
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class StepCode:
     def _rooms_of(self, step: BaseStep | None, names: frozenset[str]) -> frozenset[str]:
         """The rooms of the package that a step uses, which has these files of the user's."""
         if not isinstance(step, JobStep):
-            return rooms_named((_REGISTER,) if isinstance(step, RegisterStep) else ())
+            return rooms_named((REGISTER_MODEL,) if isinstance(step, RegisterStep) else ())
         if step.name in self._loads_any or not (step.program.target.startswith(_OURS) or names):
             return ALL_ROOMS
         texts = [self._read(name).decode("utf-8", "replace") for name in names]
@@ -143,7 +142,7 @@ class StepCode:
         """A line for each step whose code is the whole folder, though it names fewer files."""
         for step in self.graph.steps:
             why = self.of(step).whole
-            if why and isinstance(step, JobStep) and step.program.target != _COMPARE:
+            if why and isinstance(step, JobStep) and step.program.target != COMPARE:
                 yield f"Step {step.name!r}: an edit of any Python file in {self.source} runs it again, since {why}."
 
     def _names_of(self, step: JobStep) -> tuple[frozenset[str], str]:
@@ -178,7 +177,7 @@ class StepCode:
                 if texts is None and name in _NAME_MODULES:
                     return _Reach(frozenset(), f"its {name} is known only when it runs")
                 roots |= self._named(texts or (), place)
-        if target == _COMPARE:
+        if target == COMPARE:
             return _Reach(frozenset(), "it may load any registered model")
         return self._reach(frozenset(roots), place)
 

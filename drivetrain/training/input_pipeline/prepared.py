@@ -117,9 +117,7 @@ class PreparedData:
         """
         for name in names:
             if name not in self.column_names:
-                raise unknown_name(
-                    "column", name, self.column_names, advice=f"({self.folder}) Give data with it, or another recipe."
-                )
+                raise unknown_name("column", name, self.column_names, advice=f"({self.folder}) Give data that has it.")
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
         for shard in self.shards:
             for piece in self.row_groups(shard, names):

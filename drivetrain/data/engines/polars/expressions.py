@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from functools import cache, reduce
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from drivetrain.data.arrow import arrow
+from drivetrain.data.engines._comparisons import Compared, comparisons
 from drivetrain.data.engines.polars.frames import data_type, polars
 from drivetrain.data.engines.polars.nearest import nearest, rounded
 from drivetrain.data.engines.polars.refusals import NOT_IN_FORM, TOO_SMALL
@@ -63,7 +64,7 @@ def translated(expression: Expression, columns: Columns) -> Expr:
         parts[0] = as_local(parts[0], kinds[0])
     if name in _COMPARISONS:
         shared = None if any(types.is_decimal(each) for each in kinds) else types.common_type(kinds)
-        compared = (_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True))
+        compared = (_compared(*each, shared) for each in zip(parts, kinds, strict=True))
         return _COMPARISONS[name](*compared).cast(data_type(kind))
     if name in _CHOICES and not types.is_decimal(kind):
         parts = [_chosen(*each, kind) for each in zip(parts, kinds, strict=True)]
@@ -89,51 +90,20 @@ def translated(expression: Expression, columns: Columns) -> Expr:
     return made.cast(data_type(kind))
 
 
-class _Compared(NamedTuple):
-    """A value, the same in the type in which values are compared, and what an integer is more than that."""
-
-    value: Expr
-    made: Expr
-    rest: Expr = None
-
-    @classmethod
-    def of(cls, value: Expr, given: str, shared: str | None) -> _Compared:
-        pl = polars()
-        made = value if shared is None else value.cast(data_type(shared))
-        if shared is None or not types.loses_digits(given, shared):
-            return cls(value, made)
-        return cls(value, made, (value.cast(pl.Int128) - made.cast(pl.Int128)).cast(pl.Int64))
+def _compared(value: Expr, given: str, shared: str | None) -> Compared:
+    pl = polars()
+    made = value if shared is None else value.cast(data_type(shared))
+    if shared is None or not types.loses_digits(given, shared):
+        return Compared(value, made)
+    return Compared(value, made, (value.cast(pl.Int128) - made.cast(pl.Int128)).cast(pl.Int64))
 
 
-def _equal(a: _Compared, b: _Compared) -> Expr:
-    same = a.made == b.made
-    return same if a.rest is b.rest is None else same & (_rest(a) == _rest(b))
-
-
-def _less(a: _Compared, b: _Compared) -> Expr:
-    """Rounding to a float keeps the order, but for ties."""
-    less = a.made < b.made
-    return less if a.rest is b.rest is None else less | ((a.made == b.made) & (_rest(a) < _rest(b)))
-
-
-def _rest(one: _Compared) -> Expr:
-    return _when(one.value.is_not_null(), polars().lit(0, polars().Int64)) if one.rest is None else one.rest
-
-
-# All of them compare without a loss; what is left of null_if is the value itself.
-_COMPARISONS: Mapping[str, Callable[..., Expr]] = {
-    "equal": _equal,
-    "not_equal": lambda a, b: ~_equal(a, b),
-    "less": _less,
-    "less_equal": lambda a, b: ~_less(b, a),
-    "greater": lambda a, b: _less(b, a),
-    "greater_equal": lambda a, b: ~_less(a, b),
-    "between": lambda a, low, high: _when(
-        low.value.is_not_null() & high.value.is_not_null(), ~_less(a, low) & ~_less(high, a)
-    ),
-    "is_in": lambda a, *values: reduce(operator.or_, [_equal(a, value) for value in values]),
-    "null_if": lambda a, b: _when(_equal(a, b).fill_null(False), None, a.value),
-}
+_COMPARISONS = comparisons(
+    when=lambda condition, value: _when(condition, value),
+    is_given=lambda value: value.is_not_null(),
+    holds=lambda condition: condition.fill_null(False),
+    zero=lambda: polars().lit(0, polars().Int64),
+)
 
 
 def _chosen(value: Expr, given: str, shared: str) -> Expr:

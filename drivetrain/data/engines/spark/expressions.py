@@ -11,10 +11,11 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Mapping
-from functools import cache, reduce
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from drivetrain.data.engines import _nearest
+from drivetrain.data.engines._comparisons import Compared, comparisons
 from drivetrain.data.engines.spark.casting import as_local, casted, exactly, rest_of, when
 from drivetrain.data.engines.spark.frames import Column, Frame, functions, spark_type
 from drivetrain.data.engines.spark.zones import micros, truncated
@@ -51,7 +52,7 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
         return _TIMES[name](parts, kinds, constants).cast(spark_type(kind))
     if name in _COMPARISONS:
         shared = None if any(types.is_decimal(each) for each in kinds) else types.common_type(kinds)
-        compared = (_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True))
+        compared = (_compared(*each, shared) for each in zip(parts, kinds, strict=True))
         return _COMPARISONS[name](*compared).cast(spark_type(kind))
     if name in _CHOICES and not types.is_decimal(kind):
         parts = [_chosen(*each, kind) for each in zip(parts, kinds, strict=True)]
@@ -108,49 +109,18 @@ def _without_sign(value: Column) -> Column:
     return functions().when(value == 0, 0.0).otherwise(value)
 
 
-class _Compared(NamedTuple):
-    """A value, the same in the type in which values are compared, and what an integer is more than that."""
-
-    value: Column
-    made: Column
-    rest: Column | None = None
-
-    @classmethod
-    def of(cls, value: Column, given: str, shared: str | None) -> _Compared:
-        made = value if shared is None else value.cast(spark_type(shared))
-        lossy = shared is not None and types.loses_digits(given, shared)
-        return cls(value, made, rest_of(value, given, shared) if shared and lossy else None)
+def _compared(value: Column, given: str, shared: str | None) -> Compared:
+    made = value if shared is None else value.cast(spark_type(shared))
+    lossy = shared is not None and types.loses_digits(given, shared)
+    return Compared(value, made, rest_of(value, given, shared) if shared and lossy else None)
 
 
-def _equal(a: _Compared, b: _Compared) -> Column:
-    same = a.made == b.made
-    return same if a.rest is b.rest is None else same & (_rest(a) == _rest(b))
-
-
-def _less(a: _Compared, b: _Compared) -> Column:
-    """Rounding to a float keeps the order, but for ties."""
-    less = a.made < b.made
-    return less if a.rest is b.rest is None else less | ((a.made == b.made) & (_rest(a) < _rest(b)))
-
-
-def _rest(one: _Compared) -> Column:
-    return when(one.value.isNotNull(), functions().lit(0).cast("bigint")) if one.rest is None else one.rest
-
-
-# All of them compare without a loss; what is left of null_if is the value itself.
-_COMPARISONS: Mapping[str, Callable[..., Column]] = {
-    "equal": _equal,
-    "not_equal": lambda a, b: ~_equal(a, b),
-    "less": _less,
-    "less_equal": lambda a, b: ~_less(b, a),
-    "greater": lambda a, b: _less(b, a),
-    "greater_equal": lambda a, b: ~_less(a, b),
-    "between": lambda a, low, high: when(
-        low.value.isNotNull() & high.value.isNotNull(), ~_less(a, low) & ~_less(high, a)
-    ),
-    "is_in": lambda a, *values: reduce(lambda one, other: one | other, [_equal(a, value) for value in values]),
-    "null_if": lambda a, b: functions().when(~functions().coalesce(_equal(a, b), functions().lit(False)), a.value),
-}
+_COMPARISONS = comparisons(
+    when=when,
+    is_given=lambda value: value.isNotNull(),
+    holds=lambda condition: functions().coalesce(condition, functions().lit(False)),
+    zero=lambda: functions().lit(0).cast("bigint"),
+)
 
 
 def _chosen(value: Column, given: str, shared: str) -> Column:

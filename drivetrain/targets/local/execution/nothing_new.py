@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.masking import contains_mask
+from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
 from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.local.execution import cache
 from drivetrain.targets.local.ledger import ExecutionRow, StepRow
@@ -30,7 +31,7 @@ from drivetrain.targets.sagemaker.document.looks import is_look, runs_program
 from drivetrain.targets.sagemaker.document.step_types import key_fields
 
 # What decides and publishes, and makes nothing that is not of what the pipeline has read.
-_JUDGES = ("drivetrain.components.compare:compare", "drivetrain.components.register_model:register_model")
+_JUDGES = (COMPARE, REGISTER_MODEL)
 _JUDGING_TYPES = ("Condition", "Fail", "RegisterModel", "Model")
 _FIND_PREVIOUS = "drivetrain.components.find_previous:find_previous"
 # What a run is told beside its definition and parameters, and what it makes of them.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.records import dataclass
 from drivetrain.catalog.quotas import MAX_ARGUMENT_CHARACTERS
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import FolderPath, Spot
+from drivetrain.spec.resources import COMPARE, FolderPath, Spot
 from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps import (
@@ -43,7 +43,7 @@ PROCESSING_OUTPUT = "/opt/ml/processing/output"
 TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
 # The place of all trainings of a step; /opt/ml/checkpoints becomes a link to the folder of the present one.
 CHECKPOINTS = "/opt/ml/trainings"
-REGISTRY, COMPARE = "sagemaker", "drivetrain.components.compare:compare"
+REGISTRY = "sagemaker"
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from drivetrain.base.json_text import Json
 from drivetrain.spec.model_groups import model_group
-from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION
-from drivetrain.targets.sagemaker.compile.jobs import COMPARE, REGISTRY, REGISTRY_VARIABLE
+from drivetrain.spec.resources import COMPARE, READ_SOURCE, SOURCE_VERSION
+from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
 from drivetrain.targets.sagemaker.permissions.data_lookup import DataLookup, sealed, unquoted
