@@ -87,7 +87,7 @@ def test_the_result_is_that_of_an_uninterrupted_run(runs: LocalRuns, notice: str
     summary = runs.start(steps, interruptions=wanted)
     assert summary.status == "Succeeded", summary.reason
     assert values(runs) == {f"value-127.0.0.{number + 1}": expected() for number in range(hosts)}
-    assert runs.store.find(WHERE)[-1].name.startswith("step-")
+    assert "step-30" in {one.name for one in runs.store.find(WHERE)}  # a kill may leave an unfinished file beside it
 
     step = row(runs)
     assert (step.attempts, step.value) == (1, "2 interruptions")
