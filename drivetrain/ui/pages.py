@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.markup import Markup, el
-from drivetrain.report import Around, document, section
+from drivetrain.report import section
 from drivetrain.report.content.logs import tail
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.ui.answers import Page, Query, around, error_page, first, run_address, step_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
     from drivetrain.report.content import RunFacts
     from drivetrain.report.page import Drawn
+    from drivetrain.ui.actions import Actions
 
-LINKS = (("Runs", "/"), ("Models", "/models"), ("Triggers", "/starts"))
-SCRIPT = "/live.js"
 LOG_LINES = 200
 MAX_COMPARED = 12
 # Of so many runs the page's sections are kept as they were drawn last.
@@ -44,16 +42,6 @@ _PARTS = (
     *("content.health", "content.job_times", "content.saved_state", "charts.curves"),
     *("page.index_page", "page", "page.data_section", "page.evaluation_page", "page.health_section"),
 )
-Query = Mapping[str, list[str]]
-
-
-@dataclass(frozen=True)
-class Page:
-    """What is answered: a page's text; or the address to go to instead."""
-
-    text: str = ""
-    status: int = 200
-    location: str = ""
 
 
 class Pages:
@@ -63,6 +51,12 @@ class Pages:
         self.home = home
         self._registry = registry
         self._drawn = lru_cache(MAX_DRAWN)(_nothing_drawn)
+
+    @cached_property
+    def _actions(self) -> Actions:
+        from drivetrain.ui.actions import Actions
+
+        return Actions(self.home, self._registry)
 
     def prepare(self) -> None:
         """Import what pages need, while nobody waits: the first one then comes nearly as soon as the others."""
@@ -80,33 +74,52 @@ class Pages:
         if path == "/models":
             return self._models(query)
         if path.startswith("/models/") and path.count("/") == 3:
-            return self._card(*path.split("/")[2:])
+            group, version = path.split("/")[2:]
+            return self._actions.ask_to_roll_back(group) if version == "rollback" else self._card(group, version)
         if path == "/compare":
             return self._compare(query.get("run", []))
         if path == "/starts":
             from drivetrain.ui.triggers_page import triggers_page
 
-            return Page(triggers_page(self.home, _around("/starts")))
-        if path.startswith("/runs/") and path.count("/") == 2:
-            return self._run(path.removeprefix("/runs/"))
-        return error_page("There is no such page.", 404)
+            return Page(triggers_page(self.home, around("/starts")))
+        if path.startswith("/started/") and path.count("/") == 2:
+            return self._actions.started(path.removeprefix("/started/"))
+        match path.split("/")[1:]:
+            case ["runs", run]:
+                return self._run(run)
+            case ["runs", run, "steps", *parts] if parts and re.fullmatch(_RUN_ID, run):
+                from drivetrain.ui.files import step_files
+
+                return step_files(self.home, run, parts, query)
+            case ["runs", run, "stop" | "resume" | "again" as action]:
+                return self._actions.ask(run, action)
+            case _:
+                return error_page("There is no such page.", 404)
 
     def post(self, path: str, form: Query) -> Page:
         """Do what a form asks for."""
-        if path != "/models":
-            return error_page("There is no such page.", 404)
-        return self._decide(form)
+        match path.split("/")[1:]:
+            case ["models"]:
+                return self._decide(form)
+            case ["models", group, "rollback"]:
+                return self._actions.roll_back(group, form)
+            case ["runs", run, "stop" | "resume" | "again" as action]:
+                return self._actions.act(run, action, form)
+            case _:
+                return error_page("There is no such page.", 404)
 
     def changed(self, path: str) -> str:
         """A text that is another one when a page may have changed: cheap, for it is asked for all the time."""
         files: list[Path] = [self.home.ledger, self.home.ledger.with_name(self.home.ledger.name + "-wal")]
         at_work = None
-        if path.startswith("/runs/") and re.fullmatch(_RUN_ID, id := path.removeprefix("/runs/")):
+        if path.startswith("/runs/") and re.fullmatch(_RUN_ID, id := path.split("/")[2]):
             files += sorted(self.home.run(id).glob("*/attempt-*/logs/*.log"))
             at_work = self.home.is_running(id)  # a runner that is killed changes no file
         elif path == "/starts":
             files += [self.home.root / "serving" / name for name in ("started.jsonl", "served.json")]
             at_work = int(time.time() / 60)  # the next times change by themselves
+        elif path.startswith("/started/"):
+            at_work = self._actions.starts.state(path.removeprefix("/started/"))
         stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
         return json.dumps([stamps, at_work])
 
@@ -135,7 +148,7 @@ class Pages:
                 mistake = str(error)
                 found = Index(pipelines=index(ledger, limit=1).pipelines)
         asked = Asked(where=where, sort=sort, pipeline=pipeline, page=page, mistake=mistake)
-        text = index_page(found, asked, _around("/"), run_address, pages=None)
+        text = index_page(found, asked, around("/"), run_address, pages=None)
         return Page(text, 400 if mistake else 200)
 
     def _run(self, execution: str) -> Page:
@@ -146,7 +159,17 @@ class Pages:
             facts = run_facts(ledger, execution)
         if facts.id != execution:
             return Page(location=run_address(facts.id), status=303)
-        return Page(render(facts, around=_around(), log=self._log(facts), drawn=self._drawn(execution)))
+        from drivetrain.ui.actions import actions_section
+
+        served = [actions_section(self.home, facts), self._log(facts)]
+        text = render(
+            facts,
+            around=around(),
+            served=served,
+            drawn=self._drawn(execution),
+            step_address=lambda step: step_address(execution, step),
+        )
+        return Page(text)
 
     def _log(self, facts: RunFacts) -> Markup | None:
         """The end of what is written now, of a run that goes on; or of what failed, else of what was cut off."""
@@ -159,7 +182,8 @@ class Pages:
         written = "\n".join(f"{host}:\n{text}" if len(texts) > 1 else text for host, text in texts)
         nothing = "Nothing is written yet." if step.status == "Executing" else "It wrote nothing."
         shown = el("pre", written or nothing, id="log-tail", tabindex=0, aria_label="End of the log")
-        return section(f"Log of {step.title}", shown, id="log")
+        whole = el("p", el("a", "Whole log and files", href=step_address(facts.id, step.name)))
+        return section(f"Log of {step.title}", shown, whole, id="log")
 
     def _compare(self, runs: list[str]) -> Page:
         from drivetrain.report.content.comparison import compare
@@ -169,7 +193,7 @@ class Pages:
             return error_page("Choose two runs or more in the list, then compare them.", 400)
         if len(runs) > MAX_COMPARED:
             return error_page(f"{len(runs)} runs are chosen. Choose at most {MAX_COMPARED}.", 400)
-        return Page(comparison_page(compare(self.home, runs), around=_around()))
+        return Page(comparison_page(compare(self.home, runs), around=around()))
 
     def _models(self, query: Query) -> Page:
         from drivetrain.report.page.registry_page import registry_page
@@ -177,7 +201,7 @@ class Pages:
         registry = self._registry()
         groups = {group.name: registry.versions(group.name) for group in registry.groups()}
         told = self._told(groups, query)
-        return Page(registry_page(groups, _around("/models"), run_address, card_address, decides=True, told=told))
+        return Page(registry_page(groups, around("/models"), run_address, card_address, decides=True, told=told))
 
     def _card(self, group: str, version: str) -> Page:
         from drivetrain.report.page.card_page import card_page
@@ -185,7 +209,7 @@ class Pages:
         found = self._registry().version(group, version)
         run = found.lineage.get("execution", "").rpartition("/")[2]
         there = bool(run) and self.home.run(run).is_dir()
-        return Page(card_page(found, _around("/models"), run_address(run) if there else None))
+        return Page(card_page(found, around("/models"), run_address(run) if there else None))
 
     def _told(self, groups: Mapping[str, list[ModelVersion]], query: Query) -> str | None:
         """What came of a decision: of the version in the address, as it is now."""
@@ -198,38 +222,19 @@ class Pages:
     def _decide(self, form: Query) -> Page:
         from drivetrain.registry.approving import make_champion
 
-        group, version, status, reason = (
-            form.get(name, [""])[0].strip() for name in ("group", "version", "status", "reason")
-        )
+        group, version, status, reason = (first(form, name) for name in ("group", "version", "status", "reason"))
         if status not in ("Approved", "Rejected"):
             return error_page("A version is approved or rejected, nothing else.", 400)
         registry = self._registry()
         number = registry.version(group, version).version
-        try:
-            by = getpass.getuser()
-        except (KeyError, OSError):
-            by = None  # a container without a name for its user
+        from drivetrain.ui.actions import login
+
+        by = login()
         if status == "Approved":
             make_champion(registry, group, number, reason=reason or None, by=by)
         else:
             registry.set_status(group, number, "Rejected", reason=reason or None, by=by)
         return Page(status=303, location=f"/models?group={quote(group)}&version={number}")
-
-
-def error_page(message: str, status: int) -> Page:
-    """A page that says what is wrong."""
-    said = section("This does not work", el("p", message, role="alert", class_="mistake"), id="mistake")
-    return Page(document("Error", el("main", said, id="content"), around=_around()), status)
-
-
-def answer_of(error: UserError) -> Page:
-    """The page of an error of the user's: what was asked for is not there, or cannot be done."""
-    return error_page(str(error), 404)
-
-
-def run_address(id: str) -> str:
-    """Of a run's page."""
-    return f"/runs/{quote(id, safe='')}"
 
 
 def card_address(group: str, version: int) -> str:
@@ -241,7 +246,3 @@ def _nothing_drawn(execution: str) -> Drawn:
     from drivetrain.report.page import Drawn
 
     return Drawn()
-
-
-def _around(here: str = "") -> Around:
-    return Around(links=LINKS, here=here, scripts=(SCRIPT,))

@@ -13,6 +13,7 @@ import secrets
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +21,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from drivetrain.base.errors import UserError
-from drivetrain.ui.pages import SCRIPT, Page, Pages, answer_of, error_page
+from drivetrain.ui.answers import SCRIPT, Page, answer_of, error_page
+from drivetrain.ui.pages import Pages
 
 ADDRESS = "127.0.0.1"
 MAX_FORM_BYTES = 64 * 1024
@@ -177,12 +179,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(said.encode())
 
     def _send(self, page: Page, headers: dict[str, str] | None = None) -> None:
+        if page.pieces is not None:
+            return self._send_pieces(page.pieces, dict(page.headers))
         body = page.text.encode("utf-8", "replace")
         more = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(body)), **(headers or {})}
         if page.location:
             more["Location"] = page.location
         self._head(page.status, more)
         self.wfile.write(body)
+        return None
+
+    def _send_pieces(self, pieces: Iterator[bytes], headers: dict[str, str]) -> None:
+        """A file, in chunks where its length is not known: so a browser sees that one was cut."""
+        self.close_connection = True
+        in_chunks = "Content-Length" not in headers
+        self._head(200, {**headers, "Connection": "close", **({"Transfer-Encoding": "chunked"} if in_chunks else {})})
+        for piece in pieces:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if in_chunks else piece)
+        if in_chunks:
+            self.wfile.write(b"0\r\n\r\n")
 
     def _send_script(self) -> None:
         body = Path(__file__).with_name("live.js").read_bytes()

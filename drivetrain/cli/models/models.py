@@ -253,26 +253,11 @@ def rollback(
       drivetrain models rollback retraining -m "wrong at night"
       drivetrain models rollback retraining --to 1
     """
-    from drivetrain.base.errors import UserError
     from drivetrain.cli.models.registry import opened, registry_option
+    from drivetrain.registry.rolling_back import earlier_champion
 
-    asked, place = opened(registry, home), registry_option(registry, home)
-    approved = [each.version for each in asked.versions(group) if each.status == "Approved"]
-    if not approved:
-        raise UserError(f"no version of {group!r} is approved: there is no champion to go back from.")
-    if to is None and len(approved) == 1:
-        raise UserError(
-            f"version {approved[0]} of {group!r} is the only approved one: there is none to go back to. Reject it "
-            f"(drivetrain models reject {group} {approved[0]}{place}), or approve another one."
-        )
-    if to is not None and to not in approved[1:]:
-        asked.version(group, to)  # is there
-        earlier = ", ".join(map(str, approved[1:])) or "none"
-        raise UserError(
-            f"--to {to}: the champion of {group!r} is version {approved[0]}, and approved before it are: {earlier}. To "
-            f"make any other version the champion, approve it: drivetrain models approve {group} VERSION{place}"
-        )
-    _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json, bound=False)
+    earlier = earlier_champion(opened(registry, home), group, to, place=registry_option(registry, home))
+    _decide(group, str(earlier), "Approved", reason, registry, home, as_json, bound=False)
 
 
 app.command()(card.card)

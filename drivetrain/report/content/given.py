@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.ledger import ExecutionRow
     from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.options import Request
 
 # No setting or parameter can have a name with a space.
 TARGET, _STARTS = "target platform", " starts from"
@@ -131,7 +133,6 @@ def given_settings(home: Home, execution: str) -> dict[str, Any]:
 
 def commands_of(ledger: Ledger, row: ExecutionRow) -> tuple[tuple[str, str], ...]:
     """What can be done with a run: (words, command). Values that look like secrets read `***`."""
-    from drivetrain.base.masking import Masking
     from drivetrain.targets.local.options import Request, why_not_resumed
 
     folder = ledger.home.run(row.id)
@@ -139,20 +140,71 @@ def commands_of(ledger: Ledger, row: ExecutionRow) -> tuple[tuple[str, str], ...
     if row.status in ("Failed", "Stopped", "Interrupted") and why_not_resumed(folder) is None:
         found.append(("Go on", f"drivetrain runs resume {row.id}"))
     try:
-        options = Request.load(folder).options
+        again = run_again(Request.load(folder))
     except UserError:
         return tuple(found)  # its folder was removed
-    if options.origin is not None:
-        words = ["drivetrain", "run", str(options.origin["target"])]
-        if options.origin.get("config"):
-            words += ["-c", str(options.origin["config"])]
-        given = [text.partition("=") for text in options.origin["set"]]
-        pairs = {name: value for name, _, value in given}
-        masked = Masking.of(pairs)(pairs)
-        words += [word for name, value in masked.items() for word in ("--set", f"{name}={value}")]
-        found.append(("Run it again", shlex.join(words)))
+    if again is not None:
+        found.append(("Run it again", shlex.join(["drivetrain", *again.shown])))
     found.append(("Look at it from Python", f'dt.Run("{row.id}")'))
     return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAgain:
+    """The command line that asks for a run once more, without `drivetrain`; `shown` is it without secrets. `folder` is
+    where it was given, and `why_not` why nobody but the user can give it again."""
+
+    words: tuple[str, ...]
+    shown: tuple[str, ...]
+    folder: Path
+    why_not: str | None = None
+
+
+def run_again(request: Request) -> RunAgain | None:
+    """How to ask for a run once more; None of one that was made of a definition or an object."""
+    from drivetrain.base.masking import Masking
+    from drivetrain.steps import FRESH_PARAMETER
+
+    options, origin = request.options, request.options.origin
+    if origin is None:
+        return None
+    defaults = {each["Name"]: each.get("DefaultValue") for each in json.loads(request.text).get("Parameters", ())}
+    parameters = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in request.parameters.items()
+        if name != FRESH_PARAMETER and value != defaults.get(name)
+    }
+    settings = {name: value for name, _, value in (text.partition("=") for text in origin["set"])}
+    masking = Masking.of(settings, parameters)
+    given_to: dict[str, Mapping[str, str]] = {
+        "--lambda": options.functions,
+        "--callback": options.callbacks,
+        "--data": options.data,
+        "--image-command": {image: shlex.join(command) for image, command in options.image_commands.items()},
+        "--tag": options.tags,
+    }
+    more = [word for name, pairs in given_to.items() for word in _pairs(name, pairs)]
+    more += [word for step, values in options.stubs.items() for word in ("--stub", f"{step}=FILE" if values else step)]
+    if options.selected:
+        more += ["--select", ",".join(options.selected)]
+        more += ["--from", options.selected_from] if options.selected_from else []
+    more += ["--no-cache"] if not options.cache else []
+    more += ["--paths", options.mode] if options.mode != "auto" else []
+    start = ["run", str(origin["target"]), *(("-c", str(origin["config"])) if origin.get("config") else ())]
+    words = (*start, *_pairs("--set", settings), *_pairs("--param", parameters), *more)
+    shown = (*start, *_pairs("--set", masking(settings)), *_pairs("--param", masking(parameters)), *more)
+    why_not = None
+    if any(options.stubs.values()):
+        why_not = "what its stubs give was in files (--stub)"
+    elif words != shown:
+        why_not = "a value looks like a secret, and others on this machine can read command lines"
+    elif not (folder := Path(origin.get("folder", ""))).is_absolute() or not folder.is_dir():
+        why_not = "the folder where it was started is not there any more"
+    return RunAgain(words=words, shown=shown, folder=Path(origin.get("folder", "")), why_not=why_not)
+
+
+def _pairs(option: str, pairs: Mapping[str, str]) -> list[str]:
+    return [word for name, value in pairs.items() for word in (option, f"{name}={value}")]
 
 
 def shown_value(value: Any) -> str:

@@ -48,11 +48,13 @@ def render(
     run: RunFacts,
     prices: Prices | None = None,
     around: Around | None = None,
-    log: Content = None,
+    served: Content = None,
     drawn: Drawn | None = None,
+    step_address: Callable[[str], str] | None = None,
 ) -> str:
-    """The whole page; `prices` say what spot machines saved, `log` is a section with the end of a log, and `drawn` has
-    the sections of the page before, where it is made again and again."""
+    """The whole page; `prices` say what spot machines saved, `served` are the sections that only a server can have,
+    `drawn` has the sections of the page before, where it is made again and again, and `step_address` is that of a
+    step's page."""
     drawn = drawn or Drawn()
     title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
     return document(
@@ -61,7 +63,7 @@ def render(
         el(
             "main",
             _failure(run),
-            log,
+            served,
             drawn(_decisions, run.decisions),
             drawn(_graph, run.pipeline, run.dag),
             drawn(_data, run.datasets),
@@ -73,7 +75,7 @@ def render(
             _measured(run),
             drawn(_cards, run.cards),
             _models(run),
-            steps_section(run),
+            steps_section(run, step_address),
             _checkpoints(run),
             parameters_section(run),
             commands_section(run),

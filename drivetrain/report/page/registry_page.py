@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from drivetrain.base.formatting import approval_words, moment, number
 from drivetrain.base.markup import Content, Markup, el
@@ -69,6 +70,7 @@ def _group(
     return section(
         name,
         el("div", table, class_="scroll", tabindex=0, role="region", aria_label=f"Versions of {name}"),
+        _roll_back(name) if decides and sum(each.status == "Approved" for each in versions) > 1 else None,
         el("p", f"{more:,} older versions: drivetrain models list {name}") if more > 0 else None,
         id=f"group-{name}",
     )
@@ -96,6 +98,11 @@ def _row(version: ModelVersion, address: Callable[[str], str], card: str, *, dec
         el("td", moment(version.created_at)),
         el("td", el("a", el("code", run), href=address(run)) if run else "–"),
     )
+
+
+def _roll_back(group: str) -> Markup:
+    button = el("button", "Roll back…", aria_label=f"Roll back {group}")
+    return el("form", button, action=f"/models/{quote(group, safe='')}/rollback", class_="decide")
 
 
 def _decide(version: ModelVersion) -> Markup:

@@ -6,7 +6,7 @@ The numbers that steps returned: a table a step, and of a ForEach one chart a nu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.formatting import count, duration, number, status_class, status_word
@@ -20,11 +20,12 @@ MAX_VALUE_CHARACTERS = 400
 # Of a ForEach with more steps of iterations than this, the others are folded.
 MAX_OPEN = 12
 _WENT_WELL = ("Succeeded", "Cached")
+Address = Callable[[str], str] | None
 
 
-def steps_section(run: RunFacts) -> Markup:
-    """All steps. Of a ForEach with many iterations the table has what did not go well, or the first ones, and the rest
-    is below it, folded."""
+def steps_section(run: RunFacts, address: Address = None) -> Markup:
+    """All steps, with links where they have addresses. Of a ForEach with many iterations the table has what did not go
+    well, or the first ones, and the rest is below it, folded."""
     inner: dict[str, list[StepFacts]] = {}
     for step in run.steps:
         if step.parent is not None:
@@ -34,9 +35,9 @@ def steps_section(run: RunFacts) -> Markup:
     top = [step for step in run.steps if step.parent not in folded or step in shown[step.parent]]
     return section(
         "Steps",
-        _table(run, top),
+        _table(run, top, address),
         [
-            el("details", el("summary", _all(run, loop, steps)), _table(run, steps), class_="iterations")
+            el("details", el("summary", _all(run, loop, steps)), _table(run, steps, address), class_="iterations")
             for loop, steps in folded.items()
         ],
         id="steps",
@@ -67,17 +68,17 @@ def _all(run: RunFacts, loop: str, steps: Sequence[StepFacts]) -> str:
     return f"{title}: all {count(len(steps), 'step')} of its iterations{more}"
 
 
-def _table(run: RunFacts, steps: Sequence[StepFacts]) -> Markup:
+def _table(run: RunFacts, steps: Sequence[StepFacts], address: Address) -> Markup:
     start = run.started
     end = max([run.ended or run.written, *(step.ended or start for step in run.steps)])
     total = max(end - start, 1e-9)
     head = el("tr", [el("th", name, scope="col") for name in ("Step", "Status", "Time", "When", "Tries", "Why")])
-    rows = [_step(step, start, total, run.written) for step in steps]
+    rows = [_step(step, start, total, run.written, address) for step in steps]
     table = el("table", el("thead", head), el("tbody", rows), class_="steps")
     return el("div", table, class_="scroll", tabindex=0)
 
 
-def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
+def _step(step: StepFacts, start: float, total: float, now: float, address: Address) -> Markup:
     timeline = None
     if step.started is not None and step.status not in ("Cached", "NotExecuted"):
         ended = step.ended if step.ended is not None else now
@@ -98,12 +99,13 @@ def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
     if step.reason and (step.status != "Failed" or step.parent is not None):
         notes.append(in_a_line(step.reason))
     below = step.type if step.title == step.name else f"{step.name} · {step.type}"
+    title = step.title if address is None else el("a", step.title, href=address(step.name))
     of_an_iteration = step.parent is not None
     if of_an_iteration and step.item is not None:
         notes.insert(0, ["for ", el("code", short_value(step.item))])
     return el(
         "tr",
-        el("th", el("b", step.title), el("small", below), scope="row", class_="inner" if of_an_iteration else None),
+        el("th", el("b", title), el("small", below), scope="row", class_="inner" if of_an_iteration else None),
         el("td", status_mark(step.status)),
         el("td", duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
         el("td", timeline),

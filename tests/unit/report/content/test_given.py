@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drivetrain.report.content import Changed, Measured, RunFacts, StepFacts
 from drivetrain.report.content.from_ledger import run_facts
+from drivetrain.report.content.given import RunAgain, run_again
 from drivetrain.report.page import render
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.options import Options, Request
 from tests.fixtures.local_runs import LocalRuns
 
 PARAMETER = {"Name": "Rate", "Type": "Float", "DefaultValue": 0.5}
@@ -51,6 +55,44 @@ def test_commands_to_go_on_hide_what_looks_like_a_secret(runs: LocalRuns) -> Non
     assert commands["Run it again"].startswith("drivetrain run shop.py:shop -c night.yaml --set rate=0.5 --set ")
     assert "hunter2" not in commands["Run it again"] and "***" in commands["Run it again"]
     assert commands["Run it again"] in render(last).replace("&#x27;", "'")
+
+
+def asked(**options: Any) -> RunAgain:
+    text = json.dumps({"Parameters": [PARAMETER]})
+    parameters = options.pop("parameters", {"Rate": 0.5})
+    given = {"pipeline": "shop", "origin": ORIGIN | {"set": []}} | options
+    again = run_again(Request(text, parameters, Options(**given)))
+    assert again is not None
+    return again
+
+
+def test_a_run_is_asked_for_again_with_all_that_it_was_given() -> None:
+    start = ("run", "shop.py:shop", "-c", "night.yaml")
+    assert (asked().words, asked().why_not, asked().folder) == (start, None, Path("/"))
+    again = asked(
+        parameters={"Rate": 0.25, "Fresh": "a token"},
+        data={"s3://a/b": "there"},
+        functions={"arn": "code.py:answer"},
+        image_commands={"own": ("python", "a b.py")},
+        stubs={"deploy": {}},
+        selected=("fit", "score"),
+        selected_from="abc",
+        cache=False,
+    )
+    assert again.shown == again.words and again.why_not is None
+    assert " ".join(again.words[4:]) == (
+        "--param Rate=0.25 --lambda arn=code.py:answer --data s3://a/b=there --image-command own=python 'a b.py' "
+        "--stub deploy --select fit,score --from abc --no-cache"
+    )
+
+
+def test_a_run_whose_command_line_is_not_whole_is_started_by_nobody_else() -> None:
+    assert "--stub deploy=FILE" in " ".join(asked(stubs={"deploy": {"a": 1}}).words)
+    assert "in files (--stub)" in str(asked(stubs={"deploy": {"a": 1}}).why_not)
+    secret = asked(origin=ORIGIN)
+    assert "hunter2" not in " ".join(secret.shown) and "looks like a secret" in str(secret.why_not)
+    assert "not there any more" in str(asked(origin=ORIGIN | {"set": [], "folder": "/no/such"}).why_not)
+    assert run_again(Request("{}", {}, Options(pipeline="shop"))) is None
 
 
 def test_many_values_are_folded_and_few_are_not() -> None:

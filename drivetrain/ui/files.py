@@ -1,0 +1,287 @@
+"""The page of a step: its whole log, and the files that it wrote, to look at and to download.
+
+Files are opened below the home, part by part and without following links, so that no name and no link of a program
+leads out of it. A program's text is escaped, and its files are sent as what no browser opens (attachment, nosniff,
+sandbox).
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import csv
+import io
+import json
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import count, size
+from drivetrain.base.markup import Content, Markup, el
+from drivetrain.base.masking import LogMasking
+from drivetrain.report import section
+from drivetrain.report.page.sections import short_value, status_mark
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger import ArtifactRow, StepRow
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.options import masking_of
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.ui.answers import Page, Query, plain_page, run_address, step_address
+
+MAX_FILES = 200
+PREVIEW_BYTES, IMAGE_BYTES = 256 * 1024, 4 * 1024 * 1024
+MAX_ROWS, MAX_COLUMNS = 100, 30
+_PIECE = 1024 * 1024
+# A line of a log is sent whole, so that what is masked is seen whole; but not a longer one.
+_LONGEST_LINE = 8 * _PIECE
+_ALONE = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+_IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+def step_files(home: Home, execution: str, parts: Sequence[str], query: Query) -> Page:
+    """What lies below a run's step: its page (no parts), `log/ATTEMPT/HOST`, or `files/OUTPUT/PATH`.
+
+    Raises:
+        UserError: there is no such thing.
+    """
+    name, *rest = parts
+    with Ledger(home) as ledger:
+        execution = ledger.execution(execution).id
+        step = ledger.step(execution, name)
+        made_by = step.cache_of or execution
+        outputs = {each.name: each for each in ledger.artifacts(made_by, name) if each.flow == "output"}
+        replaced = {each.name for each in outputs.values() if ledger.writer_of(each.uri) != (made_by, name)}
+    if not rest:
+        return _page(home, execution, made_by, step, outputs.values(), replaced)
+    if rest[0] == "log" and len(rest) == 3:
+        return _log(home, made_by, name, *rest[1:])
+    if rest[0] == "files" and len(rest) > 1 and rest[1] in outputs:
+        base = _place(home, outputs[rest[1]])
+        file = opened(home.objects, [*base, *rest[2:]])
+        shown_name = rest[-1] if len(rest) > 2 else base[-1]
+        if "download" in query:
+            return _download(file, shown_name)
+        with file:
+            return _preview(file, shown_name, step_address(execution, name))
+    raise UserError("There is no such file.")
+
+
+def opened(root: Path, parts: Sequence[str]) -> BinaryIO:
+    """A regular file below a folder; no link is followed, and no part leads up.
+
+    Raises:
+        UserError: there is no such file, or it cannot be read.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in parts:
+                if part in ("", ".", "..") or "/" in part or "\0" in part:
+                    raise UserError("There is no such file.")
+                below = os.open(part, flags, dir_fd=here)
+                os.close(here)
+                here = below
+            if not stat.S_ISREG(os.fstat(here).st_mode):
+                raise UserError("There is no such file.")
+            return os.fdopen(here, "rb")
+        except BaseException:
+            os.close(here)
+            raise
+    except PermissionError:
+        raise UserError("This file cannot be read: Permission denied.") from None
+    except OSError:
+        raise UserError("There is no such file.") from None
+
+
+def _place(home: Home, output: ArtifactRow) -> list[str]:
+    """Where an output lies, below the home's objects."""
+    return list(ObjectStore(home.objects).path(output.uri).relative_to(home.objects).parts)
+
+
+def _page(
+    home: Home, execution: str, made_by: str, step: StepRow, outputs: Iterable[ArtifactRow], replaced: set[str]
+) -> Page:
+    address = step_address(execution, step.name)
+    whose = [" of ", el("a", el("code", execution), href=run_address(execution))]
+    taken = el("p", "Taken from run ", el("code", made_by), ".") if made_by != execution else None
+    state = section("Step", el("p", status_mark(step.status or "Waiting"), whose), taken, id="step")
+    files = [_output(home, address, each, is_replaced=each.name in replaced) for each in outputs]
+    title = step.display_name or step.name
+    return plain_page(title, state, _logs(home.run(made_by) / step.name, address), files)
+
+
+def _logs(folder: Path, address: str) -> Markup:
+    logs = sorted(folder.glob("attempt-*/logs/*.log"), key=lambda log: (int(_attempt(log)), log.name))
+    rows = [
+        el(
+            "tr",
+            el("th", f"attempt {_attempt(log)}", scope="row"),
+            el("td", el("a", log.stem, href=f"{address}/log/{_attempt(log)}/{quote(log.stem, safe='')}")),
+            el("td", size(log.stat().st_size), class_="right"),
+        )
+        for log in logs
+    ]
+    if not rows:
+        return section("Logs", el("p", "It wrote no log."), id="logs")
+    return section("Logs", _table(("Try", "Whole log of", "Size"), rows), id="logs")
+
+
+def _attempt(log: Path) -> str:
+    return log.parents[1].name.removeprefix("attempt-")
+
+
+def _output(home: Home, address: str, output: ArtifactRow, *, is_replaced: bool) -> Markup:
+    base = home.objects.joinpath(*_place(home, output))
+    found = list(islice(_files(base), MAX_FILES + 1))
+    rows = [_file(f"{address}/files/{quote(output.name, safe='')}", base, file) for file in found[:MAX_FILES]]
+    notes: list[Content] = [
+        el("p", "Another run has written here since: these are its files.") if is_replaced else None,
+        el("p", f"The first {MAX_FILES} files of {output.files:,}.") if len(found) > MAX_FILES else None,
+        el("p", "No file lies there.") if not rows else None,
+    ]
+    table = _table(("File", "Size", ""), rows) if rows else None
+    return section(f"Output {output.name}", notes, table, id=f"output-{output.name}")
+
+
+def _files(base: Path) -> Iterator[Path]:
+    """The regular files, without links, sorted folder by folder."""
+    if base.is_file() and not base.is_symlink():
+        yield base
+    for folder, folders, names in os.walk(base):
+        folders.sort()
+        yield from (path for name in sorted(names) if not (path := Path(folder, name)).is_symlink() and path.is_file())
+
+
+def _file(address: str, base: Path, file: Path) -> Markup:
+    name = file.name if file == base else str(file.relative_to(base))
+    written = el("th", name, scope="row")
+    links: Content = None
+    if _is_utf8(name):  # no address leads to another
+        place = address if file == base else f"{address}/{quote(name)}"
+        links = [
+            el("a", "Show", href=place, aria_label=f"Show {name}"),
+            " ",
+            el("a", "Download", href=f"{place}?download=1", aria_label=f"Download {name}"),
+        ]
+    return el("tr", written, el("td", size(file.lstat().st_size), class_="right"), el("td", links))
+
+
+def _is_utf8(name: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _table(head: Sequence[str], rows: Sequence[Markup]) -> Markup:
+    cells = [el("th", text, scope="col", class_="right" if text == "Size" else None) for text in head]
+    return el("div", el("table", el("thead", el("tr", cells)), el("tbody", rows)), class_="scroll", tabindex=0)
+
+
+def _log(home: Home, made_by: str, step: str, attempt: str, host: str) -> Page:
+    """A whole log as text, masked as the terminal shows it: the browser's own search finds words in it."""
+    file = opened(home.runs, [made_by, step, f"attempt-{attempt}", "logs", f"{host}.log"])
+    masked = LogMasking(masking_of(home.run(made_by)).secrets)
+    pieces = (masked(piece)[0] for piece in _whole_lines(file))
+    return Page(pieces=pieces, headers={"Content-Type": "text/plain; charset=utf-8", **_ALONE})
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    rest = b""
+    with file:
+        while piece := file.read(_PIECE):
+            lines, end, last = (rest + piece).rpartition(b"\n")
+            rest = last
+            if lines + end:
+                yield lines + end
+            if len(rest) > _LONGEST_LINE:
+                yield rest
+                rest = b""
+    if rest:
+        yield rest
+
+
+def _download(file: BinaryIO, name: str) -> Page:
+    length = os.fstat(file.fileno()).st_size
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+        "Content-Length": str(length),
+        **_ALONE,
+    }
+    return Page(pieces=_exactly(file, length), headers=headers)
+
+
+def _exactly(file: BinaryIO, length: int) -> Iterator[bytes]:
+    """So many bytes of a file that may grow meanwhile."""
+    with file:
+        while length and (piece := file.read(min(length, _PIECE))):
+            length -= len(piece)
+            yield piece
+
+
+def _preview(file: BinaryIO, name: str, back: str) -> Page:
+    length = os.fstat(file.fileno()).st_size
+    content = file.read(PREVIEW_BYTES)
+    kind = next((kind for begin, kind in _IMAGES if content.startswith(begin)), None)
+    if kind is not None and length <= IMAGE_BYTES:
+        content += file.read(IMAGE_BYTES)
+        source = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+        shown: Content = el("img", src=source, alt=name, style="max-width:100%")
+    else:
+        shown = _text(content, name, is_whole=length <= len(content))
+    links = el("p", size(length), ", ", el("a", "all files of the step", href=back))
+    cut = None
+    if length > len(content):
+        cut = el("p", f"The first {size(len(content))}. Download the file for the rest.")
+    return plain_page(name, section("File", links, cut, shown, id="file"))
+
+
+def _text(content: bytes, name: str, *, is_whole: bool) -> Content:
+    if b"\0" in content or (text := _decoded(content, is_whole=is_whole)) is None:
+        return el("p", "It is no text and no picture that a page can show. Download it.")
+    if name.endswith((".csv", ".tsv")):
+        if (table := _csv(text, "\t" if name.endswith(".tsv") else ",", is_whole=is_whole)) is not None:
+            return table
+    elif name.endswith(".json") and is_whole:
+        try:
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return el("pre", text)  # as it is
+    return el("pre", text)
+
+
+def _decoded(content: bytes, *, is_whole: bool) -> str | None:
+    """The text; None of what is no UTF-8. A character may be cut at the end of a part."""
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(content, is_whole)
+    except UnicodeDecodeError:
+        return None
+
+
+def _csv(text: str, delimiter: str, *, is_whole: bool) -> Content:
+    """The first rows; None of what is no CSV."""
+    lines = text if is_whole else text.rpartition("\n")[0]
+    try:
+        rows = list(islice(csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter), MAX_ROWS + 1))
+    except csv.Error:
+        return None
+    if not rows:
+        return None
+    width = max(map(len, rows))
+    head, *body = [[short_value(cell) for cell in row[:MAX_COLUMNS]] for row in rows]
+    table = el(
+        "table",
+        el("thead", el("tr", [el("th", cell, scope="col") for cell in head])),
+        el("tbody", [el("tr", [el("td", cell) for cell in row]) for row in body]),
+    )
+    cut: list[str] = []
+    if len(rows) > MAX_ROWS or not is_whole:
+        cut.append(f"the first {count(len(body), 'row')}")
+    if width > MAX_COLUMNS:
+        cut.append(f"the first {MAX_COLUMNS} of {width:,} columns")
+    note = el("p", f"Shown: {', '.join(cut)}.") if cut else None
+    return [note, el("div", table, class_="scroll", tabindex=0)]
