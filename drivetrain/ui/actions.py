@@ -46,7 +46,7 @@ def actions_section(home: Home, run: RunFacts) -> Markup | None:
         for action in ACTIONS
         if _is_possible(home, run.id, run.status, action)
     ]
-    return section("Actions", el("div", forms, class_="bar"), id="actions") if forms else None
+    return section("Actions", el("div", forms, class_="decide"), id="actions") if forms else None
 
 
 def _is_possible(home: Home, id: str, status: str, action: str) -> bool:
@@ -220,7 +220,7 @@ class Actions:
             _form(address, "Run again", {"key": secrets.token_urlsafe(16)}),
             _form(address, "Run all anew", {"key": secrets.token_urlsafe(16), "fresh": "yes"}),
         ]
-        return _question(title, told, command, el("div", forms, class_="bar"))
+        return _question(title, told, command, el("div", forms, class_="decide"))
 
 
 def login() -> str | None:

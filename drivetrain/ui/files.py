@@ -145,7 +145,7 @@ def _output(home: Home, address: str, output: ArtifactRow, *, is_replaced: bool)
         el("p", f"The first {MAX_FILES} files of {output.files:,}.") if len(found) > MAX_FILES else None,
         el("p", "No file lies there.") if not rows else None,
     ]
-    table = _table(("File", "Size", ""), rows) if rows else None
+    table = _table(("File", "", "Size"), rows) if rows else None
     return section(f"Output {output.name}", notes, table, id=f"output-{output.name}")
 
 
@@ -169,7 +169,7 @@ def _file(address: str, base: Path, file: Path) -> Markup:
             " ",
             el("a", "Download", href=f"{place}?download=1", aria_label=f"Download {name}"),
         ]
-    return el("tr", written, el("td", size(file.lstat().st_size), class_="right"), el("td", links))
+    return el("tr", written, el("td", links), el("td", size(file.lstat().st_size), class_="right"))
 
 
 def _is_utf8(name: str) -> bool:

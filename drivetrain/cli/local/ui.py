@@ -24,8 +24,9 @@ def ui(
 ) -> None:
     """Look at runs and models in the browser, while they go on.
 
-    It lists runs, filters and compares them, follows one as it runs, and approves or rejects models. It listens on this
-    machine alone, and only who has the address that it prints may look. Ctrl-C ends it.
+    It lists runs, filters and compares them, follows one as it runs, shows its files and logs, stops it and runs it
+    again, and approves, rejects and rolls back models. It listens on this machine alone, and only who has the address
+    that it prints may look. Ctrl-C ends it; runs that were started there go on.
 
     \b
     Examples:

@@ -12,6 +12,7 @@ import pytest
 import drivetrain as dt
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.ui.files import opened
 from tests.unit.ui.test_server import Asked, raw
 
@@ -144,3 +145,13 @@ def test_what_came_from_the_cache_is_shown_as_the_earlier_runs(ask: Asked, run: 
     page = ask(f"/runs/{cached.id}/steps/write")
     assert "Taken from run" in page and run.id in page and "result.json" in page
     assert "deep" in ask(f"/runs/{cached.id}/steps/write/files/out/below/a%20b%252F.txt")
+
+
+def test_files_that_another_run_has_written_over_are_said_to_be_its(ask: Asked, run: dt.Run) -> None:
+    said = "Another run has written here since"
+    assert said not in ask(f"/runs/{run.id}/steps/write")
+    later = dt.run("files_run.py", quiet=True, cache=False)
+    with LedgerWriter(ask.home) as ledger, ledger.transaction() as db:  # as of an output with a place of its own
+        sql = "UPDATE artifacts SET uri = (SELECT uri FROM artifacts WHERE execution = ? AND name = 'out')"
+        db.execute(f"{sql} WHERE execution = ? AND name = 'out'", (run.id, later.id))
+    assert said in ask(f"/runs/{run.id}/steps/write") and said not in ask(f"/runs/{later.id}/steps/write")
