@@ -10,14 +10,17 @@ from __future__ import annotations
 import base64
 import codecs
 import csv
+import gzip
 import io
 import json
 import os
 import stat
+import tarfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 from urllib.parse import quote
 
 from drivetrain.base.errors import UserError
@@ -34,7 +37,7 @@ from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.ui.answers import Page, Query, plain_page, run_address, step_address
 
 MAX_FILES = 200
-PREVIEW_BYTES, IMAGE_BYTES = 256 * 1024, 4 * 1024 * 1024
+PREVIEW_BYTES, IMAGE_BYTES, ARCHIVE_BYTES = 256 * 1024, 4 * 1024 * 1024, 64 * 1024 * 1024
 MAX_ROWS, MAX_COLUMNS = 100, 30
 _PIECE = 1024 * 1024
 # A line of a log is sent whole, so that what is masked is seen whole; but not a longer one.
@@ -231,13 +234,47 @@ def _preview(file: BinaryIO, name: str, back: str) -> Page:
         content += file.read(IMAGE_BYTES)
         source = f"data:{kind};base64,{base64.b64encode(content).decode()}"
         shown: Content = el("img", src=source, alt=name, style="max-width:100%")
+    elif name.endswith((".tar.gz", ".tgz")):
+        file.seek(0)
+        shown = archive_listing(file)
     else:
         shown = _text(content, name, is_whole=length <= len(content))
     links = el("p", size(length), ", ", el("a", "all files of the step", href=back))
     cut = None
-    if length > len(content):
+    if length > len(content) and not name.endswith((".tar.gz", ".tgz")):
         cut = el("p", f"The first {size(len(content))}. Download the file for the rest.")
     return plain_page(name, section("File", links, cut, shown, id="file"))
+
+
+class _Beginning:
+    """The first bytes of a file, for readers that would believe any size."""
+
+    def __init__(self, file: BinaryIO, length: int) -> None:
+        self._file = file
+        self.left = length
+
+    def read(self, length: int) -> bytes:
+        piece = self._file.read(min(length, self.left))
+        self.left -= len(piece)
+        return piece
+
+
+def archive_listing(file: BinaryIO) -> Content:
+    """The names in a packed archive, as a training's model is one; of a large one those at its beginning."""
+    rows: list[Markup] = []
+    note = None
+    with gzip.open(file) as unpacked:
+        beginning = _Beginning(cast(BinaryIO, unpacked), ARCHIVE_BYTES)
+        try:
+            with tarfile.open(fileobj=cast(BinaryIO, beginning), mode="r|") as archive:
+                for member in islice((each for each in archive if each.isfile()), MAX_FILES + 1):
+                    name = el("th", member.name, scope="row")
+                    rows.append(el("tr", name, el("td", size(member.size), class_="right")))
+        except (tarfile.TarError, OSError, EOFError, zlib.error):
+            note = el("p", "It cannot be read to its end.") if beginning.left else None
+        if not beginning.left or len(rows) > MAX_FILES:
+            note = el("p", "These are the files at its beginning.")
+    return [note, _table(("File", "Size"), rows[:MAX_FILES]) if rows else None]
 
 
 def _text(content: bytes, name: str, *, is_whole: bool) -> Content:

@@ -37,8 +37,7 @@ class Start:
 
     def execution(self) -> str | None:
         """The run's id, as soon as it has begun."""
-        line, end, _ = os.pread(self._out.fileno(), _FIRST_BYTES, 0).partition(b"\n")
-        return str(json.loads(line)["execution"]) if end else None
+        return execution_in(os.pread(self._out.fileno(), _FIRST_BYTES, 0))
 
     def code(self) -> int | None:
         """The exit status; None while it works."""
@@ -49,6 +48,18 @@ class Start:
         file = self._err.fileno()
         text = os.pread(file, _LAST_BYTES, max(os.fstat(file).st_size - _LAST_BYTES, 0))
         return without_secrets(text.decode("utf-8", "replace")).strip()
+
+
+def execution_in(output: bytes) -> str | None:
+    """The run's id in what its command prints (`--json`). A pipeline's file may print lines of its own before."""
+    for line in output.split(b"\n")[:-1]:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and event.get("event") == "execution_started":
+            return str(event["execution"])
+    return None
 
 
 class Starts:

@@ -153,6 +153,12 @@ def test_how_a_start_goes_is_shown(
     assert "has not started that run" in ask("/started/other", code=404)
 
 
+def test_the_run_is_found_behind_what_a_pipelines_file_prints() -> None:
+    event = b'{"event": "execution_started", "execution": "abc"}'
+    assert starting.execution_in(b'loading\n[1]\n{"a": 1}\n\xff\n' + event + b"\n{") == "abc"
+    assert starting.execution_in(b"loading\n" + event) is None  # the line is not whole yet
+
+
 def test_a_run_that_failed_goes_on(ask: Asked, runs: list[dt.Run], place: Path, begun: type[Begun]) -> None:
     run = runs[2]
     assert "cannot go on" in ask(f"/runs/{run.id}/resume", code=409)

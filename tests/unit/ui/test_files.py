@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -11,8 +13,10 @@ import pytest
 
 import drivetrain as dt
 from drivetrain.base.errors import UserError
+from drivetrain.base.markup import join
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.ui import files
 from drivetrain.ui.files import opened
 from tests.unit.ui.test_server import Asked, raw
 
@@ -123,6 +127,34 @@ def test_no_path_and_no_link_leads_elsewhere(
     assert raw(ask, f"GET /runs/{run.id}/steps/write/{path}") == ["403"]
     assert raw(ask, f"GET /runs/../steps/write/{path}", cookie) == ["404"]
     assert capfd.readouterr().err == ""
+
+
+def packed(sizes: dict[str, int], *, cut: int | None = None) -> io.BytesIO:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, size in sizes.items():
+            member = tarfile.TarInfo(name)
+            member.size = size
+            archive.addfile(member, io.BytesIO(bytes(size)))
+    return io.BytesIO(file.getvalue()[:cut])
+
+
+@pytest.mark.parametrize(
+    ("archive", "shown", "hidden"),
+    [
+        (packed({"model.txt": 3, "<b>": 1}), ["model.txt", "&lt;b&gt;"], "<p>"),
+        (packed({f"f{number}": 0 for number in range(201)}), ["f199", "at its beginning"], "f200"),
+        (packed({"large": 300_000, "last": 1}), ["large", "at its beginning"], "last"),
+        (packed({"model.txt": 2_000}, cut=60), ["to its end"], "at its beginning"),
+        (io.BytesIO(b"no archive"), ["to its end"], "at its beginning"),
+    ],
+)
+def test_an_archive_is_listed_and_a_large_one_is_not_unpacked(
+    monkeypatch: pytest.MonkeyPatch, archive: io.BytesIO, shown: list[str], hidden: str
+) -> None:
+    monkeypatch.setattr(files, "ARCHIVE_BYTES", 200_000)
+    text = join([files.archive_listing(archive)])
+    assert all(each in text for each in shown) and hidden not in text and "<b>" not in text
 
 
 def test_only_regular_files_without_links_on_the_way_are_opened(tmp_path: Path) -> None:
