@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,51 +41,56 @@ def base(home: Home) -> Iterator[str]:
     thread.join()
 
 
+def follow(browser: Browser, selector: str) -> None:
+    """Press a button or a link in one go: a page that follows a run may move under a mouse."""
+    browser.leave_by(lambda: browser.run(f"document.querySelector({json.dumps(selector)}).click()"))
+
+
 def test_stop_go_on_run_again_look_at_files_and_roll_back(home: Home, base: str) -> None:
     go_on = home.root.parent / "go-on"
     run = started(home, "run", "shop_pipelines.py:shop", "--set", f"until={go_on}")
     with Browser() as browser:
         browser.open(f"{base}/?token={'t' * 32}")
         browser.wait_for("running", "#content")
-        browser.leave_by(lambda: browser.click(".runs tbody tr:first-child a"))
+        follow(browser, ".runs tbody tr:first-child a")
         browser.wait_for("loss=0.125", "#log-tail")
         page = browser.run("location.href")
-        browser.leave_by(lambda: browser.click("form[action$='/stop'] button"))
+        follow(browser, "form[action$='/stop'] button")
         browser.wait_for("saves a checkpoint first")
         assert browser.run(WRONG) == []
-        browser.leave_by(lambda: browser.click("form[action$='/stop'] button"))
+        follow(browser, "form[action$='/stop'] button")
         browser.wait_for("stopped", "header")
         assert run.wait(60) != 0
 
         go_on.touch()
         browser.wait_for("Go on", "#content")
-        browser.leave_by(lambda: browser.click("form[action$='/resume'] button"))
-        browser.leave_by(lambda: browser.click("form[action$='/resume'] button"))
+        follow(browser, "form[action$='/resume'] button")
+        follow(browser, "form[action$='/resume'] button")
         browser.wait_for("has begun")
-        browser.leave_by(lambda: browser.click("#content a"))
+        follow(browser, "#content a")
         browser.wait_for("succeeded", "header")
         assert browser.run("location.href") == page
 
-        browser.leave_by(lambda: browser.click("form[action$='/again'] button"))
+        follow(browser, "form[action$='/again'] button")
         browser.wait_for("take their earlier results")
         # Twice, as an impatient hand does: one run.
         twice = "const b = document.querySelector('form[action$=\"/again\"] button'); b.click(); b.click();"
         browser.leave_by(lambda: browser.run(twice))
         browser.wait_for("has begun")
-        browser.leave_by(lambda: browser.click("#content a"))
+        follow(browser, "#content a")
         browser.wait_for("succeeded", "header")
         assert "from the cache" in browser.text("header")
         with Ledger(home) as ledger:
             assert len(ledger.executions()) == 2
 
         browser.open(page)
-        browser.leave_by(lambda: browser.click(".steps th a[href$='/steps/score']"))
+        follow(browser, ".steps th a[href$='/steps/score']")
         browser.wait_for("Output report")
         assert browser.run(WRONG) == []
-        browser.leave_by(lambda: browser.click("a[aria-label='Show card.json']"))
+        follow(browser, "a[aria-label='Show card.json']")
         browser.wait_for("district", "pre")
         browser.open(page + "/steps/fit")
-        browser.leave_by(lambda: browser.click("a[href*='/log/']"))
+        follow(browser, "a[href*='/log/']")
         browser.wait_for("loss=0.125")
 
         registry = LocalRegistry(home.ledger)
@@ -92,12 +98,12 @@ def test_stop_go_on_run_again_look_at_files_and_roll_back(home: Home, base: str)
         for version in (1, 2):
             make_champion(registry, "shop", version)
         browser.open(f"{base}/models")
-        browser.leave_by(lambda: browser.click("form[action$='/rollback'] button"))
+        follow(browser, "form[action$='/rollback'] button")
         browser.wait_for("Version 2 is the champion")
         for width in (400, 1100):
             browser.look(width)
             assert browser.run(WRONG) == []
-        browser.leave_by(lambda: browser.click("form[action$='/rollback'] button"))
+        follow(browser, "form[action$='/rollback'] button")
         browser.wait_for("shop version 1 is approved.")
         until(lambda: registry.version("shop", 2).status == "Rejected")
         assert browser.errors == []
