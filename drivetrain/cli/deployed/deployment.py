@@ -32,7 +32,9 @@ Discard = Annotated[
     list[str] | None,
     Option("--discard", metavar="PLACE", help="Give up what others edited there, or `all`. Repeatable."),
 ]
-Adopt = Annotated[bool, Option("--adopt", help="Take the pipeline over from another project.")]
+Adopt = Annotated[
+    bool, Option("--adopt", help="Take it over from another project (git repository, or deployment.project).")
+]
 Deployed = Annotated[
     str,
     Argument(metavar="PIPELINE", help="The name of a deployed pipeline, or FILE.py[:FUNCTION].", show_default=False),
