@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -77,7 +78,7 @@ class Pages:
             group, version = path.split("/")[2:]
             return self._actions.ask_to_roll_back(group) if version == "rollback" else self._card(group, version)
         if path == "/compare":
-            return self._compare(query.get("run", []))
+            return self._compare(query.get("run", []), query.get("chart", []))
         if path == "/starts":
             from drivetrain.ui.triggers_page import triggers_page
 
@@ -131,7 +132,8 @@ class Pages:
         where, sort, pipeline = (query.get(name, [""])[0].strip() for name in ("where", "sort", "pipeline"))
         number = query.get("page", ["1"])[0]
         page = int(number) if number.isascii() and number.isdigit() and 0 < int(number[:9]) <= MAX_PAGE else 1
-        asked = Asked(where=where, sort=sort, pipeline=pipeline, page=page)
+        columns = tuple(dict.fromkeys(name for name in query.get("column", []) if name))
+        asked = Asked(where=where, sort=sort, pipeline=pipeline, page=page, columns=columns)
         enter_missing(self.home)
         mistake, found = "", Index()
         with Ledger(self.home) as ledger:
@@ -141,13 +143,14 @@ class Pages:
                     where=where or None,
                     sort=sort or None,
                     pipeline=pipeline or None,
+                    columns=columns,
                     limit=asked.per_page,
                     offset=(page - 1) * asked.per_page,
                 )
             except UserError as error:
                 mistake = str(error)
                 found = Index(pipelines=index(ledger, limit=1).pipelines)
-        asked = Asked(where=where, sort=sort, pipeline=pipeline, page=page, mistake=mistake)
+        asked = replace(asked, mistake=mistake)
         text = index_page(found, asked, around("/"), run_address, pages=None)
         return Page(text, 400 if mistake else 200)
 
@@ -185,7 +188,7 @@ class Pages:
         whole = el("p", el("a", "Whole log and files", href=step_address(facts.id, step.name)))
         return section(f"Log of {step.title}", shown, whole, id="log")
 
-    def _compare(self, runs: list[str]) -> Page:
+    def _compare(self, runs: list[str], charts: list[str]) -> Page:
         from drivetrain.report.content.comparison import compare
         from drivetrain.report.page.comparison_page import comparison_page
 
@@ -193,7 +196,7 @@ class Pages:
             return error_page("Choose two runs or more in the list, then compare them.", 400)
         if len(runs) > MAX_COMPARED:
             return error_page(f"{len(runs)} runs are chosen. Choose at most {MAX_COMPARED}.", 400)
-        return Page(comparison_page(compare(self.home, runs), around=around()))
+        return Page(comparison_page(compare(self.home, runs), around=around(), charts=charts))
 
     def _models(self, query: Query) -> Page:
         from drivetrain.report.page.registry_page import registry_page

@@ -14,7 +14,7 @@ from drivetrain.base.markup import Markup, el, escape
 MAX_POINTS = 400
 # Points with a mark that tells the value: the pointer could not rest on one of more.
 MAX_MARKS = 60
-MAX_SERIES = 6
+MAX_SERIES = 12
 MAX_CUTS = 60
 _NAME_CELLS = 14
 
@@ -25,10 +25,11 @@ CHARACTER = 7.0
 
 @dataclass(frozen=True)
 class Series:
-    """A named curve: (x, y) with x rising."""
+    """A named curve: (x, y) with x rising. `place` is the number of its style; None for its place in the chart."""
 
     name: str
     points: tuple[tuple[float, float], ...]
+    place: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def line_chart(
     """Curves over one axis. Points that are not finite are left out, and said to be. `cuts_note` explains the cuts in
     the legend."""
     drawn = [
-        Series(one.name, _thin([p for p in one.points if math.isfinite(p[1])], MAX_POINTS))
+        Series(one.name, _thin([p for p in one.points if math.isfinite(p[1])], MAX_POINTS), one.place)
         for one in series[:MAX_SERIES]
     ]
     drawn = [one for one in drawn if one.points]
@@ -87,7 +88,7 @@ def _legend(series: Sequence[Series]) -> list[Markup]:
     return [
         el(
             "span",
-            el("i", class_=f"key s{place}"),
+            el("i", class_=f"key s{one.place or place}"),
             f" {one.name} ",
             el("b", number(one.points[-1][1])),
             class_="legend",
@@ -99,10 +100,15 @@ def _legend(series: Sequence[Series]) -> list[Markup]:
 def _curve(frame: _Frame, place: int, series: Series, x_label: str) -> Markup:
     path = "M" + " L".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in series.points)
     marks = [
-        _mark(frame.x(at), frame.y(value), f"{series.name} {number(value)} at {number(at)} {x_label}")
+        _mark(frame.x(at), frame.y(value), f"{series.name} {number(value)} at {_position(at)} {x_label}")
         for at, value in _thin(series.points, MAX_MARKS)
     ]
-    return el("g", el("path", d=path, class_="curve-line"), marks, class_=f"s{place}")
+    return el("g", el("path", d=path, class_="curve-line"), marks, class_=f"s{series.place or place}")
+
+
+def _position(at: float) -> str:
+    """A place on the axis: 2026 may be a year, and is written as its tick."""
+    return number(at).replace(",", "") if abs(at) < 10_000 else number(at)
 
 
 def _mark(x: float, y: float, words: str) -> Markup:
@@ -206,7 +212,8 @@ def tick_text(tick: float, all_ticks: Sequence[float]) -> str:
     decimals = 0
     while decimals < 6 and abs(round(step, decimals) - step) > step * 1e-6:
         decimals += 1
-    return f"{tick:,.{decimals}f}"
+    grouped = "," if max(map(abs, all_ticks)) >= 10_000 else ""  # 2026 may be a year
+    return f"{tick:{grouped}.{decimals}f}"
 
 
 def _thin(points: Sequence[tuple[float, float]], most: int) -> tuple[tuple[float, float], ...]:

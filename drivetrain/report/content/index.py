@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.reader import Ledger
 
 MAX_COLUMNS = 3
+MAX_OFFERED = 40
 _FIRST = ("accuracy", "auroc", "f1_macro", "rmse", "loss", "validation_loss")
 
 
@@ -36,12 +37,13 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """A page of the list. `columns` are the names of the values that it shows."""
+    """A page of the list. `columns` are the names of the values that it shows, `offered` those that it could show."""
 
     lines: tuple[Line, ...] = ()
     columns: tuple[str, ...] = ()
     total: int = 0
     pipelines: tuple[str, ...] = field(default=())
+    offered: tuple[str, ...] = ()
 
 
 def index(
@@ -50,23 +52,26 @@ def index(
     where: str | None = None,
     sort: str | None = None,
     pipeline: str | None = None,
+    columns: tuple[str, ...] = (),
     limit: int = 50,
     offset: int = 0,
 ) -> Index:
     """A page of the runs that are looked for (organising/search.py), with the values that they were looked for by, and
-    what most of them measured.
+    what most of them measured; or with these columns, where some are given.
 
     Raises:
         UserError: as `search`.
     """
     found = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit, offset=offset)
     values = values_of(ledger, [row.id for row in found.rows])
-    columns = _columns(values, [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])])
+    asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]
+    columns = columns or _columns(values, asked)
     return Index(
         lines=tuple(_line(ledger, row, values[row.id], columns) for row in found.rows),
         columns=columns,
         total=found.total,
         pipelines=tuple(row[0] for row in ledger.rows("SELECT DISTINCT pipeline FROM executions ORDER BY 1")),
+        offered=tuple(dict.fromkeys([*columns, *_offered(values)]))[: max(MAX_OFFERED, len(columns))],
     )
 
 
@@ -80,6 +85,15 @@ def _columns(values: Mapping[str, Mapping[str, Mapping[str, Any]]], asked: list[
     ]
 
 
+def _offered(values: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """Metrics first, of each kind those first that most runs have."""
+    found: list[str] = []
+    for kind in ("metric", "parameter", "setting"):
+        counted = Counter(name for of_run in values.values() for name in of_run.get(kind, {}) if "_class_" not in name)
+        found += sorted(counted, key=lambda name: (-counted[name], name))
+    return found
+
+
 def _line(ledger: Ledger, row: ExecutionRow, values: Mapping[str, Mapping[str, Any]], columns: tuple[str, ...]) -> Line:
     name, text = next(iter(values.get(CURVE, {}).items()), ("", "[]"))
     points = tuple(json.loads(text))
@@ -89,11 +103,17 @@ def _line(ledger: Ledger, row: ExecutionRow, values: Mapping[str, Mapping[str, A
     return Line(
         row=row,
         seconds=row.seconds,
-        values=tuple(value_named(known, column) for column in columns),
+        values=tuple(_shown(known, column) for column in columns),
         tags=values.get("tag", {}),
         curve_name=name,
         curve=points,
     )
+
+
+def _shown(known: Mapping[str, Mapping[str, Any]], column: str) -> Any:
+    """A metric as a number; a setting as it was given: 2026 may be a year."""
+    value = value_named(known, column)
+    return value if value is None or value is value_named({"metric": known["metric"]}, column) else str(value)
 
 
 def _curve_so_far(ledger: Ledger, execution: str) -> tuple[str, tuple[float, ...]]:

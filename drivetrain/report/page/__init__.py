@@ -110,14 +110,18 @@ def _header(run: RunFacts) -> Markup:
 
         tiles += [
             tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
-            for one in _headlines(evaluation)
+            for one in _headlines(evaluation, run.decisions)
         ]
     # An iteration's number is one of many, and no headline.
     single = [one for one in run.plain_numbers() if (step := run.step(one.step)) is None or step.parent is None]
     for measured in single[-1:] if not evaluated else ():
         from drivetrain.report.content.findings import overall, words
 
-        shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
+        deciding = {decision.metric for decision in run.decisions}
+        shown = sorted(
+            overall(measured).items(),
+            key=lambda item: (item[0] not in deciding, item[0] != "accuracy", item[0] == "num_samples"),
+        )
         tiles += [tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
     for model in run.models[-1:]:
         tiles.append(tile("Model", f"{model.group} {model.version}", approval_words(model.status)))
@@ -223,9 +227,10 @@ def _models(run: RunFacts) -> Content:
     return models_section(run)
 
 
-def _headlines(found: EvaluationFacts) -> list[Measure]:
-    """What people ask for first, and the loss beside it."""
-    overall = found.overall()
+def _headlines(found: EvaluationFacts, decisions: tuple[DecisionFacts, ...]) -> list[Measure]:
+    """The metric that decides, else what people ask for first, and the loss beside it."""
+    deciding = {decision.metric for decision in decisions}
+    overall = sorted(found.overall(), key=lambda one: one.name not in deciding)
     loss = [one for one in overall[1:] if one.name == "loss"]
     return [*overall[:1], *(loss or overall[1:2])]
 

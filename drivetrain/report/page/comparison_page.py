@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.formatting import duration, moment_with_zone, number, signed
@@ -11,16 +12,19 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import Around, document, section
 from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
 from drivetrain.report.charts.curves import over_steps
+from drivetrain.report.charts.run_places import run_places
 from drivetrain.report.content.comparison import COST, Comparison
 from drivetrain.report.content.findings import words
 from drivetrain.report.content.given import Compared
+from drivetrain.report.page.index_page import choice
 from drivetrain.report.page.sections import short_value, status_mark
 
 MAX_CHARTS = 24
+MAX_OFFERED = 80
 
 
-def comparison_page(found: Comparison, around: Around | None = None) -> str:
-    """The whole page."""
+def comparison_page(found: Comparison, around: Around | None = None, charts: Sequence[str] = ()) -> str:
+    """The whole page; `charts` are those that are chosen, all where none is."""
     pipelines = list(dict.fromkeys(run.facts.pipeline for run in found.runs))
     title = f"{' and '.join(pipelines)}: {len(found.runs)} runs compared"
     return document(
@@ -28,7 +32,9 @@ def comparison_page(found: Comparison, around: Around | None = None) -> str:
         el("header", el("div", el("h1", title), class_="headline")),
         el(
             "main",
-            [_runs(found), _settings(found), _metrics(found), _curves(found), _decisions(found), _origin(found)],
+            [_runs(found), _settings(found), _metrics(found)],
+            _chosen(found, charts) if around is not None and around.scripts else None,
+            [_curves(found, charts), _decisions(found), _origin(found)],
             id="content",
         ),
         el("footer", f"Written by drivetrain at {moment_with_zone(time.time())}."),
@@ -106,18 +112,40 @@ def _difference(found: Comparison, name: str, values: tuple[float | None, ...], 
     return el("small", f" {told}")
 
 
-def _curves(found: Comparison) -> Markup | None:
-    names = list(dict.fromkeys((curve.step, curve.name) for run in found.runs for curve in run.facts.curves))
+def _drawn(found: Comparison) -> list[tuple[str, str]]:
+    """Step and name of the curves that two runs have."""
+    counted = Counter(
+        (curve.step, curve.name) for run in found.runs for curve in run.facts.curves if len(curve.points) > 1
+    )
+    return [key for key, runs in counted.items() if runs > 1]
+
+
+def _chosen(found: Comparison, charts: Sequence[str]) -> Markup | None:
+    offered = [(f"{step}.{name}", f"{words(name)} of {step}") for step, name in _drawn(found)]
+    boxes = choice("chart", "Charts", offered[:MAX_OFFERED], charts)
+    if boxes is None:
+        return None
+    runs = [el("input", type="hidden", name="run", value=_id(run)) for run in found.runs]
+    form = el("form", runs, boxes, el("button", "Show"), action="/compare", method="get", class_="filter")
+    return section("Choose charts", form, id="choose-charts")
+
+
+def _curves(found: Comparison, chosen: Sequence[str]) -> Markup | None:
+    places = run_places(map(_id, found.runs))
+    names = [(step, name) for step, name in _drawn(found) if not chosen or f"{step}.{name}" in chosen]
     charts: list[Markup] = []
     for step, name in names[:MAX_CHARTS]:
         curves = [
-            (run.facts.name or run.facts.id, curve)
+            (run.facts, curve)
             for run in found.runs
             for curve in run.facts.curves
             if (curve.step, curve.name) == (step, name) and len(curve.points) > 1
         ]
         by_step = all(curve.positions for _, curve in curves)
-        series = [Series(run, over_steps(curve) if by_step else curve.points) for run, curve in curves]
+        series = [
+            Series(run.name or run.id, over_steps(curve) if by_step else curve.points, places[run.id])
+            for run, curve in curves
+        ]
         label = f"step of {step}" if by_step else f"seconds since {step} started"
         if len(series) > 1:
             charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=label))
@@ -150,7 +178,11 @@ def _origin(found: Comparison) -> Markup:
 
 
 def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:
-    head = el("tr", el("th", "", scope="col"), [el("th", el("code", _id(run)), scope="col") for run in found.runs])
+    places = run_places(map(_id, found.runs))
+    heads = [
+        el("th", el("i", class_=f"key s{places[id]}"), " ", el("code", id), scope="col") for id in map(_id, found.runs)
+    ]
+    head = el("tr", el("th", "", scope="col"), heads)
     body = [el("tr", el("th", name, scope="row"), [el("td", cell) for cell in cells]) for name, cells in rows]
     return el("div", el("table", el("thead", head), el("tbody", body)), class_="scroll", tabindex=0)
 

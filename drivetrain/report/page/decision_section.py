@@ -195,7 +195,7 @@ def _rules(caption: str, head: tuple[str, ...], rows: list[Markup], there: int) 
     more = f", the first {len(rows)} of {there:,}" if there > len(rows) else ""
     names = [el("th", name, scope="col", class_="right" if name not in ("metric", "") else None) for name in head]
     table = el(
-        "table", el("caption", caption + more), el("thead", el("tr", names)), el("tbody", rows), class_="metrics"
+        "table", el("caption", caption + more), el("thead", el("tr", names)), el("tbody", rows), class_="metrics rules"
     )
     return el("div", table, class_="scroll", tabindex=0)
 

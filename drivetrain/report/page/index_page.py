@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from drivetrain.base.formatting import count, duration, moment, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import Around, document, section
+from drivetrain.report.charts.run_places import run_places
 from drivetrain.report.charts.sparkline import sparkline
 from drivetrain.report.content.findings import words
 from drivetrain.report.content.index import Index, Line
@@ -26,13 +27,16 @@ class Asked:
     pipeline: str = ""
     page: int = 1
     per_page: int = 50
+    columns: tuple[str, ...] = ()
+    """Chosen ones; none for the usual ones."""
     mistake: str = ""
     """What is wrong with `where` or `sort`."""
 
     def address(self, **changes: str | int) -> str:
         """The address of the list with something asked otherwise."""
         asked = {"where": self.where, "sort": self.sort, "pipeline": self.pipeline, "page": self.page, **changes}
-        given = {name: value for name, value in asked.items() if value and (name, value) != ("page", 1)}
+        given = [(name, value) for name, value in asked.items() if value and (name, value) != ("page", 1)]
+        given += [("column", name) for name in self.columns]
         return "/?" + urlencode(given) if given else "/"
 
 
@@ -104,6 +108,7 @@ def _filter(found: Index, asked: Asked) -> Markup:
         ),
         el("label", "Sort by", el("input", name="sort", value=asked.sort, placeholder="-accuracy", size=16)),
         el("label", "Pipeline", el("select", chosen, name="pipeline")),
+        choice("column", "Columns", [(name, words(name)) for name in found.offered], asked.columns),
         el("button", "Show"),
         action="/",
         method="get",
@@ -112,6 +117,18 @@ def _filter(found: Index, asked: Asked) -> Markup:
     )
     wrong = el("p", asked.mistake, id="mistake", class_="mistake", role="alert") if asked.mistake else None
     return el("section", el("h2", "Find", id="find"), form, wrong, aria_labelledby="find")
+
+
+def choice(field: str, title: str, offered: Sequence[tuple[str, str]], chosen: Sequence[str]) -> Markup | None:
+    """Boxes in a form, folded: name and words of each; the address remembers those that are ticked."""
+    if not offered:
+        return None
+    boxes = [
+        el("label", el("input", type="checkbox", name=field, value=name, checked=name in chosen), text)
+        for name, text in offered
+    ]
+    told = f"{title}: {len(chosen)} chosen" if chosen else f"{title}: the usual ones"
+    return el("details", el("summary", told), el("div", boxes, class_="boxes"), class_="choice")
 
 
 def _table(found: Index, asked: Asked, address: Callable[[str], str], *, served: bool) -> Markup:
@@ -133,12 +150,12 @@ def _table(found: Index, asked: Asked, address: Callable[[str], str], *, served:
         el("th", "Curve", scope="col"),
         el("th", "Tags", scope="col"),
     ]
-    body = [_row(line, address, served=served) for line in found.lines]
+    body = [_row(line, found.columns, address, served=served) for line in found.lines]
     table = el("table", el("thead", el("tr", head)), el("tbody", body), class_="runs")
     return el("div", table, class_="scroll", tabindex=0, role="region", aria_label="Runs")
 
 
-def _row(line: Line, address: Callable[[str], str], *, served: bool) -> Markup:
+def _row(line: Line, columns: Sequence[str], address: Callable[[str], str], *, served: bool) -> Markup:
     row = line.row
     chosen = el("input", type="checkbox", name="run", value=row.id, aria_label=f"Choose {row.name or row.id}")
     name = el("span", row.name, class_="name") if row.name else None
@@ -150,8 +167,11 @@ def _row(line: Line, address: Callable[[str], str], *, served: bool) -> Markup:
         el("td", status_mark(row.shown_status)),
         el("td", moment(row.started)),
         el("td", duration(line.seconds) if line.seconds is not None else "–", class_="right"),
-        [el("td", _value(value), class_="right") for value in line.values],
-        el("td", sparkline(words(line.curve_name), line.curve)),
+        [
+            el("td", _value(value), class_="right", data_name=words(name))
+            for name, value in zip(columns, line.values, strict=True)
+        ],
+        el("td", sparkline(words(line.curve_name), line.curve), class_=f"s{run_places([row.id])[row.id]}"),
         el("td", [el("span", f"{key} {text}", class_="tag") for key, text in line.tags.items()], class_="tags"),
     )
 

@@ -196,6 +196,14 @@ def test_the_page_of_a_run_and_a_comparison(ask: Asked, runs: list[dt.Run]) -> N
     assert "Choose two runs or more" in ask(f"/compare?run={runs[0].id}", code=400)
 
 
+def test_columns_are_chosen_in_the_address_and_settings_stand_as_given(ask: Asked, runs: list[dt.Run]) -> None:
+    text = ask("/?" + urlencode({"column": ["rows", "<b>none"], "sort": "-started"}, doseq=True))
+    assert ">&lt;b&gt;none<" in text and "<b>none" not in text
+    assert 'data-name="rows">5</td>' in text and "Columns: 2 chosen" in text
+    assert "column=rows" in text.partition("<tbody>")[0]  # sorting keeps them
+    assert "Columns: the usual ones" in ask("/") and 'name="column"' in ask("/")
+
+
 def test_a_page_is_sent_again_when_something_has_changed(ask: Asked, runs: list[dt.Run]) -> None:
     ask(f"/runs/{runs[0].id}")
     tag = str(ask.headers["ETag"])

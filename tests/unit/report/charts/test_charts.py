@@ -41,6 +41,14 @@ def test_ticks_read_as_people_write_them() -> None:
     assert [tick_text(tick, found) for found in [ticks(0, 12_000, 4)] for tick in found][-1] == "15,000"
 
 
+def test_years_have_no_commas_on_an_axis_nor_beside_a_point() -> None:
+    years = [2024.0, 2025.0, 2026.0]
+    assert [tick_text(year, years) for year in years] == ["2024", "2025", "2026"]
+    picture = line_chart("price", [Series("price", tuple((year, 1.0) for year in years), 9)], x_label="year")
+    assert "at 2026 year" in picture and "2,02" not in picture
+    assert 'class="s9"' in picture and 'class="key s9"' in picture
+
+
 def test_one_value_still_has_an_axis() -> None:
     chart = line_chart("loss", [Series("train", ((1.0, 0.5),))], x_label="epoch")
     assert "0.5" in "".join(texts(chart))

@@ -9,7 +9,7 @@ import pytest
 from drivetrain.report import page as page_module
 from drivetrain.report.content import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.decision import DecisionFacts, decision
-from drivetrain.report.content.evaluation import evaluation
+from drivetrain.report.content.evaluation import EvaluationFacts, Measure, evaluation
 from drivetrain.report.content.goodput import Interruption, JobTimes
 from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.report.page import Drawn, render
@@ -111,6 +111,17 @@ def test_the_page_parses_and_tells_the_facts() -> None:
         "version 3",
     ):  # fmt: skip
         assert fact in page.text, fact
+
+
+def test_the_first_tile_of_numbers_is_the_metric_that_decides() -> None:
+    measures = {name: Measure(name=name, value=0.5) for name in ("accuracy", "f1", "recall_at_95", "loss")}
+    evaluated = EvaluationFacts(step="evaluate", measures=measures)
+    decided = DecisionFacts(step="compare", verdict="register", metric="recall_at_95")
+    tiles = render(run(evaluations=(evaluated,), decisions=(decided,))).partition('class="tiles"')[2]
+    assert tiles.index("recall at 95") < tiles.index("loss") and "accuracy" not in tiles.partition("</header>")[0]
+    numbers = Measured(step="score", numbers={"accuracy": 0.5, "num_samples": 3.0, "price": 0.25})
+    tiles = render(run(measured=(numbers,), decisions=(DecisionFacts(step="c", metric="price"),)))
+    assert tiles.index("<span>price") < tiles.index("<span>accuracy")
 
 
 def test_a_section_is_drawn_again_when_what_it_tells_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
