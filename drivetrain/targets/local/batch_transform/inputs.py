@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from drivetrain.base import json_text
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.model_folder import unpack
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.batch_transform import driver
 from drivetrain.targets.local.batch_transform.containers import SUBMIT_DIRECTORY
 from drivetrain.targets.local.ledger import ArtifactEntry
-from drivetrain.targets.local.storage import job_data
+from drivetrain.targets.local.storage import job_data, manifests
 from drivetrain.targets.local.storage.job_data import member, text
-from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, fetch, sha256_of
+from drivetrain.targets.local.storage.objects import StoredObject, fetch, sha256_of
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def bring_data(context: StepContext, root: Path) -> tuple[ArtifactEntry, list[tu
     source = _source(context.arguments)
     uri = str(source["S3Uri"])
     if source.get("S3DataType", _KINDS[0]) == "ManifestFile":
-        objects = _of_manifest(uri, context.store)
+        objects = manifests.listed(uri, context.store)
     else:
         objects = context.store.find(uri)
     if not objects:
@@ -94,32 +92,6 @@ def bring_model(
         (root / "code").mkdir()
         read.append(_unpacked(context, f"code{suffix}", submitted, root / "code"))
     return tuple(read)
-
-
-def _of_manifest(uri: str, store: ObjectStore) -> list[StoredObject]:
-    """The objects that a manifest lists: `[{"prefix": "s3://bucket/some/"}, "relative/path", ...]`."""
-    path = store.path(uri)
-    if not path.is_file():
-        raise UserError(job_data.missing("the manifest", uri, store))
-    content: Any = json_text.parse(path.read_bytes(), f"manifest {uri}")
-    listed = cast("list[Any]", content) if isinstance(content, list) else list[Any]()
-    first = listed[0] if listed else None
-    prefix: Any = cast("dict[str, Any]", first).get("prefix") if isinstance(first, dict) else None
-    names = listed[1:]
-    if not isinstance(prefix, str) or not names or not all(isinstance(name, str) for name in names):
-        raise UserError(
-            f'manifest {uri} is none. Allowed: a list that begins with {{"prefix": "s3://bucket/some/"}}, and then '
-            "keys below it."
-        )
-    found: list[StoredObject] = []
-    for name in cast("list[str]", names):
-        whole = prefix + name
-        objects = [item for item in store.find(whole) if item.uri == whole]
-        if not objects:
-            raise UserError(job_data.missing(f"manifest {uri}", whole, store))
-        below = "/".join(part for part in name.split("/") if part)  # never an absolute path
-        found.append(replace(objects[0], name=below))
-    return found
 
 
 def _unpacked(context: StepContext, name: str, uri: str, folder: Path) -> ArtifactEntry:

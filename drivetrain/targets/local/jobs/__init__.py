@@ -147,7 +147,22 @@ def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: RunPla
         found += bad
         if not bad and not plan.is_written(channel.uri) and not plan.store.exists(channel.uri):
             found.append(missing(where, channel.uri, plan.store))
+        elif not bad and channel.manifest and plan.store.exists(channel.uri):
+            found += _manifest_problems(where, channel.uri, plan)
     return found
+
+
+def _manifest_problems(where: str, uri: str, plan: RunPlan) -> list[str]:
+    """What is wrong with a manifest that is there: it is none, or an object is missing (the first stands for all)."""
+    from drivetrain.targets.local.storage import manifests
+
+    try:
+        for whole in manifests.uris(uri, plan.store).values():
+            if not plan.is_written(whole) and not plan.store.path(whole).is_file():
+                return [missing(f"{where}: manifest {uri}", whole, plan.store)]
+    except UserError as error:
+        return [] if plan.is_written(uri) else [f"{where}: {error}"]
+    return []
 
 
 def shape_problems(step: StepNode, arguments: Mapping[str, Any], resources: Mapping[str, Any]) -> list[str]:

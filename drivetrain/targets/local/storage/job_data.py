@@ -45,14 +45,29 @@ _OTHER_SOURCES = ("DatasetDefinition", "AthenaDatasetDefinition", "RedshiftDatas
 
 @dataclass(frozen=True)
 class Channel:
-    """One input of a job: what lies below `uri` comes to `local_path` in the container, to every host or, `sharded`,
-    dealt out to them. `uri` and `local_path` are None while they are not known yet."""
+    """One input of a job: what lies below `uri` (or what the `manifest` there lists) comes to `local_path` in the
+    container, to every host or, `sharded`, dealt out to them. `uri` and `local_path` are None while they are not known
+    yet."""
 
     name: str
     uri: str | None
     local_path: str | None
     sharded: bool = False
     gzipped: bool = False
+    manifest: bool = False
+
+    def objects(self, store: ObjectStore) -> list[StoredObject]:
+        """What comes to the container, sorted by name.
+
+        Raises:
+            UserError: a manifest that is none, or lists what is not there.
+        """
+        assert self.uri is not None
+        if not self.manifest:
+            return store.find(self.uri)
+        from drivetrain.targets.local.storage.manifests import listed
+
+        return sorted(listed(self.uri, store), key=lambda item: item.name)
 
 
 def processing_channels(arguments: Mapping[str, Any]) -> list[Channel]:
@@ -96,10 +111,11 @@ def training_channels(arguments: Mapping[str, Any]) -> list[Channel]:
         if source is None:
             _refuse_source(where, data_source)
             raise UserError(f"{where} has no S3DataSource. Allowed: DataSource.S3DataSource with S3Uri.")
+        channel = _channel(where, name, source, f"{TRAINING}/{name}", gzip=entry.get("CompressionType"))
         _refuse_mode(where, "InputMode", entry.get("InputMode") or algorithm.get("TrainingInputMode"))
         if entry.get("RecordWrapperType") not in (None, "None"):
             raise UserError(f"{where}: RecordWrapperType {entry['RecordWrapperType']!r}. Allowed locally: None.")
-        found.append(_channel(where, name, source, f"{TRAINING}/{name}", gzip=entry.get("CompressionType")))
+        found.append(channel)
     return found
 
 
@@ -125,7 +141,7 @@ def place(
     read: list[ArtifactEntry] = []
     for channel in channels:
         assert channel.uri is not None
-        objects = store.find(channel.uri)
+        objects = channel.objects(store)
         if not objects:
             _, writer = ledger.writer_of(channel.uri)
             if writer is not None:
@@ -190,9 +206,15 @@ def text(value: Any) -> str | None:
 
 def _channel(where: str, name: str, source: Mapping[str, Any], local_path: str | None, *, gzip: Any) -> Channel:
     kind = source.get("S3DataType", "S3Prefix")
-    if isinstance(kind, str) and kind != "S3Prefix":
+    if kind == "AugmentedManifestFile":
         raise UserError(
-            f"{where}: S3DataType {kind!r} cannot be read on this machine. Allowed: S3Prefix (a folder or an object)."
+            f"{where}: S3DataType 'AugmentedManifestFile' is read in Pipe mode alone, which is not imitated here. "
+            "Allowed locally: ManifestFile, S3Prefix; or the step's results with --stub STEP=outputs.json."
+        )
+    if isinstance(kind, str) and kind not in ("S3Prefix", "ManifestFile"):
+        raise UserError(
+            f"{where}: S3DataType {kind!r} cannot be read on this machine. Allowed: S3Prefix (a folder or an object), "
+            "ManifestFile."
         )
     if gzip not in (None, "None", "Gzip") and isinstance(gzip, str):
         raise UserError(f"{where}: compression {gzip!r}. Allowed: None, Gzip.")
@@ -207,6 +229,7 @@ def _channel(where: str, name: str, source: Mapping[str, Any], local_path: str |
         local_path=local_path,
         sharded=distribution == "ShardedByS3Key",
         gzipped=gzip == "Gzip",
+        manifest=kind == "ManifestFile",
     )
 
 

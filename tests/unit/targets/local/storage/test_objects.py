@@ -200,7 +200,7 @@ def test_an_object_that_did_not_change_is_hashed_once(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"S3Uri": "s3://b/k", "LocalPath": "/opt/ml/processing/x", "S3DataType": "ManifestFile"}, "ManifestFile"),
+        ({"S3Uri": "s3://b/k", "LocalPath": "/opt/ml/processing/x", "S3DataType": "Converse"}, "Converse"),
         ({"S3Uri": "s3://b/k", "LocalPath": "/opt/ml/processing/x", "S3InputMode": "Pipe"}, "Pipe"),
         ({"S3Uri": "s3://b/k", "LocalPath": "/etc"}, "below /opt/ml/processing/"),
         ({"S3Uri": "s3://b/k", "LocalPath": "/opt/ml/processing/../../etc"}, "below /opt/ml/processing/"),
