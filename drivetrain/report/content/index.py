@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.reader import Ledger
 
 MAX_COLUMNS = 3
-MAX_OFFERED = 40
+MAX_METRICS, MAX_OFFERED = 40, 90
 _FIRST = ("accuracy", "auroc", "f1_macro", "rmse", "loss", "validation_loss")
 
 
@@ -86,12 +86,19 @@ def _columns(values: Mapping[str, Mapping[str, Mapping[str, Any]]], asked: list[
 
 
 def _offered(values: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
-    """Metrics first, of each kind those first that most runs have."""
-    found: list[str] = []
-    for kind in ("metric", "parameter", "setting"):
-        counted = Counter(name for of_run in values.values() for name in of_run.get(kind, {}) if "_class_" not in name)
-        found += sorted(counted, key=lambda name: (-counted[name], name))
+    """Metrics that most runs have, then settings: those first that are not the same in all runs."""
+    found = _most_first(values, "metric")[:MAX_METRICS]
+    for kind in ("parameter", "setting"):
+        names = _most_first(values, kind)
+        different = {name for name in names if len({run.get(kind, {}).get(name) for run in values.values()}) > 1}
+        names.sort(key=lambda name: name not in different)
+        found += [f"{kind}.{name}" if name in found else name for name in names]
     return found
+
+
+def _most_first(values: Mapping[str, Mapping[str, Mapping[str, Any]]], kind: str) -> list[str]:
+    counted = Counter(name for of_run in values.values() for name in of_run.get(kind, {}) if "_class_" not in name)
+    return sorted(counted, key=lambda name: (-counted[name], name))
 
 
 def _line(ledger: Ledger, row: ExecutionRow, values: Mapping[str, Mapping[str, Any]], columns: tuple[str, ...]) -> Line:

@@ -6,7 +6,7 @@ is imported where the run has something to show in it: most runs have few of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
@@ -108,9 +108,14 @@ def _header(run: RunFacts) -> Markup:
         from drivetrain.report.content.evaluation import interval_words, value_words
         from drivetrain.report.content.findings import words
 
+        deciding = {decision.metric for decision in run.decisions}
         tiles += [
-            tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
-            for one in _headlines(evaluation, run.decisions)
+            tile(
+                words(one.name) + (", decides" if one.name in deciding else ""),
+                value_words(one),
+                interval_words(one) or f"by {evaluation.step}",
+            )
+            for one in _headlines(evaluation, deciding)
         ]
     # An iteration's number is one of many, and no headline.
     single = [one for one in run.plain_numbers() if (step := run.step(one.step)) is None or step.parent is None]
@@ -227,9 +232,8 @@ def _models(run: RunFacts) -> Content:
     return models_section(run)
 
 
-def _headlines(found: EvaluationFacts, decisions: tuple[DecisionFacts, ...]) -> list[Measure]:
+def _headlines(found: EvaluationFacts, deciding: Collection[str]) -> list[Measure]:
     """The metric that decides, else what people ask for first, and the loss beside it."""
-    deciding = {decision.metric for decision in decisions}
     overall = sorted(found.overall(), key=lambda one: one.name not in deciding)
     loss = [one for one in overall[1:] if one.name == "loss"]
     return [*overall[:1], *(loss or overall[1:2])]

@@ -6,6 +6,7 @@ import fcntl
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -202,6 +203,8 @@ def test_columns_are_chosen_in_the_address_and_settings_stand_as_given(ask: Aske
     assert 'data-name="rows">5</td>' in text and "Columns: 2 chosen" in text
     assert "column=rows" in text.partition("<tbody>")[0]  # sorting keeps them
     assert "Columns: the usual ones" in ask("/") and 'name="column"' in ask("/")
+    offered = re.findall(r'name="column" value="([^"]+)"', ask("/"))
+    assert offered.index("fit.rows") < offered.index("fit.machine")  # first those that are not the same in all runs
 
 
 def test_a_page_is_sent_again_when_something_has_changed(ask: Asked, runs: list[dt.Run]) -> None:

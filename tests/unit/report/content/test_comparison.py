@@ -8,7 +8,9 @@ from dataclasses import replace
 from drivetrain.cli.outcome import steps_table
 from drivetrain.cli.runs.compare import as_json, comparison_text
 from drivetrain.client.comparison import Comparison as Shown
-from drivetrain.report.content import ArtifactFacts, RunFacts, StepFacts
+from drivetrain.report import Around
+from drivetrain.report.charts.run_places import run_places
+from drivetrain.report.content import ArtifactFacts, Curve, RunFacts, StepFacts
 from drivetrain.report.content.comparison import Comparison
 from drivetrain.report.content.given import Compared
 from drivetrain.report.page import render
@@ -93,3 +95,20 @@ def test_code_is_compared_step_by_step() -> None:
 
 
 CODES = {"one": {"train": "a", "register": "b"}, "two": {"train": "a"}}
+
+
+def test_charts_are_chosen_and_runs_keep_their_style() -> None:
+    points = ((1.0, 2.0), (2.0, 1.0))
+    curves = tuple(Curve(step="fit", name=name, points=points) for name in ("loss", "<i>mae"))
+    runs = [run(id, "c") for id in ("one", "two")]
+    runs = [replace(each, facts=replace(each.facts, curves=curves)) for each in runs]
+    served = Around(links=(), scripts=("/live.js",))
+    text = comparison_page(Comparison(runs=tuple(runs)), served, ["fit.loss"])
+    drawn = re.findall(r"<figcaption><b>(.*?)</b>", text)
+    assert drawn == ["loss"] and 'value="fit.&lt;i&gt;mae"/>' in text and 'value="fit.loss" checked=""' in text
+    assert "<i>mae" not in text and text.count('name="run"') == 2
+    for each, place in run_places(["two", "one"]).items():
+        assert f'<i class="key s{place}"></i> <code>{each}</code>' in text
+        assert f'<i class="key s{place}"></i> {each} ' in text
+    page = comparison_page(Comparison(runs=tuple(runs)))
+    assert len(re.findall("<figcaption>", page)) == 2 and "<form" not in page

@@ -118,7 +118,9 @@ def test_the_first_tile_of_numbers_is_the_metric_that_decides() -> None:
     evaluated = EvaluationFacts(step="evaluate", measures=measures)
     decided = DecisionFacts(step="compare", verdict="register", metric="recall_at_95")
     tiles = render(run(evaluations=(evaluated,), decisions=(decided,))).partition('class="tiles"')[2]
-    assert tiles.index("recall at 95") < tiles.index("loss") and "accuracy" not in tiles.partition("</header>")[0]
+    assert (
+        tiles.index("recall at 95, decides") < tiles.index("loss") and "accuracy" not in tiles.partition("</header>")[0]
+    )
     numbers = Measured(step="score", numbers={"accuracy": 0.5, "num_samples": 3.0, "price": 0.25})
     tiles = render(run(measured=(numbers,), decisions=(DecisionFacts(step="c", metric="price"),)))
     assert tiles.index("<span>price") < tiles.index("<span>accuracy")
