@@ -1,4 +1,5 @@
-"""The packages that a pipeline's steps need, looked for on this machine before anything starts."""
+"""The packages that a pipeline's steps need, looked for on this machine before anything starts; and its files that
+they name."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import ast
 import importlib.util
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +70,8 @@ def refuse_lacking(
             continue
         found = [(name, need, "") for name, need in _not_installed(_needs(step, graph))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
+        if not found:  # else one of its packages may bring the module
+            found += [(name, name, place) for name, place in _not_there_for(step, folder)]
         if not found:
             continue
         from drivetrain.recommend.framework import frameworks_of
@@ -140,10 +144,57 @@ def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[
     file = recipe_file(recipe, folder)
     if file is None:
         return
+    yield from _lacking_of(_parsed(file), file, folder)
+
+
+def _not_there_for(step: JobStep, folder: Path) -> Iterator[tuple[str, str]]:
+    """The same of a component of the user's: what its function begins with importing."""
+    function = step.program.target.partition(":")[2]
+    file = own_file(step, folder)
+    for node in _parsed(file) if file else ():
+        if file and isinstance(node, ast.FunctionDef) and node.name == function:
+            # What comes later may find what the function has installed.
+            body = dropwhile(
+                lambda each: isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant), node.body
+            )
+            begins = takewhile(lambda each: isinstance(each, ast.Import | ast.ImportFrom), body)
+            yield from _lacking_of(begins, file, folder)
+
+
+def own_file(step: JobStep, folder: Path) -> Path | None:
+    """The file of a step's component, where it is one of the user's."""
+    module = step.program.target.partition(":")[0]
+    file = folder / f"{module.replace('.', '/')}.py"
+    ours = module.startswith("drivetrain.") or step.program.kind != "component"
+    return None if ours or not file.is_file() else file
+
+
+def files_named(pipeline: Pipeline, folder: Path) -> Iterator[str]:
+    """Warnings of absolute paths in the steps' components, which neither the cache nor a deployed job looks at."""
+    from drivetrain.spec.pipeline import Graph
+    from drivetrain.spec.steps import JobStep
+    from drivetrain.targets.assets.own_values import absolute_paths
+
+    for step in Graph(pipeline).steps:
+        file = own_file(step, folder) if isinstance(step, JobStep) else None
+        if isinstance(step, JobStep) and file is not None:
+            function = step.program.target.partition(":")[2]
+            for line, path in absolute_paths(file.read_bytes(), function):
+                yield (
+                    f"{file.name}, line {line}: step {step.name!r} names {path}, of which the cache sees no change "
+                    f"and which no deployed job has. Make it an input: data: Input in {function}(), and "
+                    f"step({function}, data={path!r})."
+                )
+
+
+def _parsed(file: Path) -> list[ast.stmt]:
     try:
-        body = ast.parse(file.read_bytes()).body
+        return ast.parse(file.read_bytes()).body
     except (SyntaxError, ValueError):
-        return  # whoever imports it is told where
+        return []  # whoever imports it is told where
+
+
+def _lacking_of(body: Iterable[ast.stmt], file: Path, folder: Path) -> Iterator[tuple[str, str]]:
     for node in body:
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
 
 app = App()
+# An import in a function, or an absolute path.
+_OF_THIS_MACHINE = re.compile(rb"""^[ \t]+(?:import|from)\s|["']/""", re.MULTILINE)
 
 
 def _pipelines(incomplete: str, _: Mapping[str, Any]) -> list[str]:
@@ -144,10 +147,12 @@ def run(
         return [f"{name}={value}" for name, value in given.items()]
 
     stubbed = {**options.stubs(from_settings(work.local.stubs)), **stubs}
-    if work.pipeline is not None and _asks_for_packages(work.pipeline):
-        from drivetrain.cli.local.needs import refuse_lacking
+    if work.pipeline is not None and _asks_of_this_machine(work.pipeline, work.folder):
+        from drivetrain.cli.local.needs import files_named, refuse_lacking
 
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
+        for warning in files_named(work.pipeline, work.folder):
+            print(f"warning: {warning}", file=sys.stderr)
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)
     if work.pipeline is not None and _compares_by_budgets(work.pipeline):
@@ -195,12 +200,17 @@ def run(
     )
 
 
-def _asks_for_packages(pipeline: Pipeline) -> bool:
-    """Whether a step says what it needs, or has a recipe, which imports what it likes: else none is looked for."""
+def _asks_of_this_machine(pipeline: Pipeline, folder: Path) -> bool:
+    """Whether a step says what it needs, or has a recipe, which imports what it likes, or a component whose file has
+    an import in a function or an absolute path: else nothing is looked for."""
     from drivetrain.spec.steps import JobStep, flatten
 
-    jobs = (step for step in flatten(pipeline.steps) if isinstance(step, JobStep))
-    return any(job.program.needs or "recipe" in job.parameters for job in jobs)
+    jobs = [step for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
+    if any(job.program.needs or "recipe" in job.parameters for job in jobs):
+        return True
+    modules = {job.program.target.partition(":")[0] for job in jobs if job.program.kind == "component"}
+    files = (folder / f"{module.replace('.', '/')}.py" for module in modules)
+    return any(_OF_THIS_MACHINE.search(file.read_bytes()) for file in files if file.is_file())
 
 
 def _compares_by_budgets(pipeline: Pipeline) -> bool:

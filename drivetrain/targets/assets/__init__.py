@@ -6,6 +6,7 @@ and whether the program of a step is there: found as a pipeline is compiled, not
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import drivetrain
-from drivetrain.base.errors import SpecError, UserError, did_you_mean
+from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean
 
 if TYPE_CHECKING:
     import ast
@@ -28,6 +29,8 @@ IGNORE_FILE = ".drivetrainignore"
 # In every home of the local runner, wherever it lies.
 HOME_MARK = ".drivetrain-home"
 _NEVER = ("__pycache__", "node_modules", "site-packages")
+# Without such a line no function of a file changes a value for others.
+_CHANGEABLE = re.compile(rb"^[ \t]+global\s|^\w+.*=\s*(?:[\w.]*\(|\[|\{)", re.MULTILINE)
 
 
 def source_files(folder: Path) -> list[Path]:
@@ -111,6 +114,7 @@ def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[st
     if step.program.kind == "component" and source is not None and not own_image:
         _check_module(step, source, travelling)
         _check_imports(step, source, travelling)
+        _check_values(step, source, travelling)
     script = step.program.target if step.program.kind == "script" else None
     if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:  # else it comes with an input
         script = step.parameters.get("script")
@@ -170,6 +174,19 @@ def _check_imports(step: JobStep, source: Path, travelling: AbstractSet[str]) ->
         for place in places:
             if Path(place).resolve().parent in roots:
                 raise _stays(step, f"its component needs module {top!r}", place, source)
+
+
+def _check_values(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
+    """Refuse a component that reads a value of its file which another step, or the pipeline's function, changes."""
+    module, _, function = step.program.target.partition(":")
+    name = f"{module.replace('.', '/')}.py"
+    content = (source / name).read_bytes() if name in travelling else b""
+    if _CHANGEABLE.search(content):
+        from drivetrain.targets.assets.own_values import changed_elsewhere
+
+        line, wrong = changed_elsewhere(content, function)
+        if wrong:
+            raise at_place(SpecError(wrong), f"{Path(name).name}, line {line}")
 
 
 def _surely_imported(body: list[ast.stmt], function: str) -> Iterator[str]:
@@ -237,4 +254,4 @@ def _check_recipe(step: JobStep, travelling: AbstractSet[str]) -> None:
     known = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     known |= {name.removesuffix(".py") for name in travelling if "/" not in name}
     if given not in known:
-        raise SpecError(f"Step {step.name!r}: no recipe {given!r}. {did_you_mean(given, known)}")
+        raise at_place(SpecError(f"Step {step.name!r}: no recipe {given!r}. {did_you_mean(given, known)}"), step.place)

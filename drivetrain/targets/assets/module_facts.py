@@ -26,7 +26,7 @@ _IMPORTERS = frozenset(("__import__", "import_module", "find_spec"))
 _PICKLES = frozenset(
     (
         *("pickle", "_pickle", "joblib", "dill", "cloudpickle", "shelve", "skops"),
-        *("torch", "tensorflow", "keras", "mlflow"),
+        *("torch", "tensorflow", "keras", "mlflow", "multiprocessing", "multiprocess"),
     )
 )
 _LOADERS = frozenset(("load", "loads", "Unpickler", "load_model", "read_pickle"))

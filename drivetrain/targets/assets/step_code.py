@@ -58,7 +58,7 @@ _MENTIONED = re.compile(r"\bdrivetrain[./](\w+)(?:[./](\w+))?")
 _IMPORTED = re.compile(r"\bfrom\s+drivetrain(\.components)?\s+import\s*(\([^)]*\)|[^\n]*)")
 # What may load a room that the text does not name, by a computed name or with an object.
 _LOADS_ANY = re.compile(
-    r"\b(?:import_module|__import__|runpy|pkgutil|find_spec|(?<!\.)exec|(?<!\.)eval|\w*pickle|joblib|dill|shelve|skops|"
+    r"\b(?:import_module|__import__|runpy|pkgutil|find_spec|(?<!\.)exec|(?<!\.)eval|\w*[Pp]ickler?|joblib|dill|shelve|skops|"
     r"allow_pickle|load_model|Value|torch\s*\.\s*load)\b"
 )
 

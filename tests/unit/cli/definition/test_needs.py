@@ -12,6 +12,7 @@ import pytest
 
 from drivetrain import Pipeline, UserError, fail, step, when
 from drivetrain.cli.local.needs import refuse_lacking
+from drivetrain.cli.main import run as cli
 from drivetrain.components import Output, component
 from drivetrain.components.compare import compare
 from drivetrain.components.train import train
@@ -91,3 +92,64 @@ def test_what_a_recipe_imports_is_needed(tmp_path: Path, monkeypatch: pytest.Mon
         "cv2_missing is imported by faces.py, line 3). Install it:\n"
     )
     assert said.endswith("pip install no_such_module opencv-missing")
+
+
+OWN = """
+from drivetrain import Pipeline, step
+from drivetrain.components import component
+
+
+@component{decorated}
+def load() -> float:
+    {body}
+
+
+def own() -> Pipeline:
+    return Pipeline(name="own", steps=[step(load)])
+"""
+
+
+def own(folder: Path, body: str, decorated: str = "", *arguments: str) -> int:
+    (folder / "own.py").write_text(OWN.format(body=body, decorated=decorated))
+    return cli(["run", str(folder / "own.py"), "--home", str(folder / "home"), "--quiet", *arguments])
+
+
+def test_what_a_component_begins_with_importing_is_needed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "beside.py").write_text("")
+    body = '"""Load."""\n    import os, beside\n    from no_such_module.part import x\n    return 1.0'
+    assert own(tmp_path, body) == 2
+    assert capfd.readouterr().err == (
+        "error: step 'load' needs what is not installed here (no_such_module is imported by own.py, line 10). Install "
+        f"it:\n{sys.executable} -m pip install no_such_module\n"
+    )
+    assert not (tmp_path / "home").exists()
+    # What the function does first may install it.
+    body = "len('pip install')\n    try:\n        import no_such_module\n    except ImportError:\n        return 2.0"
+    assert own(tmp_path, body) == 0
+
+
+def test_a_component_that_names_a_file_by_its_absolute_path_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "numbers.txt").write_text("1")
+    assert own(tmp_path, f"return float(open('{tmp_path}/numbers.txt').read())") == 0
+    assert capfd.readouterr().err == (
+        f"warning: own.py, line 8: step 'load' names {tmp_path}/numbers.txt, of which the cache sees no change and "
+        f"which no deployed job has. Make it an input: data: Input in load(), and step(load, "
+        f"data='{tmp_path}/numbers.txt').\n"
+    )
+
+
+def test_a_value_that_the_pipelines_function_changes_is_refused_where_a_component_reads_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = OWN.format(body="return N", decorated="").replace(
+        "    return Pipe", "    global N\n    N = 2\n    return Pipe"
+    )
+    (tmp_path / "own.py").write_text(f"N = 1\n{text}")
+    assert cli(["compile", str(tmp_path / "own.py")]) == 2
+    assert capfd.readouterr().err == (
+        "error: own.py, line 14: own() changes N, which load() reads. Each step runs in a process of its own, so "
+        "load() finds N as the file makes it. Give the value to the step: step(load, ...), as a parameter or "
+        "as what another step returned (-> Value).\n"
+    )

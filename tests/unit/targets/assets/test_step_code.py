@@ -152,6 +152,7 @@ def test_a_script_imports_from_its_own_folder_too(tmp_path: Path) -> None:
     [
         "import pickle\npickle.load(f)",
         "from joblib import load",
+        "from multiprocessing.reduction import ForkingPickler\nForkingPickler.loads(b'')",
         "import torch\ntorch.load(f)",
         "import pandas as pd\npd.read_pickle(f)",
         "from drivetrain.components import Value",

@@ -1,0 +1,155 @@
+"""What a component's function takes from around it, read from its file: values that another process changes, and
+files that it names by an absolute path. Nothing is executed.
+
+Looked at are the function and what it calls of its file, by name.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+_CONTAINERS = frozenset(("dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque"))
+_CHANGES = frozenset(
+    (
+        *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "remove"),
+        *("setdefault", "update"),
+    )
+)
+# Of the machine, which every image has too, and of the job.
+_EVERYWHERE = ("/", "/bin", "/dev", "/etc", "/lib", "/opt/ml", "/proc", "/sys", "/usr")
+
+
+@dataclass
+class _Function:
+    """A function of the file: the names that it reads, those of the file that it changes, and texts, by line."""
+
+    reads: set[str] = field(default_factory=set[str])
+    changes: dict[str, int] = field(default_factory=dict[str, int])
+    texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+
+@dataclass(frozen=True)
+class _File:
+    """
+    Attributes:
+        functions: those at the top level, by name.
+        roots: components and functions of pipelines: each runs in a process of its own.
+        texts: the texts of values at the top level, by the value's name.
+    """
+
+    functions: dict[str, _Function]
+    roots: list[str]
+    texts: dict[str, list[tuple[int, str]]]
+
+    def reached(self, name: str) -> set[str]:
+        found, pending = set[str](), {name} & set(self.functions)
+        while pending:
+            found |= pending
+            pending = {each for one in pending for each in self.functions[one].reads & set(self.functions)} - found
+        return found
+
+
+def changed_elsewhere(content: bytes, function: str) -> tuple[int, str]:
+    """The line that changes a value for another process than the one in which a component reads it, and what is wrong
+    with it; (0, "") where nothing is.
+
+    Args:
+        content: the component's file.
+    """
+    file = _read(content)
+    here = file.reached(function)
+    reads = {name for one in here for name in file.functions[one].reads}
+    own = {name for one in here for name in file.functions[one].changes}
+    for root in file.roots:
+        for other in sorted(file.reached(root) - here):
+            for name, line in file.functions[other].changes.items():
+                if name in reads - own:
+                    return line, (
+                        f"{other}() changes {name}, which {function}() reads. Each step runs in a process of its own, "
+                        f"so {function}() finds {name} as the file makes it. Give the value to the step: "
+                        f"step({function}, ...), as a parameter or as what another step returned (-> Value)."
+                    )
+    return 0, ""
+
+
+def absolute_paths(content: bytes, function: str) -> Iterator[tuple[int, str]]:
+    """Files and folders of this machine that a component names, with the line."""
+    file = _read(content)
+    for one in sorted(file.reached(function)):
+        texts = list(file.functions[one].texts)
+        for name in sorted(file.functions[one].reads):
+            texts += file.texts.get(name, ())
+        for line, text in texts:
+            known = any(os.path.normpath(text) == each or text.startswith(f"{each}/") for each in _EVERYWHERE)
+            if text.startswith("/") and not known and "\0" not in text and os.path.exists(text):
+                yield line, text
+
+
+@lru_cache(maxsize=64)
+def _read(content: bytes) -> _File:
+    try:
+        body = ast.parse(content).body
+    except (SyntaxError, ValueError):  # whoever imports it is told where
+        return _File({}, [], {})
+    containers, texts = set[str](), dict[str, list[tuple[int, str]]]()
+    for node in body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        for name in (each.id for each in targets if isinstance(each, ast.Name)):
+            if value is not None:
+                texts[name] = list(_texts(value))
+                containers |= {name} if _is_container(value) else set()
+    functions = {node.name: _function(node, containers) for node in body if isinstance(node, ast.FunctionDef)}
+    roots = [node.name for node in body if isinstance(node, ast.FunctionDef) and _is_root(node)]
+    return _File(functions, roots, texts)
+
+
+def _function(node: ast.FunctionDef, containers: set[str]) -> _Function:
+    inner = list(ast.walk(node))
+    shared = {name for each in inner if isinstance(each, ast.Global) for name in each.names}
+    stored = {each.id for each in inner if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
+    local = (stored | {each.arg for each in inner if isinstance(each, ast.arg)}) - shared
+    found = _Function(texts=list(_texts(*node.body)))
+    for each in inner:
+        match each:
+            case ast.Name(id=name, ctx=ast.Load()) if name not in local:
+                found.reads.add(name)
+            case ast.Name(id=name) if name in shared:
+                found.changes.setdefault(name, each.lineno)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()) if name in containers - local:
+                found.changes.setdefault(name, each.lineno)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in _CHANGES:
+                if name in containers - local:
+                    found.changes.setdefault(name, each.lineno)
+            case _:
+                pass
+    return found
+
+
+def _texts(*nodes: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in (each for one in nodes for each in ast.walk(one)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+def _is_container(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return _name(value.func) in _CONTAINERS
+    return isinstance(value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp)
+
+
+def _is_root(node: ast.FunctionDef) -> bool:
+    named = {_name(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list}
+    returned = node.returns.value if isinstance(node.returns, ast.Constant) else _name(node.returns)
+    return "component" in named or returned == "Pipeline"
+
+
+def _name(node: ast.expr | None) -> str:
+    """The last part of a dotted name."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
