@@ -70,12 +70,13 @@ def _versus(found: DecisionFacts) -> Markup | None:
     rows = [_versus_row(found, name, differences.get(name)) for name in names]
     head = el("thead", el("tr", [el("th", name, scope="col", class_="right" if 0 < place < 4 else None)
                                  for place, name in enumerate(heads)]))  # fmt: skip
-    table = el("table", head, el("tbody", rows[:MAX_ROWS]), class_="metrics")
+    style = "metrics versus" if found.champion else "metrics"
+    table = el("table", head, el("tbody", rows[:MAX_ROWS]), class_=style)
     folded = rows[MAX_ROWS : MAX_ROWS + MAX_FOLDED]
     more = None
     if folded:
         more = el("details", el("summary", count(len(rows) - MAX_ROWS, "more metric")),
-                  el("div", el("table", head, el("tbody", folded), class_="metrics"), class_="scroll",
+                  el("div", el("table", head, el("tbody", folded), class_=style), class_="scroll",
                      tabindex=0))  # fmt: skip
     return el("div", el("div", table, class_="scroll", tabindex=0), more)
 
