@@ -19,7 +19,8 @@ from drivetrain.steps import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
 from drivetrain.targets.local.jobs import environment_of, image_command
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.storage.job_data import entries, member, missing, text
+from drivetrain.targets.local.storage.job_data import entries, member, text
+from drivetrain.targets.local.storage.objects import missing
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from drivetrain.targets.local import jobs
 from drivetrain.targets.local.batch_transform import driver
 from drivetrain.targets.local.batch_transform.containers import SUBMIT_DIRECTORY
 from drivetrain.targets.local.ledger import ArtifactEntry
-from drivetrain.targets.local.storage import job_data, manifests
+from drivetrain.targets.local.storage import manifests
 from drivetrain.targets.local.storage.job_data import member, text
-from drivetrain.targets.local.storage.objects import StoredObject, fetch, sha256_of
+from drivetrain.targets.local.storage.objects import StoredObject, fetch, missing, sha256_of
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def problems(where: str, arguments: Mapping[str, Any], plan: RunPlan) -> list[st
     bad = jobs.uri_problems(f"{where}: TransformInput", source.get("S3Uri"))
     known = text(source.get("S3Uri"))
     if not bad and known is not None and not plan.is_written(known) and not plan.store.exists(known):
-        bad = [job_data.missing(f"{where}: TransformInput", known, plan.store)]
+        bad = [missing(f"{where}: TransformInput", known, plan.store)]
     return bad
 
 
@@ -52,7 +52,7 @@ def bring_data(context: StepContext, root: Path) -> tuple[ArtifactEntry, list[tu
     else:
         objects = context.store.find(uri)
     if not objects:
-        raise UserError(job_data.missing(f"step {context.step.name!r}: TransformInput", uri, context.store))
+        raise UserError(missing(f"step {context.step.name!r}: TransformInput", uri, context.store))
     gzipped = object_in(context.arguments, "TransformInput").get("CompressionType") == "Gzip"
     folder = root / driver.INPUT
     folder.mkdir(parents=True)
@@ -85,7 +85,7 @@ def bring_model(
         else:
             objects = context.store.find(uri)
             if not objects:
-                raise UserError(job_data.missing("ModelDataSource", uri, context.store))
+                raise UserError(missing("ModelDataSource", uri, context.store))
             read.append(_fetched(context, f"model{suffix}", uri, objects, root / "model"))
     submitted = jobs.environment_of(container).get(SUBMIT_DIRECTORY, "")
     if submitted.startswith("s3://"):
@@ -97,7 +97,7 @@ def bring_model(
 def _unpacked(context: StepContext, name: str, uri: str, folder: Path) -> ArtifactEntry:
     objects = context.store.find(uri)
     if not objects:
-        raise UserError(job_data.missing(f"step {context.step.name!r}: its {name}", uri, context.store))
+        raise UserError(missing(f"step {context.step.name!r}: its {name}", uri, context.store))
     if len(objects) != 1 or not objects[0].name.endswith(_ARCHIVES):
         raise UserError(f"{uri} is no archive. Allowed for a model: one .tar.gz, as a training writes it.")
     try:

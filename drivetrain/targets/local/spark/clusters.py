@@ -18,8 +18,8 @@ from typing import Any, cast
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext
 from drivetrain.targets.local.spark import here, submit
-from drivetrain.targets.local.storage.job_data import entries, missing
-from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.local.storage.job_data import entries
+from drivetrain.targets.local.storage.objects import ObjectStore, missing
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 

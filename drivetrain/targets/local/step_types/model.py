@@ -12,8 +12,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.batch_transform.containers import containers, data_uris
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.storage import job_data
 from drivetrain.targets.local.storage.job_data import text
+from drivetrain.targets.local.storage.objects import missing
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 
@@ -30,7 +30,7 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         bad = jobs.uri_problems(f"{where}: model data", uri)
         known = text(uri)
         if not bad and known is not None and not plan.is_written(known) and not plan.store.exists(known):
-            bad = [job_data.missing(f"{where}: model data", known, plan.store)]
+            bad = [missing(f"{where}: model data", known, plan.store)]
         problems += bad
     return problems
 
@@ -43,6 +43,6 @@ def described(context: StepContext) -> dict[str, Any]:
 def run(context: StepContext) -> StepResult:
     for uri in (uri for container in containers(context.arguments) for uri in data_uris(container)):
         if not context.store.exists(str(uri)):
-            raise UserError(job_data.missing(f"step {context.step.name!r}: model data", str(uri), context.store))
+            raise UserError(missing(f"step {context.step.name!r}: model data", str(uri), context.store))
     response = {**context.arguments, **described(context)}
     return StepResult(response=response, value=response["ModelName"])

@@ -24,9 +24,8 @@ from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.ledger.schema import full_ledger_errors
-from drivetrain.targets.local.storage import job_data
 from drivetrain.targets.local.storage.job_data import entries, text
-from drivetrain.targets.local.storage.objects import StoredObject, sha256_of
+from drivetrain.targets.local.storage.objects import StoredObject, missing, sha256_of
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 
@@ -46,13 +45,13 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
             problems += jobs.uri_problems(f"{where}: ModelDataUrl", uri)
         known = text(uri)
         if known is not None and not problems and not plan.is_written(known) and not plan.store.exists(known):
-            problems.append(job_data.missing(f"{where}: ModelDataUrl", known, plan.store))
+            problems.append(missing(f"{where}: ModelDataUrl", known, plan.store))
     quality = _quality(plan.arguments)
     if quality is not None:
         bad = jobs.uri_problems(f"{where}: {_STATISTICS}", quality)
         problems += bad
         if not bad and not plan.is_written(quality) and not plan.store.exists(quality):
-            problems.append(job_data.missing(f"{where}: {_STATISTICS}", quality, plan.store))
+            problems.append(missing(f"{where}: {_STATISTICS}", quality, plan.store))
     return problems
 
 
@@ -67,7 +66,7 @@ def run(context: StepContext) -> StepResult:
     for number, uri in enumerate(models):
         objects = context.store.find(uri)
         if not objects:
-            raise UserError(job_data.missing(f"step {context.step.name!r}: ModelDataUrl", uri, context.store))
+            raise UserError(missing(f"step {context.step.name!r}: ModelDataUrl", uri, context.store))
         entry, found = _read_model(context, f"model-{number}" if number else "model", uri, objects)
         read.append(entry)
         # Of several containers each keeps its own names.
@@ -134,9 +133,7 @@ def _evidence(context: StepContext, models: list[ArtifactEntry]) -> registration
     if record is not None and record.startswith("s3://"):
         path = context.store.path(record)
         if not path.is_file():
-            raise UserError(
-                job_data.missing(f"step {context.step.name!r}: {model_package.DECISION_URI}", record, context.store)
-            )
+            raise UserError(missing(f"step {context.step.name!r}: {model_package.DECISION_URI}", record, context.store))
         decision = registration.read_decision(path)
     return registration.Evidence(description, evaluation, decision)
 
@@ -210,7 +207,7 @@ def _metrics(context: StepContext) -> dict[str, float]:
         return {}
     path = context.store.path(uri)
     if not path.is_file():
-        raise UserError(job_data.missing(_STATISTICS, uri, context.store))
+        raise UserError(missing(_STATISTICS, uri, context.store))
     try:
         report = json.loads(path.read_bytes())
     except ValueError as error:

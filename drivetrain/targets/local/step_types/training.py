@@ -21,7 +21,7 @@ from drivetrain.targets.local.jobs.spot_rules import spot_problems
 from drivetrain.targets.local.storage import job_data
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH
 from drivetrain.targets.local.storage.job_data import Publication, entries, member, text
-from drivetrain.targets.local.storage.objects import walk
+from drivetrain.targets.local.storage.objects import missing, walk
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 
@@ -178,7 +178,7 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
     submitted = toolkit.submit_directory(_strings(object_in(context.arguments, "HyperParameters")))
     source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
     if source is not None and not source.exists():
-        raise UserError(job_data.missing("sagemaker_submit_directory", str(submitted), context.store))
+        raise UserError(missing("sagemaker_submit_directory", str(submitted), context.store))
     launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
     context.logs.mkdir(parents=True, exist_ok=True)
     for note in launches[0].notes:
@@ -217,7 +217,7 @@ def _submit_directory_problems(step: StepNode, plan: RunPlan) -> list[str]:
     where = f"step {step.name!r}: sagemaker_submit_directory"
     problems = jobs.uri_problems(where, uri)
     if not problems and not plan.is_written(uri) and not plan.store.exists(uri):
-        problems.append(job_data.missing(where, uri, plan.store))
+        problems.append(missing(where, uri, plan.store))
     return problems
 
 

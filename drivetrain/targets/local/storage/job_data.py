@@ -27,6 +27,7 @@ from drivetrain.targets.local.storage.objects import (
     StoredObject,
     digest_of,
     fetch,
+    missing,
     sha256_of,
     stamp_of,
     stored,
@@ -170,14 +171,6 @@ def place(
             )
         )
     return tuple(read)
-
-
-def missing(what: str, uri: str, store: ObjectStore) -> str:
-    """Nothing is there: where it should be, and how to bring it."""
-    return (
-        f"{what} reads {uri}, and nothing is there on this machine ({store.path(uri)}). Give it with "
-        f"--data {uri}=LOCAL_PATH, or put it there."
-    )
 
 
 def entries(arguments: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.storage.job_data import missing
-from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, stored
+from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, missing, stored
 
 
 def uris(uri: str, store: ObjectStore) -> dict[str, str]:

@@ -281,6 +281,14 @@ def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads, *, 
             ObjectEntry.enter(db, entries)
 
 
+def missing(what: str, uri: str, store: ObjectStore) -> str:
+    """Nothing is there: where it should be, and how to bring it."""
+    return (
+        f"{what} reads {uri}, and nothing is there on this machine ({store.path(uri)}). Give it with "
+        f"--data {uri}=LOCAL_PATH, or put it there."
+    )
+
+
 def _conflict(target: Path, uri: str) -> UserError:
     return UserError(
         f"{uri} cannot be written: a part of it is a file here and a folder there ({target}). Folders that stand for "
