@@ -4,10 +4,11 @@
         --checkpoints build/checkpoints --script train.py --processes 2 --hyperparameters '{"epochs": 3}'
 
 The script gets its hyperparameters as `--name value`, its folders in SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and
-SM_CHANNEL_<NAME>, all other SM_* variables of sagemaker-training 5.1.4 (drivetrain/steps/script_mode.py), and starts in
-the folder of its code. SM_CHECKPOINT_DIR is the one more that it gets: the toolkit has none, and scripts name
-/opt/ml/checkpoints, which is the same folder wherever a platform runs the step. With launcher=python MASTER_ADDR and
-MASTER_PORT say where processes of its own may meet, as in AWS's PyTorch container.
+SM_CHANNEL_<NAME>, all other SM_* variables of sagemaker-training 5.1.4 (drivetrain/steps/script_mode.py) or, with
+contract=model_trainer, of ModelTrainer of the SageMaker SDK v3 (trainer_mode.py), and starts in the folder of its code.
+SM_CHECKPOINT_DIR is the one more that it gets: SageMaker has none, and scripts name /opt/ml/checkpoints, which is the
+same folder wherever a platform runs the step. With launcher=python MASTER_ADDR and MASTER_PORT say where processes of
+its own may meet, as in AWS's PyTorch container.
 
 Every host runs this command; it becomes the launcher (drivetrain.training_scripts.launch), which starts the processes.
 """
@@ -21,11 +22,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import WARNING, InputError
 from drivetrain.steps import CheckpointsOfAll, Input, Output, Since, fresh_token, programs, script_mode, trainings
 from drivetrain.steps.declaration import component
 from drivetrain.steps.distribution import read
-from drivetrain.steps.user_code import check_script, code_folder
+from drivetrain.steps.user_code import bool_warnings, check_script, code_folder
 
 # Where processes meet in AWS's PyTorch container (sagemaker-pytorch-training 3.0.0, training.py).
 _PORT, _PORT_VARIABLE = 7777, "DRIVETRAIN_PORT"
@@ -53,6 +54,7 @@ def train_script(
     launcher: Literal["torchrun", "mpirun", "horovodrun", "deepspeed", "tf_config", "python"] = "torchrun",
     roles: Annotated[str, Since(before="")] = "",
     distribution: Annotated[str, Since(before="{}")] = "{}",
+    contract: Annotated[Literal["toolkit", "model_trainer"], Since(before="toolkit")] = "toolkit",
     hyperparameters: str = "{}",
     channels: str = "{}",
     processes: int = 0,
@@ -75,6 +77,8 @@ def train_script(
             each host, as it is.
         roles: with tf_config, what the processes of all hosts are, such as chief=1,worker=2,ps=1; else workers.
         distribution: how the SageMaker SDK is told of its library, a JSON object; it then says the launcher, too.
+        contract: how the script is told its arguments and SM_* variables: as by the training toolkit, which estimators
+            of the SageMaker SDK v2 start, or as by ModelTrainer of SDK v3.
         hyperparameters: the script's arguments, a JSON object.
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
@@ -97,11 +101,26 @@ def train_script(
     if continue_from is not None:
         _continue(continue_from, kept, model)
     job = _job(script, folder, named, values, model=model, output=output)._replace(framework=told.framework)
+    if contract == "toolkit":
+        words, found = (
+            script_mode.arguments(values),
+            {
+                **script_mode.variables(job, os.environ),
+                "SAGEMAKER_JOB_NAME": os.environ.get("TRAINING_JOB_NAME", ""),
+                "SAGEMAKER_REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", ""),
+            },
+        )
+    else:
+        from drivetrain.steps import trainer_mode
+
+        distributed = {} if (told.launcher or launcher) == "python" else {"process_count_per_node": cluster.processes}
+        words, found = trainer_mode.arguments(values), trainer_mode.variables(job, os.environ, distributed)
+    if cluster.host_index == 0:
+        for warning in bool_warnings(folder / script):
+            print(f"{WARNING}{warning}", flush=True)
     environment = {
         **os.environ,
-        **script_mode.variables(job, os.environ),
-        "SAGEMAKER_JOB_NAME": os.environ.get("TRAINING_JOB_NAME", ""),
-        "SAGEMAKER_REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", ""),
+        **found,
         "SM_CHECKPOINT_DIR": str(kept),
         "PYTHONPATH": _importable(folder, os.environ.get("PYTHONPATH", "")),
     }
@@ -117,7 +136,7 @@ def train_script(
         ),
         *([f"--roles={roles}"] if roles else []),
         f"--script={script}",
-        *script_mode.arguments(values),
+        *words,
     ]
     hand_over = programs.become if programs.is_the_step("drivetrain.components.train_script") else programs.run
     hand_over(command, folder=folder, environment=environment)

@@ -129,8 +129,8 @@ def variables(job: ScriptJob, environment: Mapping[str, str]) -> dict[str, str]:
         "module_name": job.program.removesuffix(".py"),
         "network_interface_name": resources.get("network_interface_name", "eth0"),
         "num_cpus": os.cpu_count() or 1,
-        "num_gpus": _num_gpus(path),
-        "num_neurons": _num_neurons(path, instance_type),
+        "num_gpus": num_gpus(path),
+        "num_neurons": num_neurons(path, instance_type),
         "output_data_dir": folders.output_data,
         "output_dir": folders.output,
         "output_intermediate_dir": f"{folders.output}/intermediate",
@@ -161,11 +161,20 @@ def variables(job: ScriptJob, environment: Mapping[str, str]) -> dict[str, str]:
         **{f"channel_{name}": folder for name, folder in folders.channels.items()},
         **{f"hp_{name}": value for name, value in job.hyperparameters.items()},
     }
-    found = {f"SM_{name.upper()}": _text(value) for name, value in exported.items()}
+    return as_variables({name: _text(value) for name, value in exported.items()}) | {"CURRENT_HOST": host}
+
+
+def as_variables(texts: Mapping[str, str]) -> dict[str, str]:
+    """SM_NAME for each name.
+
+    Raises:
+        InputError: a hyperparameter whose name or value cannot be a variable.
+    """
+    found = {f"SM_{name.upper()}": text for name, text in texts.items()}
     for name in found:
         if "=" in name or "\0" in name + found[name]:
             raise InputError(f"Hyperparameter {name[6:]!r} cannot become the variable {name!r}: '=' or NUL in it.")
-    return found | {"CURRENT_HOST": host}
+    return found
 
 
 def _text(value: Any) -> str:
@@ -175,12 +184,12 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _num_gpus(path: str) -> int:
+def num_gpus(path: str) -> int:
     lines = _output(path, "nvidia-smi", "--list-gpus").splitlines()
     return sum(line.startswith("GPU ") for line in lines)
 
 
-def _num_neurons(path: str, instance_type: str) -> int:
+def num_neurons(path: str, instance_type: str) -> int:
     if "trn2.48xlarge" in instance_type:
         return 64
     listed = _output(path, "neuron-ls", "-j")

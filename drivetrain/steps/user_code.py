@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
@@ -69,6 +70,28 @@ def check_script(script: str, folder: Path) -> None:
         raise InputError(
             f"script {script!r} begins with {shown!r}, but there is no such program on this machine.{cause}"
         )
+
+
+def bool_warnings(script: Path) -> Iterator[str]:
+    """Arguments of a Python script that are true whatever is given: argparse's `type=bool` takes any text so."""
+    content = script.read_bytes() if script.suffix == ".py" else b""
+    if b"bool" not in content:
+        return
+    import ast
+
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError):  # the script says so itself when it starts
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") != "add_argument":
+            continue
+        if any(word.arg == "type" and getattr(word.value, "id", "") == "bool" for word in node.keywords):
+            names = [word.value for word in node.args if isinstance(word, ast.Constant)]
+            yield (
+                f"{script.name}, line {node.lineno}: {names[-1] if names else 'an argument'} has type=bool, for which "
+                "any text is true, also False. Use type=lambda text: text.lower() == 'true'"
+            )
 
 
 def _first_line(path: Path) -> bytes:

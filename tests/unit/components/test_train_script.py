@@ -280,6 +280,7 @@ def test_the_compiled_step() -> None:
     assert fit["Type"] == "Training"
     assert arguments["HyperParameters"] == {
         "channels": "{}",
+        "contract": "toolkit",
         "distribution": "{}",
         "hyperparameters": {
             "Std:Join": {"On": "", "Values": ['{"epochs": ', {"Get": "Parameters.Epochs"}, ', "lr": 0.1}']}
@@ -340,3 +341,31 @@ def test_its_name_in_the_compiler() -> None:
     from drivetrain.spec.steps import TRAIN_SCRIPT
 
     assert train_script.target == TRAIN_SCRIPT
+
+
+def test_a_script_is_told_as_by_model_trainer(started: list[Started], tmp_path: Path) -> None:
+    values = {"z": "3", "a-b": True, "sizes": [1, "a"], "map": {"b": None}, "off": False, "no": None, "text": "x y"}
+    words = ["--contract", "model_trainer", "--processes", "2", "--hyperparameters", json.dumps(values)]
+    train_script(**read(train_script, [*FOLDERS, *words]))
+    (call,) = started
+    assert call.command[call.command.index("--script=train.py") + 1 :] == [
+        *("--z", "3", "--a-b", "true", "--sizes", '[1, "a"]', "--map", '{"b": null}'),
+        *("--off", "false", "--no", "null", "--text", "x y"),
+    ]
+    found = call.environment
+    assert (found["SM_HP_A_B"], found["SM_HP_Z"], found["SM_HP_TEXT"]) == ("true", "3", "x y")
+    assert json.loads(found["SM_HPS"]) == {**values, "z": 3}
+    assert (found["SM_SOURCE_DIR"], found["SM_ENTRY_SCRIPT"]) == (str(tmp_path), "train.py")
+    assert json.loads(found["SM_DISTRIBUTED_CONFIG"]) == {"process_count_per_node": 2}
+    assert not {"SM_MODULE_DIR", "SM_USER_ARGS", "SAGEMAKER_JOB_NAME"} & set(found)
+
+
+@pytest.mark.parametrize(("kind", "warned"), [("bool", True), ("int", False)])
+def test_an_argument_that_is_always_true_is_warned_of(
+    kind: str, warned: bool, started: list[Started], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = f"import argparse\np = argparse.ArgumentParser()\np.add_argument('-b', '--bool-like', type={kind})\n"
+    (tmp_path / "train.py").write_text(script)
+    train_script(**read(train_script, FOLDERS))
+    assert len(started) == 1
+    assert ("warning: train.py, line 3: --bool-like has type=bool" in capsys.readouterr().out) is warned
