@@ -30,7 +30,11 @@ def check_present(table: Table, source: Source, first: int, batch: Batch, role: 
         missing = pa.compute.or_kleene(missing, pa.compute.equal(values, ""))
     index = pa.compute.index(missing, True).as_py()
     if index >= 0:
-        advice = "Every row needs one." if role == "key" else "Fill it in, or take out the rows without."
+        advice = (
+            "Every row needs one: fill it in, or take the row out."
+            if role == "key"
+            else "Fill it in, or take out the rows without."
+        )
         raise InputError(f"{table.locate(source, first + index)}: the {role} {column!r} is missing. {advice}")
 
 

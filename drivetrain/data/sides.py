@@ -53,7 +53,7 @@ class Split:
             InputError: one has none.
         """
         if not sum(rows.values()):
-            raise InputError("the data has no rows: its files hold headers or blank lines only.")
+            raise InputError("the data has no rows: its files hold headers or blank lines only. Add rows.")
         empty = next((side for side, percent in self.percents.items() if percent and not rows[side]), None)
         if empty and self.kind == "time":
             times = {"validation": self.validation_from, "test": self.test_from}

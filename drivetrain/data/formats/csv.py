@@ -29,6 +29,7 @@ from drivetrain.data.convert import (
     may_lose_digits,
     wider_text_type,
 )
+from drivetrain.data.encodings import advice
 from drivetrain.data.formats.csv_quotes import MANY_LINES, QuoteCheck
 from drivetrain.data.lanes import Lane
 from drivetrain.data.source import CellError, Source
@@ -292,8 +293,7 @@ def _utf8(source: Source, number: int, column: str, cell: str) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{source.name}, row {number}, column {column!r}: {data[:40]!r} is not UTF-8 (byte 0x"
-            f"{data[error.start]:02x}). Save the file as UTF-8 from the encoding that it has, for example: "
-            "iconv -f latin1 -t utf-8."
+            f"{data[error.start]:02x}). {advice(data, source.name)}"
         ) from None
 
 

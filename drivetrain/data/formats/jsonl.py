@@ -25,6 +25,7 @@ from drivetrain.data.convert import (
     lost_digits,
     may_lose_digits,
 )
+from drivetrain.data.encodings import advice
 from drivetrain.data.source import CellError, Source
 
 BLOCK_BYTES = 4 << 20
@@ -35,6 +36,7 @@ _NESTED = (
     "a fraction (.0) if 16 digits are enough"
 )
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
+_NEEDED = "JSON Lines needs one object a line."
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # A whole number of so many digits may be none that a float64 holds.
 _MANY_DIGITS = re.compile(rb"[0-9]{16}")
@@ -249,7 +251,7 @@ def _explain(source: Source, reading: Schema, error: Exception, *, extra: bool) 
     """
     pa = arrow()
     types: dict[str, DataType] = {field.name: field.type for field in reading if not pa.types.is_null(field.type)}
-    first_kinds: dict[str, str] = {}
+    first: dict[str, tuple[int, object]] = {}
     for number, line in _lines(source):
         where = f"{source.name}, line {number}"
         for name, value in _loaded(where, line).items():
@@ -258,9 +260,14 @@ def _explain(source: Source, reading: Schema, error: Exception, *, extra: bool) 
             if value is None:
                 continue
             kind = _kind(value)
-            expected = _expected_kind(pa, types[name]) if name in types else first_kinds.setdefault(name, kind)
+            first_number, first_value = first.setdefault(name, (number, value))
+            expected = _expected_kind(pa, types[name]) if name in types else _kind(first_value)
             if expected is not None and kind != expected:
-                raise CellError(f"{where}, column {name!r}: {_shown(value)} is {kind}, where {expected} is expected.")
+                # The first value may as well be the wrong one.
+                before = f" Line {first_number} has {_shown(first_value)}." if first_number < number else ""
+                raise CellError(
+                    f"{where}, column {name!r}: {_shown(value)} is {kind}, where {expected} is expected.{before}"
+                )
             if name in types and kind == "a number" and not _holds(pa, types[name], value):
                 raise CellError(f"{where}, column {name!r}: {_shown(value)} is not {described(types[name])}.")
     raise CellError(f"{source.name} cannot be read as JSON Lines: {error}.") from error
@@ -272,7 +279,7 @@ def _loaded(where: str, line: bytes) -> dict[str, object]:
     def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
         names = [name for name, _ in pairs]
         if repeated := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"{where}: field {repeated!r} occurs twice.")
+            raise InputError(f"{where}: field {repeated!r} occurs twice. Leave one.")
         return dict(pairs)
 
     def finite(text: str) -> float:
@@ -285,15 +292,16 @@ def _loaded(where: str, line: bytes) -> dict[str, object]:
     try:
         value: object = json.loads(line.decode(), object_pairs_hook=no_duplicates, parse_float=finite)
     except UnicodeDecodeError as error:
+        text = line[: error.start].rpartition(b'"')[2] + line[error.start :].partition(b'"')[0].rstrip()
         raise InputError(
-            f"{where} is not UTF-8 (byte 0x{line[error.start]:02x} at position {error.start + 1}). Save the file as "
-            "UTF-8, for example: iconv -f latin1 -t utf-8."
+            f"{where} is not UTF-8 (byte 0x{line[error.start]:02x} at position {error.start + 1}). "
+            f"{advice(text, where.rpartition(', line ')[0])}"
         ) from None
     except json.JSONDecodeError as error:
-        hint = " Is this one JSON document? JSON Lines needs one object a line." if line.strip() in (b"[", b"{") else ""
-        raise InputError(f"{where} is not JSON: {error.msg} at position {error.pos + 1}.{hint}") from None
+        hint = " Is this one JSON document?" if line.strip() in (b"[", b"{") else ""
+        raise InputError(f"{where} is not JSON: {error.msg} at position {error.pos + 1}.{hint} {_NEEDED}") from None
     if not isinstance(value, dict):
-        raise InputError(f"{where} is {_kind(value)}; JSON Lines needs one object a line.")
+        raise InputError(f"{where} is {_kind(value)}; {_NEEDED}")
     return cast("dict[str, object]", value)
 
 

@@ -49,7 +49,8 @@ def run(tmp_path: Path, files: dict[str, str | bytes], **parameters: Any) -> str
 CSV_FILES: dict[str, tuple[str | bytes, str]] = {
     "not UTF-8": (
         GOOD.encode() + b"100,1,caf\xe9\n",
-        r"a\.csv, row 102, column 'x': b'caf\\xe9' is not UTF-8 \(byte 0xe9\)\. Save the file as UTF-8",
+        r"a\.csv, row 102, column 'x': b'caf\\xe9' is not UTF-8 \(byte 0xe9\)\. It reads 'café' in cp1252\. "
+        r"Save the file as UTF-8 from the encoding that it has: iconv -f cp1252 -t utf-8 a\.csv$",
     ),
     "not UTF-8 in the header": (b"id,label,caf\xe9\n1,2,3\n", r"a\.csv, row 1, column '3': b'caf\\xe9' is not UTF-8"),
     "UTF-16": (GOOD.encode("utf-16"), r"a\.csv is UTF-16\. Save it as UTF-8"),
@@ -114,6 +115,15 @@ def salt_that_keeps_out_of_train(key: str) -> str:
 JSON_FILES: dict[str, tuple[str | bytes, str]] = {
     "malformed": (LINES + '\n{"id": 100,\n', r"a\.jsonl, line 102 is not JSON: .* at position 1[0-9]\."),
     "not UTF-8": (LINES.encode() + b'{"id": "\xe9"}\n', r"a\.jsonl, line 101 is not UTF-8 \(byte 0xe9 at position 9\)"),
+    "a document of several lines": ('{\n "id": 1\n}\n', r"line 1 is not JSON: .* Is this one JSON document\?"),
+    "another kind than before": (
+        '{"id": 1, "x": "n/a"}\n{"id": 2, "x": 0.5}\n',
+        r"line 2, column 'x': 0\.5 is a number, where text is expected\. Line 1 has \"n/a\"\.$",
+    ),
+    "Shift-JIS": (
+        LINES.encode() + '{"id": "町"}\n'.encode("cp932"),
+        r"line 101 is not UTF-8 \(byte 0x92 at position 9\)\. It reads '町' in cp932, ",
+    ),
     "a list": (LINES + "[1, 2]\n", r"a\.jsonl, line 101 is a list; JSON Lines needs one object a line"),
     "one document": ('[\n{"id": 1}\n]\n', r"a\.jsonl, line 1 is not JSON: .* Is this one JSON document\?"),
     "two objects on a line": (LINES + '{"id": 100} {"id": 101}\n', r"a\.jsonl, line 101 is not JSON: Extra data"),
