@@ -327,7 +327,11 @@ def join(*values: Any, on: str = "") -> Join:
 
 
 def execution(field: ExecutionField) -> ExecutionRef:
-    """A fact about the running execution, such as `PipelineExecutionId`."""
+    """A fact about the running execution, such as `PipelineExecutionId`.
+
+    On SageMaker also `TrainingJobName` in a training and `ProcessingJobName` in a processing step: the name of the
+    job that the step itself starts.
+    """
     return ExecutionRef(field=field)
 
 

@@ -203,10 +203,12 @@ def conditions_compare_like_with_like(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if not isinstance(step, ConditionStep):
             continue
+        from drivetrain.targets.sagemaker.document.conditions import incomparable  # few pipelines have conditions
+
         for left, right, ordered in _compared(step.condition):
             a, b = value_type(left), value_type(right)
-            if not (a == b or (a in NUMBERS and b in NUMBERS)):
-                yield f"condition {step.name!r} compares {a} with {b}. Make both of one type."
+            if (problem := incomparable(a, b, ordered=ordered)) is not None:
+                yield f"condition {step.name!r} {problem}"
             elif ordered and a not in NUMBERS:
                 yield f"condition {step.name!r} orders {a} values; only numbers have an order. Use equals or is_in."
 

@@ -10,8 +10,8 @@ from drivetrain.catalog import quotas
 from drivetrain.catalog.instances import find_instance, processing_instance_type
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import JobStep, TrainingStep
-from drivetrain.spec.values import Value
+from drivetrain.spec.steps import JobStep, NativeStep, ProcessingStep, TrainingStep, TuningStep
+from drivetrain.spec.values import ExecutionRef, Value
 from drivetrain.steps import spread
 
 rule = RuleBook("sagemaker")
@@ -52,6 +52,23 @@ def tags_are_legal(graph: Graph) -> Iterator[str]:
                         f"{where}the tag {shown(key)} has a {what} that is not allowed, {shown(text)}. Use {least} to "
                         f"{most} letters, digits, spaces and _ . : / = + - @."
                     )
+
+
+@rule
+def job_names_are_of_jobs_that_the_step_starts(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, NativeStep):  # its type says, in the definition
+            continue
+        for reference in graph.references[step.name]:
+            if not isinstance(reference, ExecutionRef) or not reference.field.endswith("JobName"):
+                continue
+            kind = TrainingStep if reference.field == "TrainingJobName" else ProcessingStep
+            if not isinstance(step, kind) or isinstance(step, TuningStep):
+                yield (
+                    f"step {step.name!r}: execution({reference.field!r}) is the name of the job that the step itself "
+                    "starts, and this one starts no such job. For another step's give "
+                    f"other.property({reference.field!r})."
+                )
 
 
 @rule

@@ -114,11 +114,13 @@ ExecutionField = Literal[
     "PipelineExecutionArn",
     "StartDateTime",
     "CurrentDateTime",
+    "TrainingJobName",
+    "ProcessingJobName",
 ]
 
 
 class ExecutionRef(Reference):
-    """A fact about the running execution, such as its id."""
+    """A fact about the running execution, such as its id, or the name of the job that the step itself starts."""
 
     kind: Literal["execution"] = "execution"
     field: ExecutionField

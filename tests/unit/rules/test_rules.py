@@ -24,8 +24,10 @@ from drivetrain import (
     Pipeline,
     SpecError,
     Spot,
+    execution,
     fail,
     folder_in,
+    join,
     register,
     script,
     when,
@@ -194,6 +196,15 @@ def test_rule_conditions_compare_like_with_like() -> None:
     gate = when(text > "a", then=[fail("x")])
     assert "only numbers have an order" in refusal(gate, parameters=[text])
     accept(when(text.equals("a"), then=[fail("x")]), parameters=[text])
+
+
+def test_rule_job_names_are_of_jobs_that_the_step_starts() -> None:
+    name = execution("TrainingJobName")
+    accept(training(parameters={"name": name}), processing(parameters={"name": execution("ProcessingJobName")}))
+    said = refusal(processing("evaluate", parameters={"name": name}))
+    assert "step 'evaluate': execution('TrainingJobName') is the name of the job that the step itself starts" in said
+    assert "other.property('TrainingJobName')" in said
+    assert "starts no such job" in refusal(fail(join("the job ", name)))
 
 
 def test_rule_conditions_have_a_branch() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
+
+if TYPE_CHECKING:
+    from drivetrain.targets.sagemaker.document.document import Definition
 
 Resolve = Callable[[Any], Any]
 
@@ -19,6 +22,9 @@ _COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "LessThanOrEqualTo": ("<=", operator.le),
 }
 OPERATORS = (*_COMPARISONS, "In", "Not", "Or")
+# The type of a parameter or property -> what its values can be compared with.
+_KIND_OF_TYPE = {"Integer": "number", "Float": "number", "String": "text", "Boolean": "truth value"}
+_TYPE_OF_LITERAL: dict[type, str] = {bool: "Boolean", int: "Integer", float: "Float", str: "String"}
 
 
 def evaluate(condition: Any, resolve: Resolve) -> bool:
@@ -56,6 +62,70 @@ def check_condition(condition: Any) -> None:
     if kind in ("Not", "Or"):
         for part in parts:
             check_condition(part)
+
+
+def incomparable(left: str, right: str, *, ordered: bool) -> str | None:
+    """Why values of two types (String, Integer, ...) cannot be compared; None where they can.
+
+    Texts are ordered by their characters: only the rules for our own pipelines refuse that.
+    """
+    if (kind := _KIND_OF_TYPE.get(left)) is None or kind != _KIND_OF_TYPE.get(right):
+        return f"compares {left} with {right}. Make both of one type."
+    if ordered and kind == "truth value":
+        return f"orders {left} values; only numbers have an order. Compare for equality."
+    return None
+
+
+def type_problems(condition: Any, definition: Definition) -> Iterator[str]:
+    """What a condition compares that has different types, as far as the definition says the types.
+
+    Raises:
+        UserError: as `check_condition` does.
+    """
+    for left, right, ordered in _comparisons(condition):
+        a, b = _type_of(left, definition), _type_of(right, definition)
+        if a is not None and b is not None and (problem := incomparable(a, b, ordered=ordered)) is not None:
+            yield f"{expression_text(left)!r} and {expression_text(right)!r}: the condition {problem}"
+
+
+def _comparisons(condition: Json) -> Iterator[tuple[Json, Json, bool]]:
+    if isinstance(condition, list):
+        for item in condition:
+            yield from _comparisons(item)
+        return
+    kind, parts = _parts(condition)
+    if kind in ("Not", "Or"):
+        yield from _comparisons(parts)
+    else:
+        yield from ((parts[0], other, kind not in ("Equals", "In")) for other in parts[1:])
+
+
+def _type_of(node: Json, definition: Definition) -> str | None:
+    """The type of a literal or expression; None where only the run will tell."""
+    from drivetrain.targets.sagemaker.document import path_text
+    from drivetrain.targets.sagemaker.document.expressions import parse_get
+    from drivetrain.targets.sagemaker.document.service import UnknownPropertyError, property_type
+
+    if not isinstance(node, dict):
+        return _TYPE_OF_LITERAL.get(type(node))
+    if "Std:Join" in node:
+        return "String"
+    if not isinstance(text := node.get("Get"), str):
+        return None
+    get = parse_get(text)
+    if get.parameter is not None:
+        return next((one.type for one in definition.parameters if one.name == get.parameter), None)
+    if get.root == "Execution":
+        return "String"
+    source = None if get.step is None else definition.by_name.get(get.step)
+    if source is None or not get.path:
+        return None
+    if get.path[0] == "OutputParameters":
+        return next((one.type for one in source.output_parameters if one.name == get.path[-1]), None)
+    try:
+        return property_type(source.type, path_text(get.path))
+    except UnknownPropertyError:  # told where references are checked
+        return None
 
 
 def described(condition: Any) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 from drivetrain.base.errors import UserError, did_you_mean
@@ -106,6 +107,8 @@ def _problems(definition: Definition) -> Iterator[str]:
         for get in got:
             if problem := _unknown(get, definition, parameters, step):
                 yield f"{step.place}: Get {get.text!r}: {problem}"
+        if step.type == "Condition":
+            yield from _mistyped(step, definition)
     if not readable:  # what follows reads all references
         return
     yield from _misplaced(definition)
@@ -176,6 +179,15 @@ def _read_settings(step: StepNode) -> None:
             check_condition(conditions)
         except UserError as error:
             raise UserError(f"{step.place}: {error}") from None
+
+
+def _mistyped(step: StepNode, definition: Definition) -> Iterator[str]:
+    """Values of different types that a condition compares; nothing of one that cannot be read."""
+    from drivetrain.targets.sagemaker.document.conditions import type_problems
+
+    conditions: Json = step.arguments.get("Conditions")
+    with suppress(UserError):
+        yield from (f"{step.place}: {problem}" for problem in type_problems(conditions, definition))
 
 
 def _lost_files(step: StepNode) -> Iterator[str]:

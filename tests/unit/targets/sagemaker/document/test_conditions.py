@@ -3,7 +3,9 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS, check_condition, described, evaluate
+from drivetrain.targets.sagemaker.document.document import from_json
 
 
 def same(value: Any) -> Any:
@@ -145,3 +147,66 @@ def test_every_operator_is_described() -> None:
         "Or": "(1 == 1) or (1 == 2)",
     }
     assert texts.keys() == set(OPERATORS)
+
+
+def faults_of(condition: dict[str, Any]) -> list[str]:
+    """Of a definition that decides by it."""
+    lambda_ = {
+        "Name": "ask",
+        "Type": "Lambda",
+        "Arguments": {},
+        "OutputParameters": [{"OutputName": "count", "OutputType": "Integer"}],
+    }
+    train = {"Name": "train", "Type": "Training", "Arguments": {}}
+    gate = {
+        "Name": "gate",
+        "Type": "Condition",
+        "Arguments": {"Conditions": [condition], "IfSteps": [], "ElseSteps": []},
+    }
+    parameters = [{"Name": name, "Type": name} for name in ("String", "Integer", "Float", "Boolean")]
+    return graph.faults(from_json({"Parameters": parameters, "Steps": [lambda_, train, gate]}, "it"))
+
+
+def parameter(type_name: str) -> dict[str, str]:
+    return {"Get": f"Parameters.{type_name}"}
+
+
+ACCURACY = {"Get": "Steps.train.FinalMetricDataList['accuracy'].Value"}
+REPORT = {"Std:JsonGet": {"PropertyFile": "x", "Path": "accuracy"}}
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (compare("Equals", parameter("String"), 1), "compares String with Integer. Make both of one type."),
+        (compare("GreaterThan", ACCURACY, parameter("String")), "compares Float with String"),
+        (compare("Equals", parameter("Boolean"), "true"), "compares Boolean with String"),
+        (compare("LessThan", parameter("Boolean"), True), "orders Boolean values"),
+        (compare("Equals", {"Get": "Steps.ask.OutputParameters['count']"}, "3"), "compares Integer with String"),
+        (compare("Equals", {"Get": "Execution.PipelineName"}, 3), "compares String with Integer"),
+        (compare("Equals", {"Std:Join": {"On": "", "Values": [1]}}, 1), "compares String with Integer"),
+        (compare("Equals", {"Get": "Steps.train.HyperParameters"}, "x"), "compares Object with String"),
+        ({"Type": "In", "QueryValue": parameter("Integer"), "Values": [1, "2"]}, "compares Integer with String"),
+        ({"Type": "Not", "Expression": compare("Equals", parameter("String"), 1)}, "compares String with Integer"),
+        ({"Type": "Or", "Conditions": [TRUE, compare("Equals", "a", 1)]}, "compares String with Integer"),
+    ],
+)
+def test_types_that_cannot_be_compared_are_told_before_a_run(condition: dict[str, Any], said: str) -> None:
+    [fault] = faults_of(condition)
+    assert said in fault
+    assert "('gate')" in fault
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        compare("GreaterThan", parameter("Float"), 1),
+        compare("LessThan", parameter("String"), "2026-01-01"),
+        compare("GreaterThan", ACCURACY, parameter("Integer")),
+        compare("Equals", REPORT, parameter("String")),
+        compare("Equals", {"Get": "Steps.ask.Outcome"}, 1),
+        compare("Equals", {"Get": "Steps.ask.OutputParameters['other']"}, 1),
+    ],
+)
+def test_types_that_can_be_or_are_not_known(condition: dict[str, Any]) -> None:
+    assert faults_of(condition) == []
