@@ -115,7 +115,6 @@ def salt_that_keeps_out_of_train(key: str) -> str:
 JSON_FILES: dict[str, tuple[str | bytes, str]] = {
     "malformed": (LINES + '\n{"id": 100,\n', r"a\.jsonl, line 102 is not JSON: .* at position 1[0-9]\."),
     "not UTF-8": (LINES.encode() + b'{"id": "\xe9"}\n', r"a\.jsonl, line 101 is not UTF-8 \(byte 0xe9 at position 9\)"),
-    "a document of several lines": ('{\n "id": 1\n}\n', r"line 1 is not JSON: .* Is this one JSON document\?"),
     "another kind than before": (
         '{"id": 1, "x": "n/a"}\n{"id": 2, "x": 0.5}\n',
         r"line 2, column 'x': 0\.5 is a number, where text is expected\. Line 1 has \"n/a\"\.$",
