@@ -8,7 +8,7 @@ import time
 
 _TRIES, _BETWEEN_TRIES_S = 50, 0.005
 # What a file system answers that has no locks (Lustre mounted without `flock`).
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 def hold(descriptor: int, how: int) -> None:
@@ -16,7 +16,7 @@ def hold(descriptor: int, how: int) -> None:
     try:
         fcntl.flock(descriptor, how)
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in NO_LOCKS:
             raise
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import SpecError, UserError, did_you_mean, said
+from drivetrain.base.errors import SpecError, UserError, did_you_mean, refusal, said
 
 BAD_INPUT = 2
 BUG = 70
@@ -16,12 +15,6 @@ INTERRUPTED = 130
 MAX_LINES = 3
 MAX_CHARACTERS = 1_000
 MAX_BUG_FRAMES = 8
-
-# What the machine refuses and its owner can change. Any other OSError was not foreseen.
-_REFUSALS = frozenset(
-    getattr(errno, name)
-    for name in ("ENOSPC", "EDQUOT", "EACCES", "EPERM", "EROFS", "EISDIR", "ENOTDIR", "ENAMETOOLONG", "EMFILE", "EIO")
-)
 
 
 def report_error(error: BaseException) -> int:
@@ -51,8 +44,8 @@ def explain(error: BaseException) -> tuple[int, str]:
         return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
     if isinstance(error, FileNotFoundError) and _is_nowhere():
         return BAD_INPUT, "error: the current folder was removed. Change into another one."
-    if isinstance(error, OSError) and error.errno in _REFUSALS:
-        return BAD_INPUT, _message(f"{error.filename or 'the output'}: {error.strerror}.")
+    if isinstance(error, OSError) and (refused := refusal(error)):
+        return BAD_INPUT, _message(refused)
     if place:
         # Raised in the user's own file, by code that builds a pipeline.
         return BAD_INPUT, _message(f"{place}: {said(error)}")

@@ -32,10 +32,10 @@ _INFINITY = r"^\s*[+-]?inf(inity)?\s*$"
 
 
 class BadValueError(ValueError):
-    """The value at `row` (an index in the batch) of `column` is not of the column's type."""
+    """The value at `row` (an index in the batch) of `column` is not what it must be."""
 
-    def __init__(self, column: str, row: int, shown: str, data_type: DataType, hint: str = "") -> None:
-        super().__init__(f"column {column!r}: {shown} is not {described(data_type)}{hint}")
+    def __init__(self, column: str, row: int, shown: str, wanted: str) -> None:
+        super().__init__(f"column {column!r}: {shown} is not {wanted}")
         self.row = row
 
 
@@ -225,8 +225,38 @@ def _cast(column: Array, data_type: DataType) -> Array | None:
         return None
 
 
-def _bad_value(field: Schema, column: Array, fits: Callable[[Array], bool]) -> BadValueError:
-    """Find the first value that does not fit, by halving."""
+def check_text(batch: Batch) -> None:
+    """Look at the text of a file that says itself what it holds: Arrow believes that it is UTF-8.
+
+    Raises:
+        BadValueError: the first value that is not.
+        ArrowInvalid: something else is wrong, or the text lies within other values.
+    """
+    pa = arrow()
+
+    def wrong(part: Array) -> Exception | None:
+        try:
+            part.validate(full=True)
+        except pa.ArrowInvalid as error:
+            return error
+        return None
+
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if not (error := wrong(column)):
+            continue
+        if "UTF8" not in str(error):
+            raise error
+        if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+            # Its other parts are unchecked: nothing of it may be touched to find the row.
+            raise pa.ArrowInvalid(f"column {field.name!r} holds text that is not UTF-8")
+        row = _first_bad(column, lambda part: wrong(part) is None)
+        shown = repr(column.slice(row, 1).cast(pa.large_binary())[0].as_py()[:20])
+        hint = "UTF-8. Write it as UTF-8, or the column as binary"
+        raise BadValueError(field.name, row, shown, hint)
+
+
+def _first_bad(column: Array, fits: Callable[[Array], bool]) -> int:
+    """The index of the first value that does not fit, by halving."""
     start, stop = 0, len(column)
     while stop - start > 1:
         middle = (start + stop) // 2
@@ -234,9 +264,16 @@ def _bad_value(field: Schema, column: Array, fits: Callable[[Array], bool]) -> B
             start = middle
         else:
             stop = middle
+    return start
+
+
+def _bad_value(field: Schema, column: Array, fits: Callable[[Array], bool]) -> BadValueError:
+    """Find the first value that does not fit."""
+    start = _first_bad(column, fits)
     shown = repr(column[start].as_py())
     hint = _hint(column.slice(start, 1), field.type)
-    return BadValueError(field.name, start, shown if len(shown) <= 60 else shown[:57] + "...", field.type, hint)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return BadValueError(field.name, start, shown, described(field.type) + hint)
 
 
 def _hint(cell: Array, data_type: DataType) -> str:

@@ -16,7 +16,14 @@ from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jso
 from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.manifest import check_shard
-from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema, type_of_both
+from drivetrain.data.schema import (
+    DeclaredSchema,
+    ExtraColumns,
+    declared_schema,
+    has_empty_objects,
+    resolved_schema,
+    type_of_both,
+)
 from drivetrain.data.source import CellError, Source, find_sources
 
 CellsLikeRows = Literal["refuse", "keep"]
@@ -202,6 +209,20 @@ def _fits_into(given: DataType, wanted: DataType, *, text: bool) -> bool:
 
 
 def _inferred(source: Source, whole: bool) -> Schema:
+    """
+    Raises:
+        InputError: the name of a column holds a NUL, which Parquet's readers and Polars do not take.
+    """
+    found = _inferred_types(source, whole)
+    for number, name in enumerate(found.names, 1):
+        if "\0" in name:
+            raise InputError(f"{source.name}: the name of column {number} holds a NUL: {name!r:.60}. Rename it.")
+    if not whole and source.format == "jsonl" and any(map(has_empty_objects, found.types)):
+        return _inferred_types(source, True)  # later objects may have members
+    return found
+
+
+def _inferred_types(source: Source, whole: bool) -> Schema:
     if source.format == "csv":
         return infer_csv(source, whole=whole)
     if source.format == "jsonl":

@@ -89,6 +89,11 @@ def resolved_schema(
     for name, kind in fields:
         if _levels(kind) > MAX_LEVELS:
             raise InputError(f"column {name!r} is nested so deeply that Parquet would not be read again. Flatten it.")
+        if has_empty_objects(kind):
+            raise InputError(
+                f"column {name!r} holds only empty objects ({{}}), which Parquet cannot hold. Write null instead, or "
+                "leave the column out: name the others with types in the schema, and give extra_columns=drop."
+            )
     # A column without a value has no type yet; that its values are missing is said when rows are read.
     if key is not None and not any(
         is_kind(types[key]) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_null)
@@ -108,6 +113,14 @@ def resolved_schema(
             "classes, floats for quantities."
         )
     return pa.schema(fields)
+
+
+def has_empty_objects(data_type: DataType) -> bool:
+    """Whether a type is, or holds, objects without members."""
+    if arrow().types.is_nested(data_type):
+        children = [data_type.field(index).type for index in range(data_type.num_fields)]
+        return not children or any(map(has_empty_objects, children))
+    return False
 
 
 def _levels(data_type: DataType) -> int:

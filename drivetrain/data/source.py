@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, refusal
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest, Shard
 from drivetrain.data.versions import is_data_set
 
@@ -109,6 +110,7 @@ def find_sources(raw: Path) -> Sequence[Source]:
             if source is not None:
                 found.append(source)
             elif path.name != SCHEMA_FILE and not _is_document(path):
+                _check_link(path, name)
                 raise InputError(
                     f"{raw} holds {name}, which is not read. Allowed: {SUPPORTED} (and documents such as README.md). "
                     f"Convert it or take it out of the folder.{_advice(path)}"
@@ -117,11 +119,29 @@ def find_sources(raw: Path) -> Sequence[Source]:
             raise InputError(f"{raw} holds no data file. Allowed: {SUPPORTED}.")
         _check_partitions(found)
     for source in found:
-        if source.path.stat().st_size == 0:
-            raise InputError(f"{source.name} is empty (0 bytes). Was its upload cut short? Replace it or take it out.")
+        _check_file(source.path, source.name)
         if source.format in ("csv", "jsonl") and not source.gzipped:
             _check_text(source)
     return found
+
+
+def _check_file(path: Path, name: str) -> None:
+    """
+    Raises:
+        InputError: it is a link to nothing, no file, or empty.
+    """
+    _check_link(path, name)
+    if not stat.S_ISREG((found := path.stat()).st_mode):
+        raise InputError(f"{name} is a pipe, a socket or a device. Write what it gives into a file.")
+    if not found.st_size:
+        raise InputError(f"{name} is empty (0 bytes). Was its upload cut short? Replace it or take it out.")
+
+
+def _check_link(path: Path, name: str) -> None:
+    if path.is_symlink() and not path.exists():
+        raise InputError(
+            f"{name} is a link to {str(path.readlink())!r}, where no file is. Copy the file, or take the link out."
+        )
 
 
 def _check_text(source: Source) -> None:
@@ -152,13 +172,19 @@ def _advice(path: Path) -> str:
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
     """Files below the folder with their names, in an order that no file system decides."""
     names: list[str] = []
-    for parent, subfolders, files in os.walk(folder):
+
+    def unreadable(error: OSError) -> None:
+        raise InputError(refusal(error) or str(error)) from error
+
+    for parent, subfolders, files in os.walk(folder, onerror=unreadable):
         subfolders[:] = [name for name in subfolders if not _is_hidden(name)]
         for name in subfolders:
             if (Path(parent) / name).is_symlink():
                 raise InputError(f"{Path(parent) / name} is a link to a folder, which is not followed. Copy the files.")
         names += [(Path(parent) / name).relative_to(folder).as_posix() for name in files if not _is_hidden(name)]
     for name in sorted(names):
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise InputError(f"{folder} holds {name!r}, a file whose name is not UTF-8. Rename it.")
         yield folder / name, name
 
 

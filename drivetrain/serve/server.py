@@ -212,9 +212,11 @@ def _locked(folder: Path) -> IO[bytes]:
     """A file that this process alone has: two servers of one home would start everything twice."""
     import fcntl
 
+    from drivetrain.targets.local.home import hold
+
     file = (folder / "lock").open("ab")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hold(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB, folder.parent)
     except BlockingIOError:
         file.close()
         raise UserError(

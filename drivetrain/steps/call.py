@@ -4,7 +4,8 @@
 
 One process, in any container or shell; `--help` lists the folders and parameters. A shipped component also runs as
 `python -m drivetrain.components.prepare_data`. Returned numbers and texts are printed and, with `--metrics FOLDER`,
-written to FOLDER/metrics.json. Exit codes: 0 done, 1 the program raised, 2 bad input.
+written to FOLDER/metrics.json. Exit codes: 0 done, 1 the program raised, 2 bad input, 75 a service is away, such as
+S3: a retry may help.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, refusal
+from drivetrain.base.stopping import AwayError
 from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration, command_line
 
 # Set by the start file where the platform reads a failure reason from a file.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 # A pipeline hands texts on as parameters' values, of which the service takes so many characters.
 MOST_CHARACTERS = 1024
+AWAY = 75
+_SHIPPED = "drivetrain.components."
 
 
 class ReturnedError(InputError, TypeError):
@@ -73,8 +77,20 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
                 (metrics_folder / METRICS_FILE).write_text(text, encoding="utf-8")
     except InputError as error:
         fail(f"error: {error}", code=2)
+    except AwayError as error:
+        fail(f"error: {error}", code=AWAY)
     except Exception as error:
+        # A file that a step of the user's opens itself is told with their line.
+        shipped = component.target.startswith(_SHIPPED)
+        if isinstance(error, OSError) and shipped and (refused := refusal(error) or _vanished(error)):
+            fail(f"error: {refused}", code=2)
         _fail_by(error)
+
+
+def _vanished(error: OSError) -> str | None:
+    if not isinstance(error, FileNotFoundError) or not error.filename:
+        return None
+    return f"{error.filename}: it is gone. Run the step again when nobody changes its inputs and outputs."
 
 
 def _own_training(component: Declaration[..., Any], values: dict[str, Any]) -> Path | None:
@@ -217,6 +233,8 @@ def _make_folder(name: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"--{name.replace('_', '-')} {folder} cannot be made: a file is in its place.") from None
+    except OSError as error:
+        raise InputError(f"--{name.replace('_', '-')} {refusal(error) or error}") from None
 
 
 def main() -> None:

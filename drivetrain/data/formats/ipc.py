@@ -8,7 +8,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
-from drivetrain.data.convert import BadValueError, converted
+from drivetrain.data.convert import BadValueError, check_text, converted
 from drivetrain.data.source import CellError, Source
 
 # Rows given at a time, fewer where they are wide.
@@ -35,6 +35,11 @@ def ipc_batches(source: Source, schema: Schema) -> Iterator[Batch]:
     first = 0
     with _opened(source) as (_, batches):
         for batch in batches:
+            try:
+                # Arrow believes what a file says of its own lengths and places, too.
+                check_text(batch)
+            except BadValueError as error:
+                raise CellError(f"{locate_ipc(source, first + error.row)}, {error}.") from None
             step = max(1, min(BATCH_ROWS, BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1)))
             for start in range(0, batch.num_rows, step):
                 try:
@@ -56,8 +61,7 @@ def _opened(source: Source) -> Generator[tuple[Schema, Iterator[Batch]]]:
     def checked(reader: Any) -> Iterator[Batch]:
         stream = hasattr(reader, "read_next_batch")
         for batch in reader if stream else map(reader.get_batch, range(reader.num_record_batches)):
-            # Arrow believes what a file says of its own lengths and places.
-            batch.validate(full=True)
+            batch.validate()
             yield batch
 
     try:

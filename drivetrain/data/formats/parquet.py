@@ -11,7 +11,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy, plain_type
-from drivetrain.data.convert import BadValueError, converted
+from drivetrain.data.convert import BadValueError, check_text, converted
 from drivetrain.data.source import CellError, Source
 
 # Rows read at a time, fewer where they are wide.
@@ -48,6 +48,7 @@ def parquet_batches(source: Source, schema: Schema) -> Iterator[Batch]:
                 if not batch.num_rows:
                     continue
                 try:
+                    check_text(batch)
                     yield converted(batch, schema, text=False)
                 except BadValueError as error:
                     raise CellError(f"{locate_parquet(source, first + error.row)}, {error}.") from None
@@ -120,7 +121,7 @@ def _opened(source: Source, int96: str = "us") -> Any:
             page_checksum_verification=True,
             coerce_int96_timestamp_unit=int96,
         )
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns are bytes, too
         raise _damaged(source, error) from error
 
 

@@ -109,7 +109,7 @@ class Home:
         Raises:
             UserError: another process holds it.
         """
-        with _held(self.lock_file(execution), str(os.getpid())) as holder:
+        with _held(self.root, self.lock_file(execution), str(os.getpid())) as holder:
             if holder is not None:
                 raise UserError(
                     f"Execution {execution} is being run by another process (pid {holder}). Wait until it ends, or "
@@ -126,7 +126,8 @@ class Home:
             UserError: another training is at work there.
         """
         name = hashlib.sha256("/".join(filter(None, uri.split("/"))).encode()).hexdigest()[:32]
-        with _held(self.root / "locks" / name, f"Run {execution} (step {step!r}, pid {os.getpid()})") as holder:
+        by = f"Run {execution} (step {step!r}, pid {os.getpid()})"
+        with _held(self.root, self.root / "locks" / name, by) as holder:
             if holder is not None:
                 raise UserError(
                     f"{holder or 'Another run'} is training with its checkpoints in {uri}, and two would write over "
@@ -144,14 +145,14 @@ class Home:
             return False
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                hold(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB, self.root)
             except BlockingIOError:
                 return True
         return False
 
 
 @contextmanager
-def _held(path: Path, holder: str) -> Generator[str | None]:
+def _held(home: Path, path: Path, holder: str) -> Generator[str | None]:
     """Hold a lock file, and None; or, where another holds it for longer than the patience, what that wrote there."""
     import fcntl
 
@@ -160,7 +161,7 @@ def _held(path: Path, holder: str) -> Generator[str | None]:
         deadline = time.monotonic() + _LOCK_PATIENCE_S
         while True:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB, home)
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
@@ -172,6 +173,27 @@ def _held(path: Path, holder: str) -> Generator[str | None]:
         file.write(holder)
         file.flush()
         yield None
+
+
+def hold(descriptor: int, how: int, home: Path) -> None:
+    """Lock an open file of a home, whose runs only locks keep apart; BlockingIOError where it cannot be had at once.
+
+    Raises:
+        UserError: the file system has no locks.
+    """
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, how)
+    except OSError as error:
+        from drivetrain.base.file_locks import NO_LOCKS
+
+        if error.errno not in NO_LOCKS:
+            raise
+        raise UserError(
+            f"{home} lies on a file system without locks (flock), by which runs are kept apart. Give a home on another "
+            "one, such as a local disk, by --home or $DRIVETRAIN_HOME."
+        ) from None
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,7 +1,9 @@
 """Running a component as a command: exit codes, what people and platforms are told, numbers in and out."""
 
 import dataclasses
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
 from drivetrain.steps import Checkpoints, Input, Output, call, gather, spread
 from drivetrain.steps.call import find
 from drivetrain.steps.declaration import Component, component
@@ -95,6 +98,16 @@ def refuse() -> None:
 @component
 def full() -> None:
     raise OSError(28, "No space left on device")
+
+
+@component
+def away() -> None:
+    raise AwayError("S3 did not list s3://bucket/data")
+
+
+@component
+def raising() -> None:
+    raise SEEN["error"]
 
 
 @pytest.fixture(autouse=True)
@@ -388,6 +401,47 @@ def test_bad_input_is_one_line_and_code_2(
     assert run(refuse) == 2
     assert capsys.readouterr().err == "error: the file a.csv has no column 'id'.\n"
     assert (tmp_path / "failure").read_text() == "error: the file a.csv has no column 'id'.\n"
+
+
+def test_a_service_that_is_away_is_one_line_and_code_75(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody's input is wrong, and a platform may try again."""
+    assert run(away) == 75
+    assert capsys.readouterr().err == "error: S3 did not list s3://bucket/data\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "Make room"),
+        (errno.EROFS, "Give a place that can be written"),
+        (errno.EACCES, "Give this user the right"),
+        (errno.ENOTDIR, "A file is where a folder is needed"),
+        (errno.EISDIR, "Give the name of a file"),
+        (errno.ELOOP, "Links lead in a circle"),
+        (errno.ENAMETOOLONG, "Give a shorter name"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.EIO, "try again"),
+        (errno.ENOENT, "it is gone"),
+    ],
+    ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
+)
+def test_what_the_machine_refuses_a_shipped_component_is_one_line(
+    number: int, advice: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SEEN["error"] = OSError(number, os.strerror(number), "/data/1.csv")
+    monkeypatch.setattr(raising.function, "__module__", "drivetrain.components.raising")
+    assert run(raising) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: /data/1.csv: ") and advice in told and told.count("\n") == 1
+
+
+def test_an_output_on_a_read_only_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, **_: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(InputError, match=r"--out \S+/out: Read-only file system\. Give a place that can be written\."):
+        call._make_folder("out", tmp_path / "out")
 
 
 def test_a_failure_file_that_cannot_be_written_hides_nothing(
