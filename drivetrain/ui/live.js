@@ -11,7 +11,7 @@ const nameOf = (part) => part.getAttribute("aria-labelledby") || part.tagName;
 
 function isUsed(part) {
   const selection = document.getSelection();
-  const chosen = part.querySelector("input:checked");
+  const chosen = [...part.querySelectorAll("input")].some((each) => each.checked !== each.defaultChecked);
   return part.contains(document.activeElement) || chosen ||
     (selection && !selection.isCollapsed && part.contains(selection.anchorNode));
 }

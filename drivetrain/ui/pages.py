@@ -87,7 +87,7 @@ class Pages:
             return self._actions.started(path.removeprefix("/started/"))
         match path.split("/")[1:]:
             case ["runs", run]:
-                return self._run(run)
+                return self._run(run, query.get("chart", []))
             case ["runs", run, "steps", *parts] if parts and re.fullmatch(_RUN_ID, run):
                 from drivetrain.ui.files import step_files
 
@@ -154,7 +154,7 @@ class Pages:
         text = index_page(found, asked, around("/"), run_address, pages=None)
         return Page(text, 400 if mistake else 200)
 
-    def _run(self, execution: str) -> Page:
+    def _run(self, execution: str, charts: list[str]) -> Page:
         from drivetrain.report.content.from_ledger import run_facts
         from drivetrain.report.page import render
 
@@ -171,6 +171,7 @@ class Pages:
             served=served,
             drawn=self._drawn(execution),
             step_address=lambda step: step_address(execution, step),
+            charts=charts,
         )
         return Page(text)
 

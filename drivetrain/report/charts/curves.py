@@ -37,12 +37,11 @@ def training_charts(
         if curve.name in _POSITIONS and (curve.step not in positions or curve.name == "epoch"):
             positions[curve.step] = curve.name, curve
     labels = {} if over_time else {step: name for step, (name, _) in positions.items()}
-    for curve in listed:
-        if curve.name not in _POSITIONS and len(curve.points) > 1:
-            split, measure = _split(curve.name)
-            groups.setdefault((curve.step, measure), []).append(Series(split, _placed(curve, positions, over_time)))
-            if curve.positions and not over_time:
-                labels[curve.step] = f"step of {curve.step}"
+    for curve in drawn_curves(listed):
+        split, measure = _split(curve.name)
+        groups.setdefault((curve.step, measure), []).append(Series(split, _placed(curve, positions, over_time)))
+        if curve.positions and not over_time:
+            labels[curve.step] = f"step of {curve.step}"
     steps = {step for step, _ in groups}
     charts: list[Markup] = []
     for step, measure in sorted(groups, key=lambda key: (key[0], _rank(key[1]), key[1])):
@@ -52,6 +51,11 @@ def training_charts(
         cuts = [] if step in labels and not label.startswith("step of ") else _cuts(found, by_step=step in labels)
         charts.append(line_chart(title, groups[step, measure], x_label=label, cuts=cuts, cuts_note=_lost_in_all(found)))
     return charts
+
+
+def drawn_curves(curves: Iterable[Curve]) -> list[Curve]:
+    """Those of several values that are no mere positions."""
+    return [curve for curve in curves if curve.name not in _POSITIONS and len(curve.points) > 1]
 
 
 def _cuts(found: Iterable[Break], *, by_step: bool) -> list[Cut]:

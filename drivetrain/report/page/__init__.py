@@ -6,7 +6,7 @@ is imported where the run has something to show in it: most runs have few of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
@@ -51,11 +51,13 @@ def render(
     served: Content = None,
     drawn: Drawn | None = None,
     step_address: Callable[[str], str] | None = None,
+    charts: Sequence[str] = (),
 ) -> str:
     """The whole page; `prices` say what spot machines saved, `served` are the sections that only a server can have,
     `drawn` has the sections of the page before, where it is made again and again, and `step_address` is that of a
-    step's page."""
+    step's page, and `charts` are those of the training that are chosen, all where none is."""
     drawn = drawn or Drawn()
+    choosing = around is not None and bool(around.scripts)
     title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
     return document(
         title,
@@ -67,7 +69,7 @@ def render(
             drawn(_decisions, run.decisions),
             drawn(_graph, run.pipeline, run.dag),
             drawn(_data, run.datasets),
-            drawn(_training, run.curves, run.job_times, run.ended_early),
+            drawn(_training, run.curves, run.job_times, run.ended_early, charts, choosing),
             drawn(_health, run.healths),
             drawn(_tunings, run.tunings),
             _interruptions(run, prices),
@@ -273,22 +275,33 @@ def _graph(pipeline: str, dag: Dag) -> Markup | None:
 
 
 def _training(
-    curves: tuple[Curve, ...], job_times: tuple[JobTimes, ...], ended_early: Mapping[str, str]
+    curves: tuple[Curve, ...],
+    job_times: tuple[JobTimes, ...],
+    ended_early: Mapping[str, str],
+    chosen: Sequence[str],
+    choosing: bool,
 ) -> Markup | None:
     charts: Content = None
     folded: Content = None
+    form: Content = None
     if curves:
-        from drivetrain.report.charts.curves import training_charts
+        from drivetrain.report.charts.curves import drawn_curves, training_charts
+        from drivetrain.report.page.choosing import chart_key, charts_form
 
+        if choosing:
+            form = charts_form([(curve.step, curve.name) for curve in drawn_curves(curves)], chosen)
+        if chosen:
+            left_out = [each for each in drawn_curves(curves) if chart_key(each.step, each.name) not in chosen]
+            curves = tuple(curve for curve in curves if curve not in left_out)
         charts = training_charts(curves, job_times=job_times)
         if any(curve.positions for curve in curves):
             over_time = el("div", training_charts(curves, over_time=True, job_times=job_times), class_="charts")
             folded = el("details", el("summary", "Over time"), over_time)
     several = len({curve.step for curve in curves}) > 1
     told = [el("p", f"{step}: {why}" if several else why) for step, why in ended_early.items()]
-    if not charts and not told:
+    if not charts and not told and not form:
         return None
-    return section("Training", told, el("div", charts, class_="charts"), folded, id="training")
+    return section("Training", told, form, el("div", charts, class_="charts"), folded, id="training")
 
 
 def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:

@@ -16,11 +16,10 @@ from drivetrain.report.charts.run_places import run_places
 from drivetrain.report.content.comparison import COST, Comparison
 from drivetrain.report.content.findings import words
 from drivetrain.report.content.given import Compared
-from drivetrain.report.page.index_page import choice
+from drivetrain.report.page.choosing import chart_key, charts_form
 from drivetrain.report.page.sections import short_value, status_mark
 
 MAX_CHARTS = 24
-MAX_OFFERED = 80
 
 
 def comparison_page(found: Comparison, around: Around | None = None, charts: Sequence[str] = ()) -> str:
@@ -33,8 +32,8 @@ def comparison_page(found: Comparison, around: Around | None = None, charts: Seq
         el(
             "main",
             [_runs(found), _settings(found), _metrics(found)],
-            _chosen(found, charts) if around is not None and around.scripts else None,
-            [_curves(found, charts), _decisions(found), _origin(found)],
+            _curves(found, charts, served=around is not None and bool(around.scripts)),
+            [_decisions(found), _origin(found)],
             id="content",
         ),
         el("footer", f"Written by drivetrain at {moment_with_zone(time.time())}."),
@@ -120,19 +119,9 @@ def _drawn(found: Comparison) -> list[tuple[str, str]]:
     return [key for key, runs in counted.items() if runs > 1]
 
 
-def _chosen(found: Comparison, charts: Sequence[str]) -> Markup | None:
-    offered = [(f"{step}.{name}", f"{words(name)} of {step}") for step, name in _drawn(found)]
-    boxes = choice("chart", "Charts", offered[:MAX_OFFERED], charts)
-    if boxes is None:
-        return None
-    runs = [el("input", type="hidden", name="run", value=_id(run)) for run in found.runs]
-    form = el("form", runs, boxes, el("button", "Show"), action="/compare", method="get", class_="filter")
-    return section("Choose charts", form, id="choose-charts")
-
-
-def _curves(found: Comparison, chosen: Sequence[str]) -> Markup | None:
+def _curves(found: Comparison, chosen: Sequence[str], *, served: bool) -> Markup | None:
     places = run_places(map(_id, found.runs))
-    names = [(step, name) for step, name in _drawn(found) if not chosen or f"{step}.{name}" in chosen]
+    names = [(step, name) for step, name in _drawn(found) if not chosen or chart_key(step, name) in chosen]
     charts: list[Markup] = []
     for step, name in names[:MAX_CHARTS]:
         curves = [
@@ -149,7 +138,9 @@ def _curves(found: Comparison, chosen: Sequence[str]) -> Markup | None:
         label = f"step of {step}" if by_step else f"seconds since {step} started"
         if len(series) > 1:
             charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=label))
-    return section("Training", el("div", charts, class_="charts"), id="training") if charts else None
+    runs = [el("input", type="hidden", name="run", value=_id(run)) for run in found.runs]
+    form = charts_form(_drawn(found), chosen, runs) if served else None
+    return section("Training", form, el("div", charts, class_="charts"), id="training") if charts or form else None
 
 
 def _decisions(found: Comparison) -> Markup | None:
@@ -184,7 +175,7 @@ def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:
     ]
     head = el("tr", el("th", "", scope="col"), heads)
     body = [el("tr", el("th", name, scope="row"), [el("td", cell) for cell in cells]) for name, cells in rows]
-    return el("div", el("table", el("thead", head), el("tbody", body)), class_="scroll", tabindex=0)
+    return el("div", el("table", el("thead", head), el("tbody", body), class_="compared"), class_="scroll", tabindex=0)
 
 
 def _id(run: Compared) -> str:

@@ -15,6 +15,7 @@ from drivetrain.report.charts.run_places import run_places
 from drivetrain.report.charts.sparkline import sparkline
 from drivetrain.report.content.findings import words
 from drivetrain.report.content.index import Index, Line
+from drivetrain.report.page.choosing import choice
 from drivetrain.report.page.sections import status_mark
 
 
@@ -117,18 +118,6 @@ def _filter(found: Index, asked: Asked) -> Markup:
     )
     wrong = el("p", asked.mistake, id="mistake", class_="mistake", role="alert") if asked.mistake else None
     return el("section", el("h2", "Find", id="find"), form, wrong, aria_labelledby="find")
-
-
-def choice(field: str, title: str, offered: Sequence[tuple[str, str]], chosen: Sequence[str]) -> Markup | None:
-    """Boxes in a form, folded: name and words of each; the address remembers those that are ticked."""
-    if not offered:
-        return None
-    boxes = [
-        el("label", el("input", type="checkbox", name=field, value=name, checked=name in chosen), text)
-        for name, text in offered
-    ]
-    told = f"{title}: {len(chosen)} chosen" if chosen else f"{title}: the usual ones"
-    return el("details", el("summary", told), el("div", boxes, class_="boxes"), class_="choice")
 
 
 def _table(found: Index, asked: Asked, address: Callable[[str], str], *, served: bool) -> Markup:

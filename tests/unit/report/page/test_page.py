@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.report import Around
 from drivetrain.report import page as page_module
 from drivetrain.report.content import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.decision import DecisionFacts, decision
@@ -124,6 +125,19 @@ def test_the_first_tile_of_numbers_is_the_metric_that_decides() -> None:
     numbers = Measured(step="score", numbers={"accuracy": 0.5, "num_samples": 3.0, "price": 0.25})
     tiles = render(run(measured=(numbers,), decisions=(DecisionFacts(step="c", metric="price"),)))
     assert tiles.index("<span>price") < tiles.index("<span>accuracy")
+
+
+def test_charts_are_chosen_on_a_served_page_only() -> None:
+    points = ((1.0, 2.0), (2.0, 0.5))
+    curves = tuple(Curve(step="train", name=name, points=points) for name in ("train_loss", "mae", "epoch"))
+    served = Around(links=(), scripts=("/live.js",))
+    page = render(run(curves=curves), around=served, charts=("train.mae",))
+    assert "<figcaption><b>mae</b>" in page and "<figcaption><b>loss</b>" not in page
+    assert 'value="train.mae" checked=""' in page and 'value="train.train_loss"/>' in page
+    assert 'value="train.epoch"' not in page
+    none = render(run(curves=curves), around=served, charts=("no.such",))
+    assert 'value="train.mae"/>' in none and "<figcaption><b>mae</b>" not in none
+    assert 'name="chart"' not in render(run(curves=curves))
 
 
 def test_a_section_is_drawn_again_when_what_it_tells_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
