@@ -27,6 +27,7 @@ from typing import Any
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.steps.script_mode import ScriptJob, arguments, is_entry_point, opt_ml_folders, variables
 from drivetrain.steps.start import FREE_BYTES, MAX_BYTES, MAX_RATIO, StartError, unpack
+from drivetrain.steps.user_code import bool_warnings
 from drivetrain.targets.local.containers.mounts import BASE, host_path, search_path
 
 CODE = f"{BASE}/code"
@@ -75,12 +76,14 @@ _NOT_HERE = {
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start in the container, where, with what beside the job's own environment; `notes` are for people."""
+    """What to start in the container, where, with what beside the job's own environment; `notes` and `warnings` are
+    for people."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     working_folder: str
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def is_used(hyperparameters: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
@@ -169,6 +172,7 @@ def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None)
         environment={**environment, **given},
         working_folder=CODE,
         notes=notes,
+        warnings=tuple(bool_warnings(code / program)) if (code / program).is_file() else (),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base import archive
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import WARNING, UserError
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import JOB_PREFIX
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
@@ -181,9 +181,9 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
         raise UserError(missing("sagemaker_submit_directory", str(submitted), context.store))
     launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
     context.logs.mkdir(parents=True, exist_ok=True)
-    for note in launches[0].notes:
-        with open(context.logs / f"{hosts[0].name}.log", "a", encoding="utf-8") as log:
-            log.write(f"note: {note}\n")
+    with open(context.logs / f"{hosts[0].name}.log", "a", encoding="utf-8") as log:
+        log.writelines(f"note: {note}\n" for note in launches[0].notes)
+        log.writelines(f"{WARNING}{warning}\n" for warning in launches[0].warnings)
     return launches
 
 

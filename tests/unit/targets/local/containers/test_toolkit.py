@@ -354,3 +354,11 @@ def is_compared(variable: str) -> bool:
     if variable == mounts.BASE_VARIABLE:  # how the toolkit is moved away from /opt/ml in this test
         return False
     return variable.startswith(("SM_", "SAGEMAKER_")) or variable in ("CURRENT_HOST", "TRAINING_JOB_NAME")
+
+
+def test_an_argument_that_is_always_true_is_warned_of(tmp_path: Path) -> None:
+    root = tmp_path / "ml"
+    lay_out(root, submit("train.py"))
+    script = "parser.add_argument('--flag', type=bool)"
+    launch = toolkit.prepare(root, {}, archive=archive(tmp_path / "s.tar.gz", {"train.py": script}))
+    assert [warning[:28] for warning in launch.warnings] == ["train.py, line 1: --flag has"]
