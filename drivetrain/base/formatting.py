@@ -20,6 +20,7 @@ _STATUS_WORDS = {
     "Interrupted": "interrupted",
     "NotExecuted": "not run",
     "CompletedWithFailures": "completed with failures",
+    "Unhealthy": "unhealthy",
 }
 
 _HASH = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{16,}(?![0-9a-zA-Z])")
@@ -34,6 +35,7 @@ SIGNS = {
     "Stopped": "■",
     "Interrupted": "‖",
     "NotExecuted": "–",
+    "Unhealthy": "!",
 }
 
 

@@ -49,14 +49,14 @@ def steps_table(run: RunFacts) -> str:
     """One line a step: name, status, time, and why it ran or where its result came from."""
     rows = [
         [
-            f"{'  ' if step.parent is not None else ''}{SIGNS.get(step.status, '•')} {step.title}",
-            status_word(step.status),
+            f"{'  ' if step.parent is not None else ''}{SIGNS.get(step.shown_status, '•')} {step.title}",
+            status_word(step.shown_status),
             "" if step.status in ("Cached", "NotExecuted", "Waiting") else duration(step.seconds),
             remark(step),
         ]
         for step in run.steps
     ]
-    styles = [[step.status, step.status, "", "dim"] for step in run.steps]
+    styles = [[step.shown_status, step.shown_status, "", "dim"] for step in run.steps]
     return table(("step", "status", "time", "why"), rows, styles=styles)
 
 
@@ -183,7 +183,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "code_hash": run.code_hash or None,
         "parameters": dict(run.parameters),
         "nothing_new_since": run.nothing_new_since,
-        "steps": [asdict(step) for step in run.steps],
+        "steps": [{**asdict(step), "unhealthy": step.unhealthy or None} for step in run.steps],
         "metrics": _last_values(run),
         "ended_early": dict(run.ended_early),
         "interrupted": {times.step: interrupted_json(times, prices) for times in run.job_times},

@@ -21,6 +21,7 @@ STYLES = {
     "Stopped": "33",
     "Stopping": "33",
     "Interrupted": "33",
+    "Unhealthy": "33",
     "CompletedWithFailures": "33",
     "PendingManualApproval": "33",
     "Failed": "31",

@@ -16,8 +16,12 @@ StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "N
 ExecutionStatus = Literal["Executing", "Succeeded", "CompletedWithFailures", "Failed", "Stopped"]
 # How a part of a training's value begins that says from what it started.
 STARTS_FROM = "starts from "
+# How the last part of a step's value begins that says which health rule its model failed: `unhealthy: RULE at step 9:
+# what it saw. what to do`. A processing step prints it as a warning.
+UNHEALTHY = "unhealthy: "
 # The beginning of a log in which a training says it; a program that has printed more has begun without saying it.
 FIRST_BYTES = 64 * 1024
+_UNHEALTHY = re.compile(rf"(?:^|; |^warning: ){UNHEALTHY}(.+)", re.DOTALL)
 _STARTS = re.compile(r"^(?:.{0,40}\s)?starts from: ([^\r\n]{1,300})", re.MULTILINE)
 
 
@@ -26,6 +30,17 @@ def starting_point(log: str) -> str:
     where it says nothing."""
     found = _STARTS.search(log)
     return "" if found is None else f"{STARTS_FROM}{found[1].strip()}"
+
+
+def unhealthy_part(value: str | None) -> str:
+    """What a step's value says of a health rule that failed; empty where it says nothing."""
+    found = _UNHEALTHY.search(value or "")
+    return "" if found is None else found[1]
+
+
+def shown_status(status: str, value: str | None) -> str:
+    """The status as people see it: `Unhealthy` where the step is done and what it made is of no use."""
+    return "Unhealthy" if status in ("Succeeded", "Cached") and unhealthy_part(value) else status
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.base.masking import LogMasking
 from drivetrain.report import section
 from drivetrain.report.page.sections import short_value, status_mark
+from drivetrain.targets.events import shown_status
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import ArtifactRow, StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
@@ -113,7 +114,8 @@ def _page(
     address = step_address(execution, step.name)
     whose = [" of ", el("a", el("code", execution), href=run_address(execution))]
     taken = el("p", "Taken from run ", el("code", made_by), ".") if made_by != execution else None
-    state = section("Step", el("p", status_mark(step.status or "Waiting"), whose), taken, id="step")
+    status = shown_status(step.status or "Waiting", step.value)
+    state = section("Step", el("p", status_mark(status), whose), taken, id="step")
     files = [_output(home, address, each, is_replaced=each.name in replaced) for each in outputs]
     title = step.display_name or step.name
     return plain_page(title, state, _logs(home.run(made_by) / step.name, address), files)

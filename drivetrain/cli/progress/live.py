@@ -13,7 +13,16 @@ from drivetrain.base.formatting import SIGNS, cells, count, cut, duration, print
 from drivetrain.cli.progress import Clock, RunView, StepView, explanation
 from drivetrain.cli.progress.redrawn import Redrawn
 from drivetrain.cli.terminal import paint
-from drivetrain.targets.events import CacheExplained, Event, ExecutionStarted, StepExpanded, StepFinished, StepNoted
+from drivetrain.targets.events import (
+    CacheExplained,
+    Event,
+    ExecutionStarted,
+    StepExpanded,
+    StepFinished,
+    StepNoted,
+    shown_status,
+    unhealthy_part,
+)
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 8
@@ -58,7 +67,8 @@ class LiveProgress:
             above = [printable(f"{event.step} {event.note}")]
         elif isinstance(event, StepFinished) and step is not None:
             above = [] if self._all_fit() else [self._line(step, self._size()[0])]
-            if (event.value or "").startswith(WARNING):  # the line of the step has no room for all of it
+            # The line of the step has no room for all of it.
+            if (event.value or "").startswith(WARNING) or unhealthy_part(event.value):
                 above.append(printable(f"{event.step}: {event.value}"))
         if above:
             self._redrawn.draw("".join(f"{line}\n" for line in above))
@@ -110,15 +120,16 @@ class LiveProgress:
 
     def _line(self, step: StepView, width: int) -> str:
         name_room = min(self._longest_name, max(width // 3, 8))
-        sign = SIGNS.get(step.status, "•")
+        status = shown_status(step.status, step.value)
+        sign = SIGNS.get(status, "•")
         if step.status == "Executing":
             sign = SPINNER[int(self.view.clock() * FRAMES_PER_SECOND) % len(SPINNER)]
         name = cut(printable(step.title), name_room)
         seconds = self.view.seconds(step)
         parts = [
-            (f"{sign} ", step.status),
+            (f"{sign} ", status),
             (name + " " * (name_room - cells(name)), "dim" if step.status in ("Waiting", "NotExecuted") else "bold"),
-            (f"  {status_word(step.status):<9}" if width >= NARROW else "", step.status),
+            (f"  {status_word(status):<9}" if width >= NARROW else "", status),
             (f"  {duration(seconds) if seconds is not None else '':>9}", ""),
         ]
         if detail := self._detail(step, width - sum(cells(text) for text, _ in parts) - 2):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.records import dataclass
 from drivetrain.report.dag import Dag
-from drivetrain.targets.events import STARTS_FROM
+from drivetrain.targets.events import STARTS_FROM, shown_status, unhealthy_part
 
 if TYPE_CHECKING:
     from drivetrain.report.content.card import CardFacts
@@ -53,6 +53,16 @@ class StepFacts:
         """What a training started from, in its own words; empty where it did not say so."""
         starts = [part for part in (self.value or "").split("; ") if part.startswith(STARTS_FROM)]
         return starts[0].removeprefix(STARTS_FROM) if starts else ""
+
+    @property
+    def unhealthy(self) -> str:
+        """The health rule that the model failed, and what to do; empty where none did."""
+        return unhealthy_part(self.value)
+
+    @property
+    def shown_status(self) -> str:
+        """`Unhealthy` instead of Succeeded or Cached where a health rule failed."""
+        return shown_status(self.status, self.value)
 
     @property
     def outcome(self) -> str:

@@ -133,7 +133,7 @@ def _status(run: str, step: str | None) -> str:
 
 def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
     # The steps of a ForEach's iterations are told of in the table; in the picture it stands for them.
-    nodes = [Node(s.name, s.type, s.title, s.status, note(s)) for s in steps if s.parent is None]
+    nodes = [Node(s.name, s.type, s.title, s.shown_status, note(s)) for s in steps if s.parent is None]
     if definition is None:
         return Dag(tuple(nodes), ())
     from drivetrain.report.content.from_definition import dag_of
@@ -144,6 +144,8 @@ def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
 def note(step: StepFacts) -> str:
     """A few words on a step's card: what came out (without remarks in brackets), else how long it took. From what a
     training started is said in the table."""
+    if step.unhealthy:
+        return step.unhealthy.partition(" at step ")[0]
     if step.outcome:
         value = step.outcome.partition(" (")[0]
         group, found, number = value.rpartition(" version ")

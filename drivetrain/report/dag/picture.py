@@ -38,6 +38,7 @@ _SIGNS = {
     "Stopped": "M-2.2,-2.2 h4.4 v4.4 h-4.4 z",
     "Interrupted": "M-1.8,-2.8 v5.6 M1.8,-2.8 v5.6",
     "NotExecuted": "M-3,0 h6",
+    "Unhealthy": "M0,-3.8 V0.8 M0,3.6 h0.01",
 }
 
 

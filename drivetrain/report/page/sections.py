@@ -106,12 +106,12 @@ def _step(step: StepFacts, start: float, total: float, now: float, address: Addr
     return el(
         "tr",
         el("th", el("b", title), el("small", below), scope="row", class_="inner" if of_an_iteration else None),
-        el("td", status_mark(step.status)),
+        el("td", status_mark(step.shown_status)),
         el("td", duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
         el("td", timeline),
         el("td", step.attempts or "–"),
         el("td", [el("div", note) for note in notes]),
-        class_=status_class(step.status),
+        class_=status_class(step.shown_status),
     )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.containers.toolkit import Launch
 
 _MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
+_MAX_HEALTH_BYTES = 4 * 1024 * 1024
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
@@ -113,6 +114,8 @@ def train(context: StepContext, name: str, *, stop_early: Callable[[], bool] | N
     arguments = context.arguments
     created = time.time()
     ran = TrainingJob(context, lambda hosts: _job(context, name, hosts), stop_early=stop_early).run()
+    # (Publishing moves the files.)
+    value = "; ".join(filter(None, (ran.value, _unhealthy(ran.hosts[0])))) or None
     publication = _publish(context, name, ran.hosts)
     transitions = ran.transitions.finished()
     ended = time.time()
@@ -134,7 +137,7 @@ def train(context: StepContext, name: str, *, stop_early: Callable[[], bool] | N
         ],
         **({} if ran.told is None else {"Drivetrain": ran.told}),
     }
-    return StepResult(response=response, value=ran.value, publication=publication, inputs=ran.inputs)
+    return StepResult(response=response, value=value, publication=publication, inputs=ran.inputs)
 
 
 def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
@@ -169,6 +172,18 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
         working_folder=working_folder,
         code=(f"{job_data.TRAINING}/code", "/opt/ml/code"),
     )
+
+
+def _unhealthy(host: Host) -> str | None:
+    """The first health rule that failed this training, as a part of the step's value."""
+    from drivetrain.targets.local.containers.mounts import host_path
+
+    path = host_path(f"{_OUTPUT}/health/health.json", host.root)
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_HEALTH_BYTES:
+        return None
+    from drivetrain.targets.local.jobs.unhealthy import failed_rule
+
+    return failed_rule(path.read_bytes())
 
 
 def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment: Mapping[str, str]) -> list[Launch]:
