@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.training import trees
 from drivetrain.training.recipe import HasLossWeights, Recipe, wrong_answer
 
@@ -36,6 +37,30 @@ def build_model(recipe: Recipe) -> nn.Module:
                 "get_extra_state(), which neither checkpoints nor models keep. Keep its numbers with register_buffer()."
             )
     return model
+
+
+# What torch says of a tensor that does not fit a layer; of memory or of other ranks it says other things.
+_MISFIT = re.compile(
+    r"shapes? cannot be multiplied|size of tensor|"
+    r"to have \d+ channels|[Ee]xpected .*\b(?:size|shape)\b|\bD (?:or|input)"
+)
+
+
+def misfit(recipe: Recipe, model: nn.Module, error: RuntimeError) -> InputError | None:
+    """What to say of an error in the model's forward pass, where a layer does not fit its input; else None."""
+    if not _MISFIT.search(str(error)):
+        return None
+    names = {id(module): name for name, module in model.named_modules() if name}
+    layer, trace = "", error.__traceback__
+    while trace is not None:
+        module = trace.tb_frame.f_locals.get("self")
+        if id(module) in names and isinstance(module, nn.Module):
+            layer = f" layer {names[id(module)]} ({type(module).__name__}) of"
+        trace = trace.tb_next
+    return InputError(
+        f"{type(recipe).__module__}: the input does not fit{layer} the recipe's model: {first_line(error)}. Mend "
+        "the sizes in model(), or what batch() gives."
+    )
 
 
 def real(recipe: Recipe, outputs: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ from drivetrain.training.torch.loss_checks import FirstLosses
 from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.parallel.layout import lay_out
 from drivetrain.training.torch.precision import LossScale, precision_of
-from drivetrain.training.torch.recipes import check_values, exact, real, weights_of
+from drivetrain.training.torch.recipes import check_values, exact, misfit, real, weights_of
 from drivetrain.training.trees import Tree
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
@@ -321,10 +321,13 @@ class Strategy:
 
     def call(self, module: nn.Module, inputs: Tree) -> Tree:
         """The outputs of `model` or `module`, computed in the precision's format."""
-        if not self.precision.is_mixed:
-            return module(inputs)
-        with torch.autocast(self.process.device.type, self.precision.compute):
-            return module(inputs)
+        try:
+            if not self.precision.is_mixed:
+                return module(inputs)
+            with torch.autocast(self.process.device.type, self.precision.compute):
+                return module(inputs)
+        except RuntimeError as error:
+            raise misfit(self.recipe, self.model, error) or error from None
 
     def losses(self, outputs: Tree, targets: Tree) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""

@@ -38,6 +38,11 @@ WRONG = {
     "no model": Wrong(
         "def model(self): return [super().model()]", r"model\(\) of the recipe returned a list; it must .* nn.Module"
     ),
+    "a layer of another width": Wrong(
+        "def model(self): m = super().model(); m[6] = torch.nn.Linear(3, self.hidden); return m",
+        r"the input does not fit layer 6 \(Linear\) of the recipe's model: mat1 and mat2 shapes cannot be multiplied "
+        r"\(4x64 and 3x4\)\. Mend the sizes in model\(\), or what batch\(\) gives\.$",
+    ),
     "nothing to learn": Wrong("def model(self): return torch.nn.Flatten()", "model of the recipe has no parameters"),
     "no batch": Wrong(
         "def batch(self, columns, label): b = super().batch(columns, label); return b.inputs, b.targets",
