@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drivetrain.base.errors import InputError
 
 
@@ -12,6 +14,22 @@ def without_kernels() -> None:
     import deepspeed
 
     deepspeed.ops.__dict__["__compatible_ops__"] = {}
+
+
+def with_torch_adam() -> None:
+    """Let the Adam of a ds_config be torch's, whose numbers are the same, where DeepSpeed would compile its own."""
+    from deepspeed import DeepSpeedEngine
+
+    given = DeepSpeedEngine.optimizer_params
+
+    def params(self: DeepSpeedEngine) -> Any:
+        params = {name: value for name, value in (given(self) or {}).items() if name != "set_grad_none"}
+        # torch's always corrects its bias, and knows no option for it.
+        if str(self.optimizer_name()).lower() not in ("adam", "adamw") or not params.pop("bias_correction", True):
+            return given(self)
+        return {**params, "torch_adam": True}
+
+    DeepSpeedEngine.optimizer_params = params
 
 
 def refuse_pipeline_module(model: object) -> None:

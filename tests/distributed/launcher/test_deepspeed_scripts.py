@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -30,12 +31,14 @@ def run(tmp_path: Path) -> Run:
     found = load_digits()
     np.savez(data / "digits.npz", images=found.images[:64], labels=found.target[:64])
 
-    def started(script: str, launcher: str, processes: int, **variables: str) -> list[tuple[str, ...]]:
+    def started(
+        script: str, launcher: str, processes: int, config: str = "ds_config.json", **variables: str
+    ) -> list[tuple[str, ...]]:
         model = tmp_path / launcher
         words = {
             **{"train": data, "model": model, "output": tmp_path / "output", "checkpoints": tmp_path / "checkpoints"},
             **{"script": script, "launcher": launcher, "processes": processes},
-            "hyperparameters": '{"epochs": 3, "deepspeed_config": "ds_config.json"}',
+            "hyperparameters": json.dumps({"epochs": 3, "deepspeed_config": config}),
         }
         ended = subprocess.run(
             [sys.executable, "-m", "drivetrain.components.train_script", *(f"--{k}={v}" for k, v in words.items())],
@@ -56,9 +59,14 @@ def run(tmp_path: Path) -> Run:
 
 @pytest.mark.slow
 def test_as_deepspeeds_launcher_starts_it(run: Run, tmp_path: Path) -> None:
-    """On a machine without a GPU nothing is compiled first, which would take minutes and leave a lock behind."""
-    extensions = tmp_path / "extensions"
-    first, second = run("train.py", "deepspeed", 2, TORCH_EXTENSIONS_DIR=str(extensions))
+    """On a machine without a GPU nothing is compiled first, which would take minutes and leave a lock behind, not even
+    for a config that leaves the choice of Adam to DeepSpeed."""
+    extensions, config = tmp_path / "extensions", json.loads((SCRIPTS / "ds_config.json").read_text())
+    assert config["optimizer"]["params"].pop("torch_adam")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    first, second = run(
+        "train.py", "deepspeed", 2, config=str(tmp_path / "config.json"), TORCH_EXTENSIONS_DIR=str(extensions)
+    )
     assert first == ("0", "2", "0", "2", str(STEPS), first[-1])
     assert second == ("1", "2", "1", "2", str(STEPS), first[-1])  # the same weights
     assert not extensions.exists()

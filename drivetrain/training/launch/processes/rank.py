@@ -31,7 +31,7 @@ from typing import NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.launch.deepspeed import without_kernels
+from drivetrain.training.launch.deepspeed import with_torch_adam, without_kernels
 from drivetrain.training.launch.job import MPI_STOP
 from drivetrain.training.launch.processes import collectives, heartbeat, stacks
 from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
@@ -70,6 +70,7 @@ def main() -> None:
         _command([target, *arguments])
     if os.environ.pop(NO_KERNELS, None) and importlib.util.find_spec("deepspeed"):
         without_kernels()
+        with_torch_adam()
     run = _module if kind == "module" else _script
     if kind == "script":
         _keep_last_words()
