@@ -229,12 +229,18 @@ def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Opt
         if get.step in options.stubs:
             # Where a condition decides whether a step runs at all, its stub may be meant for the other branch.
             if not step.branch:
-                from drivetrain.targets.local.stubs import gives
+                from drivetrain.targets.local.stubs import FOLDERS, gives, lacks_model
 
                 if not gives(source, options.stubs[get.step], get.path):
                     yield (
                         f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no {get.path[0]!r}. Give it "
                         "in the stub's file."
+                    )
+                elif step.name not in options.stubs and lacks_model(step, get, options.stubs[get.step]):
+                    yield (
+                        f"step {step.name!r} reads the model of {get.step!r}, and --stub {get.step} brings none. Give "
+                        f"it in the stub's file: "
+                        f'{{"{FOLDERS}": {{"model": "model.tar.gz"}}}}'
                     )
             continue
         if (lost := _lost_member(source, get.path)) is not None:

@@ -18,7 +18,7 @@ nothing for one whose answer no other step reads. Four keys mean more:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,12 +29,17 @@ from drivetrain.targets.local.jobs import remote_function
 from drivetrain.targets.local.storage.job_data import Publication, member
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.document.expressions import Get
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 
 FOLDERS = "OutputFolders"
 RETURN = "Return"
+# Types of steps that read a model's file, and the members of their arguments that name what is read.
+_READERS = ("Processing", "Training", "Tuning", "Model")
+_READ = ("S3Uri", "ModelDataUrl")
+_MODEL = ("ModelArtifacts", "S3ModelArtifacts")
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
@@ -91,6 +96,32 @@ def gives_file(step: StepNode, stub: Any, name: str) -> bool:
     file = step.property_files.get(name)
     folders = object_in(given, FOLDERS)
     return any(output.startswith("s3://") for output in folders) or (file is not None and file.output_name in folders)
+
+
+def lacks_model(reader: StepNode, get: Get, stub: Any) -> bool:
+    """Whether a step reads the model of a training whose stub brings none. One that says where its model lies is taken
+    at its word."""
+    if reader.type not in _READERS or get.path != _MODEL or not isinstance(stub, dict):
+        return False
+    given = cast("dict[str, Any]", stub)
+    folders = object_in(given, FOLDERS)
+    if _MODEL[0] in given or "model" in folders or any(output.startswith("s3://") for output in folders):
+        return False
+    return get.text in _read(reader.arguments)
+
+
+def _read(node: Any) -> Iterator[str]:
+    """The references that name data which a step with these arguments reads."""
+    if isinstance(node, dict):
+        fields = cast("dict[str, Any]", node)
+        for key, value in fields.items():
+            if key in _READ and isinstance(value, dict) and isinstance(text := object_in(fields, key).get("Get"), str):
+                yield text
+            else:
+                yield from _read(value)
+    elif isinstance(node, list):
+        for item in cast("list[Any]", node):
+            yield from _read(item)
 
 
 def run(context: StepContext) -> StepResult:

@@ -209,3 +209,22 @@ def test_a_stub_that_lacks_what_another_step_reads_is_found_before_anything_star
     branch = {"Conditions": conditions, "IfSteps": [reading("Steps.source.QueryId")], "ElseSteps": []}
     gate = {"Name": "gate", "Type": "Condition", "Arguments": branch}
     assert runs.start([query, gate], functions=functions, stubs={"source": {}}).status == "Succeeded"
+
+
+def test_a_stub_without_the_model_that_is_read_is_found_before_anything_starts(runs: LocalRuns, tmp_path: Path) -> None:
+    model = {"Get": "Steps.train.ModelArtifacts.S3ModelArtifacts"}
+    train = runs.training("train", "pass")
+    for use in (
+        runs.processing("use", "pass", inputs={"model": model}),
+        {"Name": "use", "Type": "Model", "Arguments": {"PrimaryContainer": {"Image": "i", "ModelDataUrl": model}}},
+    ):
+        with pytest.raises(UserError, match=r"step 'use' reads the model of 'train', and --stub train brings none"):
+            runs.start([train, use], stubs={"train": {}})
+        assert runs.start([train, use], stubs={"train": {}, "use": {}}).status == "Succeeded"
+    (tmp_path / "model.tar.gz").write_bytes(b"x")
+    brought = {"train": {"OutputFolders": {"model": str(tmp_path / "model.tar.gz")}}}
+    use = runs.processing("use", "pass", inputs={"model": model})
+    assert runs.start([train, use], stubs=brought).status == "Succeeded"
+    # Its place as a text asks for no file.
+    told = runs.processing("use", "pass", environment={"MODEL": model})
+    assert runs.start([train, told], stubs={"train": {}}).status == "Succeeded"
