@@ -38,7 +38,7 @@ _PACKAGE = os.path.normpath(os.path.join(_OURS, *3 * [os.pardir]))
 # What each component begins with: the start file, and what a component without imports of its own imports of ours.
 FIRST_FILES = (
     "steps/start.py", "steps/call.py", "steps/command_line.py", "steps/__init__.py", "steps/declaration.py",
-    "steps/signature.py", "base/errors.py", "components/__init__.py",
+    "steps/signature.py", "base/errors.py", "base/stopping.py", "components/__init__.py",
 )  # fmt: skip
 _execve = os.execve
 # The text of a file of ours -> the code object of it: compiling them takes longer than all that they do.
