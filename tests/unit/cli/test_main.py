@@ -296,7 +296,10 @@ def test_a_full_disk_behind_stdout_is_told(tmp_path: Path) -> None:
             [sys.executable, "-c", COMMAND, "compile", "retraining"],
             cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
         )  # fmt: skip
-    assert done.stderr.partition("LOADED")[0] == "error: the output: No space left on device. Make room, or give another place.\n"
+    assert (
+        done.stderr.partition("LOADED")[0]
+        == "error: the output: No space left on device. Make room, or give another place.\n"
+    )
     assert done.returncode == 2
 
 
