@@ -153,9 +153,14 @@ def _without_named(text: str, hints: Sequence[str], found: list[str], sample: st
         for name, begins, ends, certain in named_values(text, hints, looks_secret)
         if MASK not in (value := text[begins:ends])
         and not _is_number(value)
-        and (certain or not _looks_weak(name) or _is_random(value))
+        and (certain or not _looks_weak(name) or _is_random(_in_path(text, begins, name, value)))
     ]
     return _masked(text, spans, found)
+
+
+def _in_path(text: str, begins: int, name: str, value: str) -> str:
+    """The value alone, of s3://bucket/name=value/file."""
+    return value.partition("/")[0] if text.endswith(f"/{name}=", 0, begins) else value
 
 
 def _is_random(value: str) -> bool:

@@ -19,7 +19,7 @@ _NAME = r"(-{1,2})?([A-Za-z_][\w.-]{0,63})"
 _LONGEST_NAME = 66
 # What stands between a name and its value: NAME=, name: , {"name": , name['key'] =, <name>
 _AFTER_NAME = (
-    rf"(?:{_QUOTE}|\\{{1,7}})?\]?{_COLOUR}[ \t]{{0,8}}(?:=>|:=|=(?![=~])|:(?![:=])){_COLOUR}[ \t]{{0,8}}{_COLOUR}"
+    rf"(?:{_QUOTE}|\\{{1,7}})?\]?{_COLOUR}[ \t]{{0,8}}(?:=>|:=|->|=(?![=~])|:(?![:=])){_COLOUR}[ \t]{{0,8}}{_COLOUR}"
     r"|>(?=[^<>\n]{1,4096}</)"
 )
 # --name value, '--name', 'value', '--name': invalid choice: 'value'
@@ -27,19 +27,35 @@ _AFTER_FLAG = (
     rf"(?:{_AFTER_NAME})(?:invalid [a-z_]{{1,20}}(?: value)?: )?"
     rf"|[ \t]{{1,3}}(?=[^\s=:-])|{_QUOTE},\s{{0,20}}(?={_QUOTE})"
 )
-# {"name": "NAME", "value": "..."}, {"value": "...", "name": "NAME"}
-_BEFORE_A_NAME = rf"(?i)(?<![a-z])(?:name|key)(?:{_QUOTE})?{_GIVES}(?:{_QUOTE})?\Z"
+# NAME: and a value on the next line
+_ON_THE_NEXT_LINE = rf"(?:{_QUOTE})?:[ \t]{{0,8}}(?:\r|\n|\\{{1,7}}[nr]){{1,2}}(?:[ \t]|\\{{1,7}}t){{0,16}}"
+# {"name": "/a/NAME", "type": "...", "value": "..."}, {"value": "...", "name": "NAME"}
+_PATH = r"(?:[\w.-]{0,40}/){0,6}"
+_BEFORE_A_NAME = rf"(?i)(?<![a-z])(?:name|key)(?:{_QUOTE})?{_GIVES}(?:{_QUOTE})?{_PATH}\Z"
+_SPACE = r"(?:\s|\\{1,7}[nr])"
+_NEXT_FIELD = rf"(?:,{_SPACE}{{0,40}}|{_SPACE}{{1,40}})"
+_FIELD = (
+    rf"(?:{_QUOTE})?(?!name|key|value)[a-z_]{{1,40}}(?:{_QUOTE})?{_GIVES}"
+    rf"(?:{_QUOTE}[^\"'\\\n{{}}]{{0,100}}{_QUOTE}|[\w.:/+-]{{1,60}})"
+)
 _AFTER_ITS_NAME = (
-    rf"(?i)(?:{_QUOTE})?,?(?:\s|\\{{1,7}}[nr]){{1,40}}(?:{_QUOTE})?(?:default_?)?value(?:{_QUOTE})?{_GIVES}"
+    rf"(?i)(?:{_QUOTE})?(?:{_NEXT_FIELD}{_FIELD}){{0,4}}{_NEXT_FIELD}"
+    rf"(?:{_QUOTE})?(?:default_?)?value(?:{_QUOTE})?{_GIVES}"
 )
 _VALUE_BEFORE = (
-    rf"(?i)value{_QUOTE}{_GIVES}{_QUOTE}([^\"'\\\n]{{1,256}}){_QUOTE},\s{{0,20}}"
-    rf"{_QUOTE}(?:name|key){_QUOTE}{_GIVES}{_QUOTE}\Z"
+    rf"(?i)value{_QUOTE}{_GIVES}{_QUOTE}([^\"'\\\n]{{1,256}}){_QUOTE}(?:{_NEXT_FIELD}{_FIELD}){{0,4}}{_NEXT_FIELD}"
+    rf"{_QUOTE}(?:name|key){_QUOTE}{_GIVES}{_QUOTE}{_PATH}\Z"
 )
 _FAR = 400
-# ("NAME", "...")
-_BEFORE_IN_A_TUPLE = rf"\({_QUOTE}\Z"
-_AFTER_IN_A_TUPLE = rf"{_QUOTE},\s{{1,2}}(?={_QUOTE})"
+# ("NAME", "..."), ["NAME", "..."]
+_BEFORE_IN_A_TUPLE = rf"([(\[]){_QUOTE}\Z"
+_AFTER_IN_A_TUPLE = rf"{_QUOTE},\s{{0,2}}(?={_QUOTE})"
+# ENV NAME value, setenv NAME value, set -x NAME value
+_BEFORE_IN_A_COMMAND = r"(?:(?<![A-Za-z_])|(?<=\\[nt])|\[[\d;]{0,12}m)(?:ENV|ARG|setenv|set -[a-zA-Z]{1,3})[ \t]{1,8}\Z"
+_AFTER_IN_A_COMMAND = r"[ \t]{1,8}(?=[^\s=|:>-])"
+# NAME | value
+_IN_A_TABLE = r"[ \t]{0,80}[|\u2502\u2503][ \t]{0,80}"
+_ENDS_A_CELL = r" {0,80}(?:[\t|\u2502\u2503\r\n\"'<)\[\]\x1b\\,.;}]|\Z)"
 _VALUE = (
     r"[bBfFrRuU]{0,2}(?:(\\{1,7})([\"'])[^\n]{1,4096}?(?<!\\)\1\2|\"(?:[^\"\\\n]|\\.){1,4096}\"|'(?:[^'\\\n]|\\.){1,4096}')"
     r"|[^\s\"'<>{}\[\](),;&|\x1b]+"
@@ -153,6 +169,8 @@ def _after(text: str, match: re.Match[str]) -> Named | None:
 def _of_name(text: str, name: re.Match[str]) -> Named | None:
     flag, named = name.groups()
     begins, ends = name.span()
+    if between := re.compile(_ON_THE_NEXT_LINE).match(text, ends):
+        return _if(_at(text, between.end(), named, ""), text, lambda value: len(value) >= 8 and _has_digit(value))
     if between := re.compile(_AFTER_FLAG if flag else _AFTER_NAME).match(text, ends):
         return _at(text, between.end(), named, between.group(), is_flag=bool(flag))
     if re.compile(_BEFORE_A_NAME).search(text, max(0, begins - 30), begins):
@@ -160,13 +178,34 @@ def _of_name(text: str, name: re.Match[str]) -> Named | None:
             return _at(text, between.end(), named, "")
         if value := re.compile(_VALUE_BEFORE).search(text, max(0, begins - _FAR), begins):
             return None if _says_nothing(value.group(1)) else Named(named, *value.span(1), named.isupper())
-    if re.compile(_BEFORE_IN_A_TUPLE).search(text, max(0, begins - 9), begins):
+    if re.compile(_BEFORE_IN_A_COMMAND).search(text, max(0, begins - 30), begins):
+        between = re.compile(_AFTER_IN_A_COMMAND).match(text, ends)
+        return _if(_at(text, between.end(), named, "", is_flag=True) if between else None, text)
+    if opened := re.compile(_BEFORE_IN_A_TUPLE).search(text, max(0, begins - 9), begins):
         between = re.compile(_AFTER_IN_A_TUPLE).match(text, ends)
         value = _at(text, between.end(), named, "") if between else None
-        # ("password", "username") are names of columns.
-        if value and (value.certain or any(letter.isdigit() for letter in text[value.begins : value.ends])):
+        # ("password", "username") are names of columns, ["API_TOKEN", "S3_BUCKET"] of variables.
+        if value and _may_be_given(text[value.begins : value.ends], value.certain and opened.group(1) == "("):
             return value
+    if text[begins - 1 : begins] != "$" and (between := re.compile(_IN_A_TABLE).match(text, ends)):
+        value = _at(text, between.end(), named, "")
+        if value and re.compile(_ENDS_A_CELL).match(text, value.ends):
+            return _if(value, text, lambda given: named.isupper() or (len(given) >= 8 and _has_digit(given)))
     return None
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+def _may_be_given(value: str, certain: bool) -> bool:
+    return certain or (_has_digit(value) and not (value.isupper() and value.isidentifier()))
+
+
+def _if(value: Named | None, text: str, also: Callable[[str], bool] = lambda given: True) -> Named | None:
+    """The value, where it is not the first word of a sentence."""
+    goes_on = value is not None and re.compile(r" {1,3}[A-Za-z]").match(text, value.ends)
+    return value if value is not None and not goes_on and also(text[value.begins : value.ends]) else None
 
 
 def _at(text: str, place: int, named: str, between: str, *, is_flag: bool = False) -> Named | None:
@@ -184,6 +223,8 @@ def _at(text: str, place: int, named: str, between: str, *, is_flag: bool = Fals
         given = value.group()
         ends = begins + len(given.rstrip("\\").rstrip(".:!?"))
     inner = text[begins:ends]
+    if "->" in between and not certain and not _has_digit(inner):
+        return None
     if _says_nothing(inner) or inner.lower() in named.lower() or (is_flag and ":" in between and not quoted):
         return None
     if not quoted and not is_flag and re.fullmatch(_CODE, inner):

@@ -223,6 +223,16 @@ def test_secrets_are_known_by_their_shapes(given: str, shown: str) -> None:
         "45%|████      | 45/100",
         "https://h/a%20b?page%3D2",
         "gl-global-step, OTHER, MTU, ya, msg.x",
+        "s3://b/token=abcdefgh/part.parquet",
+        "s3://b/day=2026-01-01/token=abcdefgh/part-00012-a1b2.parquet",
+        "['API_TOKEN', 'S3_BUCKET'], ['DB_PASSWORD', 'region']",
+        "echo $DB_PASSWORD | base64 && cat secret | sha256sum -b",
+        "| token | count |\n| API_TOKEN | The token of the service |",
+        "password:\n  users:\n    - 12345",
+        "bad token:\n2026-01-01T12:00:00Z INFO goes on",
+        "ENV DB_PASSWORD must be there. def f(token) -> Token, token -> id",
+        '{"Name": "DB_PASSWORD", "Type": "String"}, {"Name": "REGION", "Value": "eu-west-1"}',
+        "- name: DB_PASSWORD\n  valueFrom: x\n- name: REGION\n  value: eu-west-1",
     ],
 )
 def test_ordinary_texts_are_left_alone(text: str) -> None:
@@ -343,6 +353,7 @@ def test_the_environment_is_read_once_for_all_messages(monkeypatch: pytest.Monke
             "curl -u ",
             "name=token,",
         ),
+        *("['token', ", "token |", "token:\n", "ENV TOKEN ", 'name="token",type=a,', 'value="a",type="b",name="token'),
         *("bearer ", 'value="a",name="token', "('token', ", "--token: invalid a"),
     ],
 )
