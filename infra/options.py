@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.base.errors import UserError
@@ -29,18 +29,31 @@ _TAG_NAME, _TAG_VALUE = re.compile(r"[\w .:/=+@-]{1,128}"), re.compile(r"[\w .:/
 Status = Literal["Executing", "Stopping", "Stopped", "Failed", "CompletedWithFailures", "Succeeded"]
 
 
+_Subject = Annotated[str, Field(pattern=r"^[\w-]+:[\w./-]+$")]
+
+
 class ContinuousIntegration(Frozen):
     """Who may deploy: jobs of a repository on GitHub, by a token of its own for each run and no stored secret."""
 
     repository: Annotated[str, Field(pattern=r"^([\w.-]+/[\w.-]+|[\w.-]+@\d+/[\w.-]+@\d+)$")]
     """OWNER/NAME or, of one that was made, renamed or moved since 15 July 2026, OWNER@ID/NAME@ID, as its tokens have it
     (https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens)."""
-    subjects: Annotated[tuple[Annotated[str, Field(pattern=r"^[\w-]+:[\w./-]+$")], ...], Field(min_length=1)] = (
-        "ref:refs/heads/main",
-    )
+    subjects: Annotated[tuple[_Subject, ...], Field(min_length=1)] = ("ref:refs/heads/main",)
     """Of which runs: `ref:refs/heads/main`, `environment:production`, ...; no `*`, which also is every pull request."""
+    destroy_subjects: tuple[_Subject, ...] = ()
+    """Which runs may destroy the pipeline, under a role of its own, such as `environment:destroy`; by default none."""
     provider: Literal["make", "existing"] = "make"
     """The account's OpenID provider for GitHub. An account has one: `existing` where it is there already."""
+
+    @field_validator("destroy_subjects")
+    @classmethod
+    def _are_others(cls, given: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if both := sorted(set(given) & set(info.data.get("subjects", ()))):
+            raise ValueError(
+                f"{both[0]} also deploys: a run that holds both roles could delete code and put other code in its "
+                "place. Name other runs, such as environment:destroy"
+            )
+        return given
 
 
 class PrivateNetwork(Frozen):

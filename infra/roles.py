@@ -12,6 +12,7 @@ from drivetrain.infra.acknowledged import acknowledge_wildcards
 from drivetrain.infra.options import ContinuousIntegration
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.operators import trust_token
+from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER
 from drivetrain.targets.sagemaker.permissions.policy import Policy, Trust, conditions_json
 
 ISSUER = "token.actions.githubusercontent.com"
@@ -55,11 +56,15 @@ def principal(trust: Trust) -> iam.PrincipalBase:
     return iam.ServicePrincipal(trust.service, conditions=conditions)
 
 
-def deployer_trust(scope: Construct, ci: ContinuousIntegration, names: Names) -> Trust:
-    """GitHub's runs of one repository, by the account's OpenID provider."""
+def ci_trusts(scope: Construct, ci: ContinuousIntegration, names: Names) -> dict[str, Trust]:
+    """Kind of role -> GitHub's runs of one repository, by the account's OpenID provider."""
     provider = f"arn:{names.partition}:iam::{names.account}:oidc-provider/{ISSUER}"
     if ci.provider == "make":
         made = iam.CfnOIDCProvider(scope, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE])
         made.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)  # roles of other stacks trust it, too
         provider = made.attr_arn
-    return trust_token(provider, ISSUER, AUDIENCE, [f"repo:{ci.repository}:{subject}" for subject in ci.subjects])
+    return {
+        kind: trust_token(provider, ISSUER, AUDIENCE, [f"repo:{ci.repository}:{subject}" for subject in subjects])
+        for kind, subjects in ((CI, ci.subjects), (DESTROYER, ci.destroy_subjects))
+        if subjects
+    }

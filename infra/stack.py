@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from aws_cdk import CfnOutput, Environment, Stack, Tags
@@ -14,7 +15,7 @@ from drivetrain.infra.network import Network
 from drivetrain.infra.notices import Notices
 from drivetrain.infra.options import Options
 from drivetrain.infra.registry import Groups
-from drivetrain.infra.roles import Roles, deployer_trust
+from drivetrain.infra.roles import Roles, ci_trusts
 from drivetrain.infra.storage import Storage
 from drivetrain.infra.studio import Studio
 from drivetrain.infra.triggers import Triggers
@@ -22,7 +23,7 @@ from drivetrain.targets.sagemaker.compile.compile import Compiled
 from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import PATTERNS
-from drivetrain.targets.sagemaker.permissions.policies import CI, derive
+from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER, derive
 from drivetrain.targets.sagemaker.permissions.reading import read_uses
 from drivetrain.targets.sagemaker.settings import settings_of
 
@@ -49,8 +50,8 @@ class PipelineStack(Stack):
         storage = Storage(self, pipeline, names, options) if options.bucket == "make" else None
         if storage is not None:
             names = Names.of(pipeline, storage.key.key_arn)
-        trust = () if options.ci is None else (deployer_trust(self, options.ci, names),)
-        derived = derive(definition, names, options.parameters, trust)
+        trusts = {} if options.ci is None else ci_trusts(self, options.ci, names)
+        derived = derive(definition, names, options.parameters, trusts)
         self.notes = (*derived.notes, *left_to_the_owner(pipeline, names, options))
         self.policies = tuple(policy for policy in derived.policies if policy.trust)
         check_given(names, (policy.role for policy in self.policies), options)
@@ -67,11 +68,11 @@ class PipelineStack(Stack):
             Studio(self, names, options.studio, tags)
         if options.triggers == "stack":
             Triggers(self, pipeline, names, roles.by_arn[names.role("scheduler")])
-        self._tell(names, events, has_ci=options.ci is not None)
+        self._tell(names, events, trusts)
         for name, value in tags.items():
             Tags.of(self).add(name, value)
 
-    def _tell(self, names: Names, events: Events, *, has_ci: bool) -> None:
+    def _tell(self, names: Names, events: Events, trusts: Collection[str]) -> None:
         """What the settings file of the pipeline names."""
         told = {
             "Bucket": names.bucket,
@@ -79,7 +80,8 @@ class PipelineStack(Stack):
             "SchedulerRole": names.role("scheduler"),
             "EventQueue": events.queue.queue_arn,
             "DeadLetterQueue": events.dead_letters.queue_arn,
-            **({"DeployerRole": names.role(CI)} if has_ci else {}),
+            **({"DeployerRole": names.role(CI)} if CI in trusts else {}),
+            **({"DestroyerRole": names.role(DESTROYER)} if DESTROYER in trusts else {}),
             **({"Key": names.bucket_key} if names.bucket_key else {}),
         }
         for name, value in told.items():

@@ -184,7 +184,7 @@ def nightly(key: str) -> Names:
 def test_the_roles_that_are_deployed_allow_every_call(folder: Path) -> None:
     names = nightly(BUCKET_KEY)
     deployed = {name: statements(role, BUCKET_KEY) for name, role in roles(template(folder, "every kind"))}
-    asked = [request for request in requests(definition(), names) if not request.role.endswith("-ci")]
+    asked = [request for request in requests(definition(), names) if not request.role.endswith(("-ci", "-destroyer"))]
     assert len(asked) > 150
     denied = [str(r) for r in asked if decide(r, deployed[r.role.rpartition("/")[2]]) != "allowed"]
     assert denied == []
@@ -228,6 +228,7 @@ def test_ci_has_a_role_where_it_is_asked_for(folder: Path) -> None:
     names = {stack: {name for name, _ in roles(template(folder, stack))} for stack in ("plain", "full", "events")}
     assert "drivetrain-retraining-ci" not in names["plain"]
     assert "drivetrain-retraining-ci" in names["full"] & names["events"]
+    assert [name for name in names if "drivetrain-retraining-destroyer" in names[name]] == ["full"]
     assert len(of_type(template(folder, "full"), "AWS::IAM::OIDCProvider")) == 1
     assert of_type(template(folder, "events"), "AWS::IAM::OIDCProvider") == {}
     trust = dict(roles(template(folder, "events")))["drivetrain-retraining-ci"]["AssumeRolePolicyDocument"]
@@ -352,6 +353,9 @@ def test_ci_is_trusted_for_the_named_runs_alone(folder: Path) -> None:
     main, production = "repo:acme/models:ref:refs/heads/main", "repo:acme/models:environment:production"
     with_ids = "repo:acme@71096353/models@1296269:ref:refs/heads/main"
     assert found == {"full": [[main, production]], "events": [with_ids]}
+    destroyer = dict(roles(template(folder, "full")))["drivetrain-retraining-destroyer"]["AssumeRolePolicyDocument"]
+    (statement,) = destroyer["Statement"]
+    assert statement["Condition"]["StringLike"][subject] == "repo:acme/models:environment:destroy"
 
 
 def test_the_bucket(folder: Path) -> None:

@@ -46,6 +46,8 @@ def test_a_file_of_a_few_lines(tmp_path: Path) -> None:
         ("ci: {repository: models}\n", "ci.repository: String should match pattern"),
         ("ci: {repository: acme/models, subjects: ['*']}\n", "ci.subjects"),
         ("ci: {repository: acme/models, subjects: []}\n", "ci.subjects"),
+        ("ci: {repository: acme/models, destroy_subjects: ['*']}\n", "ci.destroy_subjects"),
+        ("ci: {repository: acme/models, destroy_subjects: ['ref:refs/heads/main']}\n", "main also deploys: a run"),
         ("ci: {repository: acme@71/models}\n", "ci.repository: String should match pattern"),
         ("ci: {repository: 'acme@*/models@*'}\n", "ci.repository: String should match pattern"),
         ("ci: {repository: acme/models, provider: github}\n", "ci.provider: Input should be 'make' or 'existing'"),

@@ -26,7 +26,10 @@ PIPELINE_ACTIONS = (
     "sagemaker:StartPipelineExecution",
     "sagemaker:UpdatePipeline",
 )
+DESTROYING = ("sagemaker:DeletePipeline", "sagemaker:ListPipelineExecutions", "sagemaker:ListTags")
 TAG_ACTIONS = ("sagemaker:AddTags", "sagemaker:DeleteTags", "sagemaker:ListTags")
+RULES_GONE = ("events:DeleteRule", "events:ListTagsForResource", "events:ListTargetsByRule", "events:RemoveTargets")
+SCHEDULES_GONE = ("scheduler:DeleteSchedule", "scheduler:GetSchedule")
 EXECUTION_ACTIONS = (
     "sagemaker:DescribePipelineDefinitionForExecution",
     "sagemaker:DescribePipelineExecution",
@@ -93,9 +96,11 @@ def starter_log(names: Names) -> str:
 
 
 def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
-    """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, ..."""
-    root = S3Place(names.bucket, f"{names.root}/")
-    written = [S3Place(names.bucket, f"{names.root}/{folder}/") for folder in ("applied", "code", "data")]
+    """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, ...
+
+    It deletes no object: what is written once could be written again after it.
+    """
+    root, written = S3Place(names.bucket, f"{names.root}/"), _written(names)
     replaced = [S3Place(names.bucket, f"{names.root}/applied/{name}.json", whole=True) for name in ("lock", "owner")]
     yield from reading([root], names, "what apply wrote, and what was made")
     yield Statement(
@@ -113,12 +118,6 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
     )
     yield from writing(
         replaced, names, "one writer of the pipeline at a time; whose it is, where it is taken over", sid="HoldLock"
-    )
-    yield Statement(
-        sid="DeleteObjects",
-        actions=("s3:DeleteObject",),
-        resources=tuple(names.object(place.bucket, f"{place.key}*") for place in written),
-        reason="destroy takes away the records of what was applied, and code and data that no other pipeline uses",
     )
     yield from bucket_key(names, [root], written)
     yield from result_keys([root], known.encrypted, names)
@@ -151,11 +150,50 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
     yield Statement(
         sid="WriteSchedules", actions=SCHEDULE_ACTIONS, resources=(names.schedules,), reason="the pipeline's schedules"
     )
+    yield from _finding_triggers(names)
+    yield from _following(known.uses, names)
+
+
+def destroyer_statements(names: Names) -> Iterator[Statement]:
+    """The role of `drivetrain destroy`: it alone deletes objects, and it puts none but the lock."""
+    written = _written(names)
+    yield from reading(written, names, "what apply wrote")
+    lock = S3Place(names.bucket, f"{names.root}/applied/lock.json", whole=True)
+    yield from writing([lock], names, "one writer of the pipeline at a time", sid="HoldLock")
+    yield Statement(
+        sid="DeleteObjects",
+        actions=("s3:DeleteObject",),
+        resources=tuple(names.object(place.bucket, f"{place.key}*") for place in written),
+        reason="destroy takes away the records of what was applied, and code and data that no other pipeline uses",
+    )
+    yield from bucket_key(names, written, [lock])
+    pipelines = names.spellings(f"pipeline/{names.pipeline}")
+    yield Statement(sid="DestroyPipeline", actions=DESTROYING, resources=pipelines, reason="destroy")
+    others = "code and data that another pipeline uses stay"
+    yield everywhere("FindPipelines", ("sagemaker:ListPipelines",), names, others)
+    yield Statement(
+        sid="ReadPipelines",
+        actions=("sagemaker:DescribePipeline",),
+        resources=(names.arn("sagemaker", "pipeline/*"),),
+        reason=others,
+    )
+    yield Statement(sid="DeleteRules", actions=RULES_GONE, resources=(names.rules,), reason="the pipeline's rules")
+    yield Statement(
+        sid="DeleteSchedules", actions=SCHEDULES_GONE, resources=(names.schedules,), reason="the pipeline's schedules"
+    )
+    yield from _finding_triggers(names)
+
+
+def _written(names: Names) -> list[S3Place]:
+    """What apply writes."""
+    return [S3Place(names.bucket, f"{names.root}/{folder}/") for folder in ("applied", "code", "data")]
+
+
+def _finding_triggers(names: Names) -> Iterator[Statement]:
     yield everywhere("FindRules", ("events:ListRules",), names, "rules are found by the beginning of their names")
     yield everywhere(
         "FindSchedules", ("scheduler:ListSchedules",), names, "schedules are found by the beginning of their names"
     )
-    yield from _following(known.uses, names)
 
 
 def _following(uses: Iterable[Use], names: Names) -> Iterator[Statement]:

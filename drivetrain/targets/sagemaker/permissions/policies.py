@@ -24,6 +24,7 @@ from drivetrain.targets.sagemaker.permissions.operators import (
     LAMBDA,
     SCHEDULER,
     deployer_statements,
+    destroyer_statements,
     scheduler_statements,
     starter_statements,
     trust_service,
@@ -34,7 +35,7 @@ from drivetrain.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTER
 from drivetrain.targets.sagemaker.permissions.reading import read_uses
 from drivetrain.targets.sagemaker.permissions.uses import Use
 
-PIPELINE, SCHEDULES, STARTER, CI = "pipeline", "scheduler", "starter", "ci"
+PIPELINE, SCHEDULES, STARTER, CI, DESTROYER = "pipeline", "scheduler", "starter", "ci", "destroyer"
 
 # Actions that stand with the resource `*`, and why: the Service Authorization Reference lists no resource for them.
 # Each is bound by a condition instead.
@@ -52,6 +53,7 @@ UNSCOPED: Mapping[str, str] = {
     "events:ListRules": "no resource; bound to the region",
     "sagemaker:ListModelPackageGroups": "no resource; bound to the region",
     "sagemaker:ListModelPackages": "a list is of no single version; bound to the region",
+    "sagemaker:ListPipelines": "no resource; bound to the region",
     "scheduler:ListSchedules": "no resource; bound to the region",
     "ssmmessages:CreateControlChannel": "no resource; bound to the region",
     "ssmmessages:CreateDataChannel": "no resource; bound to the region",
@@ -66,6 +68,7 @@ UNNAMED: Mapping[str, str] = {
     "elasticmapreduce:cluster/": "a cluster gets its id when a step makes it",
     "emr-serverless:/applications/": "an application gets its id when a step makes it",
     "sagemaker:experiment-trial/": "a trial is called as its execution is",
+    "sagemaker:pipeline/": "any pipeline of the account may use the code that destroy takes away",
     "sagemaker:hyper-parameter-tuning-job/": "its name begins with the execution's id, without a prefix",
 }
 _WILDCARD = re.compile(r"[*?]")
@@ -105,13 +108,13 @@ def derive(
     definition: Definition | Mapping[str, Any],
     names: Names,
     values: Mapping[str, Sequence[str]] | None = None,
-    ci_trust: tuple[Trust, ...] = (),
+    trusts: Mapping[str, Trust] | None = None,
 ) -> Derived:
     """The policies that deploying and running a definition takes, and no more.
 
     Args:
         values: parameter -> what an execution may be started with, beside its default and its choices.
-        ci_trust: who may take the role of the deployer on.
+        trusts: kind -> who may take the role of the deployer (CI) and of the destroyer on.
 
     Raises:
         UserError: a definition whose references cannot be read.
@@ -134,7 +137,9 @@ def derive(
         )
     built.add(names.role(SCHEDULES), SCHEDULES, scheduler_statements(names), (trust_service(SCHEDULER, names, ()),))
     built.add(names.role(STARTER), STARTER, starter_statements(names), (Trust(service=LAMBDA),))
-    built.add(names.role(CI), CI, deployer_statements(reading, names), ci_trust)
+    for kind, statements in ((CI, deployer_statements(reading, names)), (DESTROYER, destroyer_statements(names))):
+        trust = (trusts or {}).get(kind)
+        built.add(names.role(kind), kind, statements, () if trust is None else (trust,))
     return Derived(built.policies(), (*reading.notes, *built.notes()))
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.permissions.names import Names
-from drivetrain.targets.sagemaker.permissions.policies import CI, SCHEDULES, STARTER, derive
+from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER, SCHEDULES, STARTER, derive
 from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError
 
-# Roles that a definition does not change: the deployer's, and those of what stands between a trigger and the pipeline.
-OTHERS = frozenset((CI, SCHEDULES, STARTER))
+# Roles that a definition does not change: the deployer's, the destroyer's, and those of what stands between a trigger
+# and the pipeline.
+OTHERS = frozenset((CI, DESTROYER, SCHEDULES, STARTER))
 Json = dict[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""The deployer's role against the commands themselves: what their code calls is allowed, and no other action is."""
+"""The deployer's and destroyer's roles against the commands: what their code calls is allowed, and no other action."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import drivetrain
 from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.permissions.names import Names
-from drivetrain.targets.sagemaker.permissions.policies import CI, derive
+from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER, derive
 from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition
 
 # What S3 calls the permission; the others have the call's own name.
@@ -20,9 +20,8 @@ S3 = {
 }
 # Calls whose name stands in a variable: of schedules, and of the jobs of each kind.
 CHOSEN = {"create_schedule": "scheduler", "update_schedule": "scheduler"}
-FREE = {"sts:GetCallerIdentity", "sagemaker:ListPipelines"}
-"""Allowed to everybody: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html. Without
-the other one, destroy keeps code that another pipeline may use, and says so: a deployer reads its own pipeline only."""
+FREE = {"sts:GetCallerIdentity"}
+"""Allowed to everybody: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html"""
 INDIRECT = {"iam:PassRole", "kms:Decrypt", "kms:GenerateDataKey"}
 """Asked by the services on the way."""
 
@@ -59,9 +58,14 @@ def test_the_deployer_may_call_what_the_commands_call_and_nothing_else() -> None
         pipeline_role=f"{ROLE}pipeline",
         bucket_key=BUCKET_KEY,
     )
-    policy = derive(definition(), names).of(CI)
-    assert policy is not None
-    allowed = {action for statement in policy.statements for action in statement.actions}
+    derived = derive(definition(), names)
+    allowed: set[str] = set()
+    for kind in (CI, DESTROYER):
+        policy = derived.of(kind)
+        assert policy is not None
+        of_kind = {action for statement in policy.statements for action in statement.actions}
+        assert ("s3:DeleteObject" in of_kind) == (kind == DESTROYER)
+        allowed |= of_kind
     called = set(calls()) - FREE
     assert len(called) > 25
     assert called - allowed == set()

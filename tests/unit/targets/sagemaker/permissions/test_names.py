@@ -72,7 +72,7 @@ def test_no_role_is_an_error(role: str) -> None:
 
 def test_long_names_are_cut_and_stay_apart() -> None:
     one, other = names("nightly-" + "x" * 200 + "-1"), names("nightly-" + "x" * 200 + "-2")
-    for kind in ("scheduler", "starter", "ci", "dead-letters"):
+    for kind in ("scheduler", "starter", "ci", "destroyer", "dead-letters"):
         cut = one.named(kind)
         assert len(cut) <= 64 and cut.endswith(f"-{kind}") and cut.startswith("drivetrain-nightly-")
         assert cut != other.named(kind)

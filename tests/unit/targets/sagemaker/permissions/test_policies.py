@@ -406,7 +406,14 @@ FORBIDDEN = [
     ("ci", "iam:PassRole", f"{ROLE}training", {"iam:PassedToService": "sagemaker.amazonaws.com"}),
     ("ci", "iam:CreateRole", f"{ROLE}anything", {}),
     ("ci", "events:PutRule", f"arn:aws:events:{REGION}:{ACCOUNT}:rule/others", {}),
-    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/steps/train/p1/model.tar.gz", {}),
+    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/code/0a1b/start.py", {}),
+    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/data/2c3d/part-0", {}),
+    ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/applied/0a1b.json", {}),
+    ("destroyer", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/retraining/steps/train/p1/model.tar.gz", {}),
+    ("destroyer", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/other/code/0a1b/start.py", {}),
+    ("destroyer", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/code/0a1b/a", {"s3:if-none-match": "*"}),
+    ("destroyer", "s3:PutObject", "arn:aws:s3:::acme/pipelines/retraining/applied/0a1b.json", {}),
+    ("destroyer", "sagemaker:StartPipelineExecution", f"{SAGEMAKER}:pipeline/retraining", {}),
     # Code and data are a pipeline's own: who deploys one cannot take away what another runs.
     ("ci", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/other/code/0a1b/start.py", {}),
     ("ci", "s3:PutObject", "arn:aws:s3:::acme/pipelines/other/data/2c3d/part-0", {"s3:if-none-match": "*"}),
@@ -473,6 +480,7 @@ def test_a_role_a_kind() -> None:
         "drivetrain-nightly-scheduler": ("scheduler",),
         "drivetrain-nightly-starter": ("starter",),
         "drivetrain-nightly-ci": ("ci",),
+        "drivetrain-nightly-destroyer": ("destroyer",),
     }
 
 
