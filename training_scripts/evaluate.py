@@ -17,7 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import InputError
+import numpy as np
+
+from drivetrain.base.errors import UNHEALTHY, InputError, warn
 from drivetrain.data.key_sample import KeySample
 from drivetrain.registry.report_hash import PARTS, REPORT_HASH, report_hash
 from drivetrain.training import plugins
@@ -43,6 +45,8 @@ from drivetrain.training.strategy import load_framework
 
 # Rows that are kept at hand, decoded; of more, those that are at work.
 MOST_HELD_ROWS = 2_000_000
+# Of a model that takes all samples for one class: fewer samples say nothing, nor do those of which more are of it.
+LEAST_SAMPLES, MOST_OF_ONE = 20, 0.75
 WHERE = "Free some room there, or give another place."
 
 
@@ -161,6 +165,8 @@ def run(
             hosts=process.world_size // process.local_world_size,
         )
         say(content, said)
+        if guesses := one_class(result):
+            warn(UNHEALTHY + guesses)
         if report is not None:
             with files.writable(report, WHERE):
                 write_report(report, content, result, worst_samples)
@@ -241,6 +247,23 @@ def refuse_undefined(result: Evaluation, metrics: Mapping[str, Metric]) -> None:
                 f"{name} is not defined by this data: {why}. Leave {owner} out of scoring, or give data that defines "
                 "it. (What nobody asks for by name, scoring left empty, is reported as undefined.)"
             )
+
+
+def one_class(result: Evaluation) -> str:
+    """What is wrong with a model that takes all samples for one class though most are of others; empty where it does
+    not. (Of a class with nearly all samples it is no fault.)"""
+    matrix, task = result.curves.get("confusion_matrix"), result.task
+    if matrix is None or task.kind not in ("multiclass", "binary") or len(matrix["columns"]) != task.num_classes:
+        return ""  # (of many classes some are put together)
+    cells = np.array(matrix["cells"], dtype=np.int64).reshape(len(matrix["rows"]), len(matrix["columns"]))
+    total, taken = int(cells.sum()), np.flatnonzero(cells.sum(axis=0))
+    right = int(cells[taken[0], taken[0]]) if len(taken) == 1 else total
+    if total < LEAST_SAMPLES or right > MOST_OF_ONE * total:
+        return ""
+    return (
+        f"all {total} samples are taken for class {matrix['columns'][taken[0]]}, and {right} are of it. The model has "
+        "learnt nothing: look at the health of its training, and lower its learning_rate."
+    )
 
 
 def say(content: Mapping[str, Any], speed: str) -> None:

@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 # How a line of a step's log begins that the user should see, wherever the step runs.
 WARNING = "warning: "
+# How the last part of a step's value begins that says which health rule its model failed: `unhealthy: RULE at step 9:
+# what it saw. what to do`. A processing step prints it as a warning.
+UNHEALTHY = "unhealthy: "
 
 
 def warn(text: str) -> None:

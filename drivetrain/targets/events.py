@@ -10,15 +10,13 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
+from drivetrain.base.errors import UNHEALTHY
 from drivetrain.base.records import dataclass
 
 StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
 ExecutionStatus = Literal["Executing", "Succeeded", "CompletedWithFailures", "Failed", "Stopped"]
 # How a part of a training's value begins that says from what it started.
 STARTS_FROM = "starts from "
-# How the last part of a step's value begins that says which health rule its model failed: `unhealthy: RULE at step 9:
-# what it saw. what to do`. A processing step prints it as a warning.
-UNHEALTHY = "unhealthy: "
 # The beginning of a log in which a training says it; a program that has printed more has begun without saying it.
 FIRST_BYTES = 64 * 1024
 _UNHEALTHY = re.compile(rf"(?:^|; |^warning: ){UNHEALTHY}(.+)", re.DOTALL)

@@ -145,7 +145,7 @@ def note(step: StepFacts) -> str:
     """A few words on a step's card: what came out (without remarks in brackets), else how long it took. From what a
     training started is said in the table."""
     if step.unhealthy:
-        return step.unhealthy.partition(" at step ")[0]
+        return step.unhealthy.partition(". ")[0].partition(" at step ")[0]
     if step.outcome:
         value = step.outcome.partition(" (")[0]
         group, found, number = value.rpartition(" version ")

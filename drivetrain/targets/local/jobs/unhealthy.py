@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from drivetrain.targets.events import UNHEALTHY
+from drivetrain.base.errors import UNHEALTHY
 
 _FAILS = ("fail", "stop")
 _MAX_CHARACTERS = 600

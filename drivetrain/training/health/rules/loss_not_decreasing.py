@@ -1,10 +1,11 @@
-"""The loss has never fallen below that of the beginning: nothing is learnt.
+"""The loss has never fallen below that of the beginning, or of guessing classes: nothing is learnt.
 
 A loss that stands still after it has fallen is another matter: the training may have converged (overtraining).
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,11 @@ ADVICE = (
     "Look at the labels (are they shuffled against the inputs?), at the scale of the inputs, and at learning_rate; a "
     "model that can learn at all learns 100 samples by heart."
 )
-REMEMBERS = ("_first", "_begun", "_falls")
+REMEMBERS = ("_first", "_begun", "_falls", "_guess")
+# Many classes take their time: so many steps a class before the loss is compared with guessing.
+_STEPS_A_CLASS = 20
+# A first loss of more than so many times that of guessing is no cross-entropy alone.
+_SAME_SCALE = 1.5
 
 
 @dataclass
@@ -34,12 +39,14 @@ class Rule:
         self._begun: int | None = None
         self._lately: deque[tuple[float, int]] = deque()
         self._falls = False
+        self._guess: Sequence[float] | None = None  # ln(classes), and from which step on the loss is compared with it
 
     def see(self, record: Record) -> Seen | None:
         if self._falls or record.loss is None or not record.steps:
             return None
         if self._begun is None:
             self._begun = record.step - record.steps
+            self._guess = _guess_of(record, self._begun)
         # Means over a tenth of the window: a single batch says little.
         least = max(self.steps // 10, 1)
         if self._first is None or self._first[1] < least:
@@ -54,9 +61,23 @@ class Rule:
             return None
         lately = sum(loss * steps for loss, steps in self._lately) / steps
         # (Losses below 0 exist: logarithms of densities.)
-        self._falls = lately < self._first[0] - self.share * abs(self._first[0])
-        if self._falls or record.step - self._begun < self.steps:
+        falls = lately < self._first[0] - self.share * abs(self._first[0])
+        learns = self._guess is None or lately < self._guess[0] * (1 + self.share)
+        self._falls = falls and learns
+        since = record.step - self._begun
+        if not falls and since >= self.steps:
+            was = f"and was {self._first[0]:.4g} at the beginning"
+        elif not learns and self._guess is not None and since >= max(self.steps, self._guess[1]):
+            was = f"and guessing gives {self._guess[0]:.4g}"
+        else:
             return None
-        return Seen(
-            f"the loss is {lately:.4g} after {record.step} steps, and was {self._first[0]:.4g} at the beginning"
-        )
+        return Seen(f"the loss is {lately:.4g} after {record.step} steps, {was}")
+
+
+def _guess_of(record: Record, begun: int) -> tuple[float, int] | None:
+    """What guessing gives, and how many steps a training has to do better, of a training whose loss is a cross-entropy
+    as far as its first record can tell: a learning rate that is too high spoils only what comes after it."""
+    classes = 0 if record.classes is None else len(record.classes)
+    if begun or classes < 2 or record.loss is None or not record.loss <= _SAME_SCALE * math.log(classes):
+        return None
+    return math.log(classes), _STEPS_A_CLASS * classes
