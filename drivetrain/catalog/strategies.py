@@ -84,6 +84,11 @@ def recipes_folder() -> Path:
     return Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
 
 
+def health_rules_folder() -> Path:
+    """Where the health rules of the package are."""
+    return Path(drivetrain.__file__).parent / "training" / "health" / "rules"
+
+
 def strategy_names(folder: Path | None = None) -> list[str]:
     """The strategies by file name, sorted."""
     paths = (folder or strategies_folder()).glob("*.py")
@@ -184,16 +189,17 @@ def needs_of_recipe(path: Path) -> tuple[str, ...]:
         return ()
 
 
-def options_of_recipe(path: Path) -> tuple[str, ...] | None:
-    """The names of the options of a recipe: the fields of its dataclass; None where they are not all in its file."""
+def options_of_recipe(path: Path, kind: str = "Recipe") -> tuple[str, ...] | None:
+    """The names of the options of a recipe, or of another plug-in's class: the fields of its dataclass; None where they
+    are not all in its file."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
         return None
-    kind = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Recipe"), None)
-    if kind is None or kind.bases:
+    found = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind), None)
+    if found is None or found.bases:
         return None
-    fields = [node for node in kind.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+    fields = [node for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
     return tuple(ast.unparse(node.target) for node in fields if "ClassVar" not in ast.unparse(node.annotation))
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from drivetrain.base.errors import SpecError
 from drivetrain.rules import RuleBook, graph_rules, job_rules, limit_rules, option_rules
 from drivetrain.spec.pipeline import Graph, Pipeline
-from drivetrain.spec.steps import ForEachStep, TrainingStep, TuningStep
+from drivetrain.spec.resources import COMPARE
+from drivetrain.spec.steps import ForEachStep, JobStep, TrainingStep, TuningStep
 from drivetrain.spec.values import ItemRef
 
 
@@ -35,10 +36,22 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
 
         yield tuning_rules.rule
     yield option_rules.rule
+    if any(isinstance(one, JobStep) and one.program.target == COMPARE for one in graph.steps):
+        from drivetrain.rules import decision_rules
+
+        yield decision_rules.rule
     if any(issubclass(kind, TrainingStep) for kind in kinds):
-        from drivetrain.rules import checkpoint_rules, debugger_rules, pretrained_rules, script_rules, strategy_rules
+        from drivetrain.rules import (
+            checkpoint_rules,
+            debugger_rules,
+            health_rules,
+            pretrained_rules,
+            script_rules,
+            strategy_rules,
+        )
 
         yield strategy_rules.rule
+        yield health_rules.rule
         yield checkpoint_rules.rule
         yield pretrained_rules.rule
         yield script_rules.rule

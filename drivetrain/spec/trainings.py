@@ -24,6 +24,7 @@ FIELDS: Mapping[str, Scalar | None] = {
     "strategy": None,
     "strategy_options": "{}",
     "global_batch": None,
+    "health_rules": "{}",
     "accumulation": 1,
     "precision": "fp32",
     "activation_checkpointing": False,

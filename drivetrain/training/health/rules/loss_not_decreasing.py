@@ -23,6 +23,8 @@ ADVICE = (
 REMEMBERS = ("_first", "_begun", "_falls", "_guess")
 # Many classes take their time: so many steps a class before the loss is compared with guessing.
 _STEPS_A_CLASS = 20
+# What a loss has to come below, as a share of that of guessing: a hard task of few classes is learnt hardly better.
+_FEW_CLASSES, _OF_FEW, _OF_MANY = 5, 1.02, 0.99
 # A first loss of more than so many times that of guessing is no cross-entropy alone.
 _SAME_SCALE = 1.5
 
@@ -39,7 +41,9 @@ class Rule:
         self._begun: int | None = None
         self._lately: deque[tuple[float, int]] = deque()
         self._falls = False
-        self._guess: Sequence[float] | None = None  # ln(classes), and from which step on the loss is compared with it
+        self._guess: Sequence[float] | None = (
+            None  # ln(classes), what the loss must fall below, and after how many steps
+        )
 
     def see(self, record: Record) -> Seen | None:
         if self._falls or record.loss is None or not record.steps:
@@ -62,22 +66,23 @@ class Rule:
         lately = sum(loss * steps for loss, steps in self._lately) / steps
         # (Losses below 0 exist: logarithms of densities.)
         falls = lately < self._first[0] - self.share * abs(self._first[0])
-        learns = self._guess is None or lately < self._guess[0] * (1 + self.share)
+        learns = self._guess is None or lately < self._guess[1]
         self._falls = falls and learns
         since = record.step - self._begun
         if not falls and since >= self.steps:
             was = f"and was {self._first[0]:.4g} at the beginning"
-        elif not learns and self._guess is not None and since >= max(self.steps, self._guess[1]):
+        elif not learns and self._guess is not None and since >= max(self.steps, self._guess[2]):
             was = f"and guessing gives {self._guess[0]:.4g}"
         else:
             return None
         return Seen(f"the loss is {lately:.4g} after {record.step} steps, {was}")
 
 
-def _guess_of(record: Record, begun: int) -> tuple[float, int] | None:
-    """What guessing gives, and how many steps a training has to do better, of a training whose loss is a cross-entropy
-    as far as its first record can tell: a learning rate that is too high spoils only what comes after it."""
+def _guess_of(record: Record, begun: int) -> tuple[float, float, int] | None:
+    """What guessing gives, what the loss must fall below, and in how many steps, of a training whose loss is a
+    cross-entropy as far as its first record can tell: a learning rate that is too high spoils only what comes next."""
     classes = 0 if record.classes is None else len(record.classes)
     if begun or classes < 2 or record.loss is None or not record.loss <= _SAME_SCALE * math.log(classes):
         return None
-    return math.log(classes), _STEPS_A_CLASS * classes
+    guess = math.log(classes)
+    return guess, guess * (_OF_FEW if classes < _FEW_CLASSES else _OF_MANY), _STEPS_A_CLASS * classes

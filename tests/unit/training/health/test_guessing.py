@@ -57,3 +57,9 @@ def test_a_training_that_goes_on_is_still_compared_with_guessing() -> None:
     later[0].load_state(rules[0].state())
     told = [see(later, Record(step=step, steps=1, loss=losses[step - 1])) for step in range(101, 230)]
     assert any(told)
+
+
+def test_a_loss_that_stays_where_guessing_is_has_not_fallen() -> None:
+    found = findings([2.31, *[30.0] * 20, *[2.303 - 0.01 * (step % 2) for step in range(300)]], 10)
+    assert found[0].text == "the loss is 2.298 after 200 steps, and guessing gives 2.303"
+    assert findings([0.70, *[3.0] * 20, *[0.693 - 0.001 * (step % 2) for step in range(300)]], 2) == []
