@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from drivetrain.base.errors import UNHEALTHY, InputError, warn
+from drivetrain.base.errors import InputError, warn
+from drivetrain.base.formatting import UNHEALTHY
 from drivetrain.data.key_sample import KeySample
 from drivetrain.registry.report_hash import PARTS, REPORT_HASH, report_hash
 from drivetrain.training import plugins

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 # How a line of a step's log begins that the user should see, wherever the step runs.
 WARNING = "warning: "
-# How the last part of a step's value begins that says which health rule its model failed: `unhealthy: RULE at step 9:
-# what it saw. what to do`. A processing step prints it as a warning.
-UNHEALTHY = "unhealthy: "
 
 
 def warn(text: str) -> None:
@@ -44,33 +40,6 @@ class SpecError(UserError):
 
 
 E = TypeVar("E", bound=UserError)
-
-# What the machine refuses and its owner can change, and how. Any other OSError was not foreseen.
-_ROOM = "Make room, or give another place."
-_OPEN_FILES = "Raise the limit of open files (ulimit -n)."
-_REFUSALS = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
-    errno.EFBIG: _ROOM,
-    errno.EACCES: "Give this user the right, or give another place.",
-    errno.EPERM: "Give this user the right, or give another place.",
-    errno.EROFS: "Give a place that can be written.",
-    errno.EISDIR: "Give the name of a file.",
-    errno.ENOTDIR: "A file is where a folder is needed: move it, or give another place.",
-    errno.EEXIST: "Something of this name is there: move it, or give another place.",
-    errno.ELOOP: "Links lead in a circle: replace one by what it stands for.",
-    errno.ENAMETOOLONG: "Give a shorter name.",
-    errno.EMFILE: _OPEN_FILES,
-    errno.ENFILE: _OPEN_FILES,
-    errno.EIO: "The disk, or the network to it, failed: look after it, and try again.",
-    errno.ESTALE: "The file was replaced on its server: try again.",
-}
-
-
-def refusal(error: OSError) -> str | None:
-    """One line for what the machine refuses: the file, the reason, what to do; None for an error of another kind."""
-    advice = _REFUSALS.get(error.errno) if error.errno else None
-    return advice and f"{error.filename or 'the output'}: {error.strerror}. {advice}"
 
 
 def at_place(error: E, place: str) -> E:

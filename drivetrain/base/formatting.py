@@ -8,6 +8,10 @@ import time
 import unicodedata
 from functools import lru_cache
 
+# How the last part of a step's value begins that says which health rule its model failed: `unhealthy: RULE at step 9:
+# what it saw. what to do`. A processing step prints it as a warning.
+UNHEALTHY = "unhealthy: "
+
 _STATUS_WORDS = {
     "Succeeded": "succeeded",
     "Cached": "cached",

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import SpecError, UserError, did_you_mean, refusal, said
+from drivetrain.base.errors import SpecError, UserError, did_you_mean, said
 
 BAD_INPUT = 2
 BUG = 70
@@ -44,12 +44,18 @@ def explain(error: BaseException) -> tuple[int, str]:
         return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
     if isinstance(error, FileNotFoundError) and _is_nowhere():
         return BAD_INPUT, "error: the current folder was removed. Change into another one."
-    if isinstance(error, OSError) and (refused := refusal(error)):
+    if isinstance(error, OSError) and (refused := _refused(error)):
         return BAD_INPUT, _message(refused)
     if place:
         # Raised in the user's own file, by code that builds a pipeline.
         return BAD_INPUT, _message(f"{place}: {said(error)}")
     return BUG, _bug(error)
+
+
+def _refused(error: OSError) -> str | None:
+    from drivetrain.base.os_refusals import refusal
+
+    return refusal(error)
 
 
 def _is_nowhere() -> bool:

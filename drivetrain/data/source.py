@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from drivetrain.base.errors import InputError, refusal
+from drivetrain.base.errors import InputError
+from drivetrain.base.os_refusals import refusal
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest, Shard
 from drivetrain.data.versions import is_data_set
 

@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from drivetrain.base.errors import InputError, refusal
+from drivetrain.base.errors import InputError
+from drivetrain.base.os_refusals import refusal
 from drivetrain.base.stopping import AwayError
 from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration, command_line
 

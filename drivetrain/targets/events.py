@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from drivetrain.base.errors import UNHEALTHY
+from drivetrain.base.formatting import UNHEALTHY
 from drivetrain.base.records import dataclass
 
 StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]

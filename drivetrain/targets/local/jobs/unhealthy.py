@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from drivetrain.base.errors import UNHEALTHY
+from drivetrain.base.formatting import UNHEALTHY
 
 _FAILS = ("fail", "stop")
 _MAX_CHARACTERS = 600
