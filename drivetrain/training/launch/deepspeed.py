@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
 
@@ -16,20 +16,31 @@ def without_kernels() -> None:
     deepspeed.ops.__dict__["__compatible_ops__"] = {}
 
 
-def with_torch_adam() -> None:
-    """Let the Adam of a ds_config be torch's, whose numbers are the same, where DeepSpeed would compile its own."""
-    from deepspeed import DeepSpeedEngine
+def compile_nothing() -> None:
+    """Let the optimizers of DeepSpeed compute with torch, and refuse what else it would compile."""
+    without_kernels()
+    from deepspeed.ops.op_builder.builder import OpBuilder
+    from deepspeed.ops.op_builder.cpu import NotImplementedBuilder
 
-    given = DeepSpeedEngine.optimizer_params
+    def load(self: OpBuilder, verbose: bool = True) -> Any:
+        from drivetrain.training.torch.deepspeed_kernels import kernels
 
-    def params(self: DeepSpeedEngine) -> Any:
-        params = {name: value for name, value in (given(self) or {}).items() if name != "set_grad_none"}
-        # torch's always corrects its bias, and knows no option for it.
-        if str(self.optimizer_name()).lower() not in ("adam", "adamw") or not params.pop("bias_correction", True):
-            return given(self)
-        return {**params, "torch_adam": True}
+        if (found := kernels(self.name)) is None:
+            raise InputError(
+                f"DeepSpeed would compile {self.name} for minutes, and without a GPU nothing is compiled under "
+                "launcher=deepspeed. Leave out what needs it in the ds_config (such as offloading to nvme); or start "
+                "the script with launcher=python."
+            )
+        return found
 
-    DeepSpeedEngine.optimizer_params = params
+    def refuse(self: NotImplementedBuilder, verbose: bool = True) -> NoReturn:
+        raise InputError(
+            "DeepSpeed has this optimizer (such as Lamb, or Lion without offload_optimizer) for GPUs only. Without a "
+            "GPU take Adam, AdamW or another of torch.optim, or Lion with offload_optimizer in the ds_config."
+        )
+
+    OpBuilder.jit_load = load
+    NotImplementedBuilder.load = refuse
 
 
 def refuse_pipeline_module(model: object) -> None:

@@ -15,7 +15,8 @@ from drivetrain.base.ports import held_port
 from drivetrain.training.launch.cluster import num_gpus
 from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import places, run_processes
-from drivetrain.training.launch.processes.rank import NO_KERNELS
+from drivetrain.training.launch.processes.rank import KERNELS
+from drivetrain.training.torch import extensions
 
 SUMMARY = "processes with DeepSpeed's variables and --local_rank; no ssh"
 
@@ -42,8 +43,10 @@ def run(job: Job) -> Ended:
             "CROSS_RANK": str(cluster.host_index),
             "CROSS_SIZE": str(len(cluster.hosts)),
         }
-        if not num_gpus(job.environment):
-            common |= {NO_KERNELS: "1", "DS_ACCELERATOR": job.environment.get("DS_ACCELERATOR", "cpu")}
+        if num_gpus(job.environment):
+            common |= {KERNELS: "compiled", extensions.FOLDER: extensions.folder(job.environment)}
+        else:
+            common |= {KERNELS: "none", "DS_ACCELERATOR": job.environment.get("DS_ACCELERATOR", "cpu")}
         processes = []
         for local_rank, (rank, place) in enumerate(places(cluster)):
             told = replace(program, arguments=(f"--local_rank={local_rank}", *program.arguments))

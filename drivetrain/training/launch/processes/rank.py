@@ -31,14 +31,14 @@ from typing import NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.launch.deepspeed import with_torch_adam, without_kernels
+from drivetrain.training.launch.deepspeed import compile_nothing
 from drivetrain.training.launch.job import MPI_STOP
 from drivetrain.training.launch.processes import collectives, heartbeat, stacks
 from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
 from drivetrain.training.launch.processes.parent import PARENT, die_with_parent, follow_parent, follows_parent
 
-# Set by the launcher deepspeed where there is no GPU.
-NO_KERNELS = "DRIVETRAIN_DEEPSPEED_WITHOUT_KERNELS"
+# Set by the launcher deepspeed: `none` where there is no GPU, else `compiled`.
+KERNELS = "DRIVETRAIN_DEEPSPEED_KERNELS"
 # Open MPI's names for them. https://www.open-mpi.org/faq/?category=running#mpi-environmental-variables
 _OPEN_MPI = {
     "RANK": "OMPI_COMM_WORLD_RANK",
@@ -68,14 +68,21 @@ def main() -> None:
     _report_to_launcher()
     if kind == "command":
         _command([target, *arguments])
-    if os.environ.pop(NO_KERNELS, None) and importlib.util.find_spec("deepspeed"):
-        without_kernels()
-        with_torch_adam()
+    _prepare_kernels(os.environ.pop(KERNELS, None))
     run = _module if kind == "module" else _script
     if kind == "script":
         _keep_last_words()
     sys.argv = [target, *arguments]
     _supervised(lambda: run(target))
+
+
+def _prepare_kernels(given: str | None) -> None:
+    if given == "none" and importlib.util.find_spec("deepspeed"):
+        compile_nothing()
+    elif given == "compiled" and importlib.util.find_spec("torch"):
+        from drivetrain.training.torch.extensions import own_locks
+
+        own_locks()
 
 
 def _report_to_launcher() -> None:

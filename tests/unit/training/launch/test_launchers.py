@@ -143,10 +143,11 @@ os.write(1, (json.dumps([sys.argv[1:], found, "torch" in sys.modules]) + chr(10)
 
 def test_deepspeed_gives_each_process_its_variables_and_its_local_rank(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(DEEPSPEED)
-    (tmp_path / "deepspeed").mkdir()  # stands for the package, which takes seconds to import
-    (tmp_path / "deepspeed" / "__init__.py").write_text(
-        "import types; ops = types.ModuleType('ops')\nclass DeepSpeedEngine:\n    optimizer_params = None\n"
-    )
+    builders = tmp_path / "deepspeed" / "ops" / "op_builder"  # stands for the package, which takes seconds to import
+    builders.mkdir(parents=True)
+    (tmp_path / "deepspeed" / "__init__.py").write_text("import deepspeed.ops")
+    (builders / "builder.py").write_text("class OpBuilder: ...")
+    (builders / "cpu.py").write_text("class NotImplementedBuilder: ...")
     words = [
         "--launcher=deepspeed",
         "--processes=2",
