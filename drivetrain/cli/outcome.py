@@ -30,7 +30,7 @@ MAX_NUMBERS = 6
 
 def headline(run: RunFacts) -> str:
     """`✓ retraining succeeded in 26.1 s  20261120-221455-3f9a`."""
-    status = "Stopping" if run.stopping else run.status
+    status = run.shown_status
     sign = SIGNS.get(status, "•")
     took = "for" if run.ended is None else "after" if run.status in ("Interrupted", "Stopped") else "in"
     return (
@@ -175,6 +175,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "tags": dict(run.tags),
         "status": run.status,
         "stopping": run.stopping,
+        "unhealthy": run.unhealthy,
         "started": run.started,
         "ended": run.ended,
         "seconds": run.seconds,

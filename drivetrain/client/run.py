@@ -32,7 +32,7 @@ class Step:
     `status` is Succeeded, Cached, Failed, Stopped, NotExecuted, Executing, Waiting or Interrupted; `seconds` is wall
     time, retries included, None where it never ran. `settings` are the program's parameters and machine, `metrics` the
     numbers that it returned, `why` what made it run instead of hitting the cache, `cache_of` the run whose result it
-    took, `reason` what went wrong.
+    took, `reason` what went wrong, `unhealthy` the health rule that its model failed, with advice.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Step:
     attempts: int
     reason: str | None
     why: tuple[str, ...]
+    unhealthy: str
     cache_of: str | None
     settings: Mapping[str, str]
     metrics: Mapping[str, float]
@@ -213,6 +214,7 @@ class Run:
             attempts=step.attempts,
             reason=step.reason,
             why=step.why,
+            unhealthy=step.unhealthy,
             cache_of=step.cache_of,
             settings=dict(step.settings),
             metrics=Named("metric", measured.get(step.name, {})),
@@ -333,7 +335,7 @@ class Run:
         return hash(self.id)
 
     def __repr__(self) -> str:
-        return f"Run({self.id!r}: {self.pipeline}, {self.status}, {self.seconds:.1f} s)"
+        return f"Run({self.id!r}: {self.pipeline}, {self._facts.shown_status}, {self.seconds:.1f} s)"
 
     def _repr_html_(self) -> str:
         """The page of the run, for notebooks."""

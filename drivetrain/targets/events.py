@@ -41,6 +41,11 @@ def shown_status(status: str, value: str | None) -> str:
     return "Unhealthy" if status in ("Succeeded", "Cached") and unhealthy_part(value) else status
 
 
+def shown_run_status(status: str, *, stopping: bool = False, unhealthy: bool = False) -> str:
+    """The same of a run: `unhealthy` says whether one of its steps is."""
+    return "Stopping" if stopping else "Unhealthy" if unhealthy and status == "Succeeded" else status
+
+
 @dataclass(frozen=True)
 class ExecutionStarted:
     """`steps` are (name, type, display name or the name), branches included, in the definition's order.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from drivetrain.base.errors import UNHEALTHY
 from drivetrain.base.formatting import count, duration, number, printable, status_word
 from drivetrain.report import in_a_line, known_paths
 from drivetrain.targets.events import (
@@ -26,6 +27,8 @@ from drivetrain.targets.events import (
     StepRestarted,
     StepRetrying,
     StepStarted,
+    shown_run_status,
+    shown_status,
 )
 
 Clock = Callable[[], float]
@@ -108,6 +111,12 @@ class RunView:
         self.reason: str | None = None
         self.began = clock()
         self.steps: dict[str, StepView] = {}
+
+    @property
+    def shown_status(self) -> str:
+        """`status`; Unhealthy instead of Succeeded where a step is."""
+        unhealthy = any(shown_status(step.status, step.value) == "Unhealthy" for step in self.steps.values())
+        return shown_run_status(self.status, unhealthy=unhealthy)
 
     @property
     def elapsed(self) -> float:
@@ -236,7 +245,7 @@ class PlainProgress:
             case StepFinished() if step is not None:
                 return [_ending(event, step, why=len(self.view.steps) > MANY_STEPS)]
             case ExecutionFinished():
-                return [f"{self.view.pipeline} {status_word(event.status)} in {duration(event.seconds)}"]
+                return [f"{self.view.pipeline} {status_word(self.view.shown_status)} in {duration(event.seconds)}"]
             case _:
                 return []
 
@@ -257,14 +266,18 @@ class PlainProgress:
 def _ending(event: StepFinished, step: StepView, *, why: bool) -> str:
     if event.status == "NotExecuted":
         return f"{event.step}: not run"
+    shown, value = shown_status(event.status, event.value), event.value or ""
     if event.status == "Cached":
-        return f"{event.step}: cached" + (f", from {event.cache_of}" if event.cache_of else "")
-    more = [event.value or "", step.numbers()] if event.status == "Succeeded" else [in_a_line(event.reason or "")]
+        source = f", from {event.cache_of}" if event.cache_of else ""
+        return f"{event.step}: cached{source}" + (f": {value}" if shown != event.status else "")
+    if shown != event.status:
+        value = value.replace(UNHEALTHY, "", 1)  # the status says it
+    more = [value, step.numbers()] if event.status == "Succeeded" else [in_a_line(event.reason or "")]
     said = ", ".join(part for part in more if part)
     # Of a decision nobody wants to know how long it took.
     took = f" in {duration(event.seconds)}" if event.seconds else ""
     reasons = f" ({', '.join(step.why)})" if why and step.why else ""
-    return f"{event.step}: {status_word(event.status)}{took}{reasons}" + (f": {said}" if said else "")
+    return f"{event.step}: {status_word(shown)}{took}{reasons}" + (f": {said}" if said else "")
 
 
 def explanation(event: CacheExplained) -> list[str]:

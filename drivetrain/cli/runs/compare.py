@@ -27,13 +27,13 @@ def comparison_text(found: Comparison) -> str:
                 [
                     run.facts.id,
                     run.facts.pipeline,
-                    status_word(run.facts.status),
+                    status_word(run.facts.shown_status),
                     duration(run.facts.seconds),
                     duration(run.step_seconds),
                 ]
                 for run in found.runs
             ],
-            styles=[["bold", "", run.facts.status, "", ""] for run in found.runs],
+            styles=[["bold", "", run.facts.shown_status, "", ""] for run in found.runs],
         )
         + f"\n{paint('Cost', 'bold')}: {COST}."
     ]

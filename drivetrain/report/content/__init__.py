@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.records import dataclass
 from drivetrain.report.dag import Dag
-from drivetrain.targets.events import STARTS_FROM, shown_status, unhealthy_part
+from drivetrain.targets.events import STARTS_FROM, shown_run_status, shown_status, unhealthy_part
 
 if TYPE_CHECKING:
     from drivetrain.report.content.card import CardFacts
@@ -211,6 +211,16 @@ class RunFacts:
     """The execution from which all results came, where no step with a cache had to run."""
     can_go_on: bool = True
     """Whether the run can be resumed if it did not succeed."""
+
+    @property
+    def unhealthy(self) -> bool:
+        """Whether a model of it failed a health rule."""
+        return any(step.shown_status == "Unhealthy" for step in self.steps)
+
+    @property
+    def shown_status(self) -> str:
+        """`status`, or Stopping; Unhealthy instead of Succeeded where a model failed a health rule."""
+        return shown_run_status(self.status, stopping=self.stopping, unhealthy=self.unhealthy)
 
     @property
     def code_hash(self) -> str:

@@ -42,7 +42,7 @@ _CARDS = (".logic.azure.com", ".powerplatform.com")
 
 def notice_text(run: RunFacts) -> str:
     """What is sent: how the run ended, and what waits for somebody."""
-    lines = [f"{run.pipeline} {status_word(run.status)} after {duration(run.seconds)} (run {run.id})"]
+    lines = [f"{run.pipeline} {status_word(run.shown_status)} after {duration(run.seconds)} (run {run.id})"]
     lines += [f"nothing new since {run.nothing_new_since}"] if run.nothing_new_since else []
     if run.status not in ("Succeeded", "Stopped"):
         reasons = [f"{step.name}: {in_a_line(step.reason)}" for step in run.failures() if step.reason]

@@ -58,7 +58,7 @@ def render(
     step's page, and `charts` are those of the training that are chosen, all where none is."""
     drawn = drawn or Drawn()
     choosing = around is not None and bool(around.scripts)
-    title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
+    title = f"{run.pipeline} · {status_word(run.shown_status)} · {run.id}"
     return document(
         title,
         _header(run),
@@ -141,7 +141,7 @@ def _header(run: RunFacts) -> Markup:
     facts += [(name, _link(place)) for name, place in run.trackers.items()]
     return el(
         "header",
-        el("div", el("h1", run.pipeline), status_mark("Stopping" if run.stopping else run.status), class_="headline"),
+        el("div", el("h1", run.pipeline), status_mark(run.shown_status), class_="headline"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
         el("p", run.note, class_="note") if run.note else None,
         _verdicts(run),

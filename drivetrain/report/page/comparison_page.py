@@ -44,7 +44,7 @@ def comparison_page(found: Comparison, around: Around | None = None, charts: Seq
 def _runs(found: Comparison) -> Markup:
     facts = [run.facts for run in found.runs]
     rows: list[tuple[str, list[Content]]] = [
-        ("status", [status_mark(run.status) for run in facts]),
+        ("status", [status_mark(run.shown_status) for run in facts]),
         ("started", [moment_with_zone(run.started) for run in facts]),
         ("duration", [duration(run.seconds) for run in facts]),
         ("time of its steps", [duration(run.step_seconds) for run in found.runs]),

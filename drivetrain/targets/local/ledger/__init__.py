@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.records import dataclass
+from drivetrain.targets.events import shown_run_status
 from drivetrain.targets.local.containers import ProcessRecord
 
 if TYPE_CHECKING:
@@ -46,11 +47,13 @@ class ExecutionRow:
     note: str | None = None
     stopping: bool = False
     """Whether it goes on, and was asked to stop."""
+    unhealthy: bool = False
+    """Whether a model of it failed a health rule."""
 
     @property
     def shown_status(self) -> str:
-        """`status`, or Stopping."""
-        return "Stopping" if self.stopping else self.status
+        """`status`, or Stopping; Unhealthy instead of Succeeded where a model failed a health rule."""
+        return shown_run_status(self.status, stopping=self.stopping, unhealthy=self.unhealthy)
 
     @property
     def nothing_new_since(self) -> str | None:

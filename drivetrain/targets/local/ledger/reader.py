@@ -23,7 +23,7 @@ from drivetrain.targets.local.ledger import (
     ObjectRow,
     StepRow,
 )
-from drivetrain.targets.local.ledger.schema import open_to_read, unreadable_errors
+from drivetrain.targets.local.ledger.schema import IS_UNHEALTHY, open_to_read, unreadable_errors
 
 if TYPE_CHECKING:
     import sqlite3
@@ -107,7 +107,8 @@ class Ledger:
 
     def selected(self, rest: str, *values: Any) -> list[ExecutionRow]:
         """Executions by the rest of a query that reads them as `e`."""
-        return [self._execution(row) for row in self.rows(f"SELECT {_EXECUTION} FROM executions e {rest}", *values)]
+        sql = f"SELECT {_EXECUTION}, {IS_UNHEALTHY} FROM executions e {rest}"
+        return [self._execution(row) for row in self.rows(sql, *values)]
 
     def execution(self, id: str) -> ExecutionRow:
         """One execution by `latest`, `latest~2` (two runs before it), its id, its name, else the beginning of its id.
@@ -124,12 +125,11 @@ class Ledger:
                 raise UserError(f"No execution {id!r}: {self.home.root} holds {count(len(found), 'run')}.")
             return found[before]
         for called in ("id = ?1", "name = ?1", BEGINS) if id else ():
-            sql = f"SELECT {_EXECUTION} FROM executions WHERE {called} ORDER BY rowid DESC LIMIT 10"
-            rows = self.rows(sql, id)
+            rows = self.selected(f"WHERE {called} ORDER BY rowid DESC LIMIT 10", id)
             if len(rows) == 1:
-                return self._execution(rows[0])
+                return rows[0]
             if rows:
-                raise UserError(f"Several executions are called {id!r}: {', '.join(row[0] for row in rows)}.")
+                raise UserError(f"Several executions are called {id!r}: {', '.join(row.id for row in rows)}.")
         known = [row[0] for row in self.rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, ['latest', *known])}")
 
@@ -277,7 +277,7 @@ class Ledger:
             return self._connection.execute(sql, values).fetchall()
 
     def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
-        known = dict(zip(_EXECUTION.split(", "), row, strict=True))
+        known = dict(zip((*_EXECUTION.split(", "), "unhealthy"), row, strict=True))
         if known["status"] == "Executing":
             if self.home.is_running(known["id"]):
                 known["stopping"] = self.rows(_LAST_TOLD, known["id"]) == [("Stopping",)]
@@ -286,7 +286,8 @@ class Ledger:
                 if known["ended"] is None:
                     known["ended"] = max(known["started"], last_sign(self.home, self.rows, known["id"]))
         known["idle"] = known["idle"] or 0.0  # an earlier version did not note it
-        return ExecutionRow(**known | {"parameters": json.loads(known["parameters"])})
+        known["parameters"], known["unhealthy"] = json.loads(known["parameters"]), bool(known["unhealthy"])
+        return ExecutionRow(**known)
 
     def _with_ends(self, steps: list[StepRow]) -> list[StepRow]:
         """Those of one execution; what was at work when its runner was killed ended then, as far as is known."""

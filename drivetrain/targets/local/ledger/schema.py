@@ -25,6 +25,12 @@ VERSION = 7
 _BUSY_TIMEOUT_S = 10.0
 _TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) (\(.*?\n\));", re.DOTALL)
 
+IS_UNHEALTHY = """EXISTS (
+    SELECT 1 FROM steps s WHERE s.execution = e.id AND s.status IN ('Succeeded', 'Cached') AND (s.value LIKE
+    'unhealthy: %' OR s.value LIKE '%; unhealthy: %' OR s.value LIKE 'warning: unhealthy: %'))
+"""
+"""The executions `e` with a step of which `unhealthy_part` says something, as SQL."""
+
 TABLES = """
 CREATE TABLE IF NOT EXISTS executions (
   id TEXT PRIMARY KEY, pipeline TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL, ended REAL, reason TEXT,

@@ -15,12 +15,16 @@ from drivetrain.base.formatting import status_word
 from drivetrain.targets.local.ledger import ExecutionRow
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.run_values import KINDS, kind_and_name, number_in
+from drivetrain.targets.local.ledger.schema import IS_UNHEALTHY
 from drivetrain.targets.local.organising.where import All, Comparison, Expression, Not, mistake, parse
 
 # What every run has. `status`, `ended` and `seconds` are worked out: a runner may have been killed.
 _TEXTS = ("id", "pipeline", "name", "note", "reason")
 _TIMES = ("started", "ended")
-_STATUSES = ("Executing", "Stopping", "Interrupted", "Succeeded", "CompletedWithFailures", "Failed", "Stopped")
+_STATUSES = (
+    *("Executing", "Stopping", "Interrupted", "Succeeded", "Unhealthy", "CompletedWithFailures", "Failed"),
+    "Stopped",
+)
 FIELDS = (*_TEXTS, "status", *_TIMES, "seconds")
 _AMONG = "WHERE id IN (SELECT value FROM json_each(?))"
 _ORDER = ("<", "<=", ">", ">=")
@@ -141,9 +145,10 @@ class _Looked:
             return _Sql(f"e.{name}")
         if name == "status":
             cases = (
+                f"WHEN e.status = 'Succeeded' AND {IS_UNHEALTHY} THEN 'Unhealthy' "
                 "WHEN e.status != 'Executing' THEN e.status "
                 "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Interrupted' "
-                "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Stopping'"
+                "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Stopping' "
             )
             return _Sql(f"CASE {cases} ELSE e.status END", (self.killed, self.stopping))
         ended = "e.ended, (SELECT value FROM json_each(?) WHERE key = e.id)"
@@ -195,7 +200,7 @@ def _of_status(left: _Sql, one: Comparison, text: str) -> _Sql:
     if one.operator in _ORDER:
         raise mistake(text, one.at[0], "status is compared by =, != or ~.")
     given = str(one.value).casefold()
-    stored = {"Stopping": "Executing"}
+    stored = {"Stopping": "Executing", "Unhealthy": "Succeeded"}
     words = {status: (status_word(status), stored.get(status, status).casefold()) for status in _STATUSES}
     if one.operator == "~":
         meant = [status for status, known in words.items() if any(given in word for word in known)]

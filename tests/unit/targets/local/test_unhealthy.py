@@ -1,17 +1,20 @@
 """A health rule that failed a training stands in the step's line, and its tick is another sign."""
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
 
-from drivetrain.cli.outcome import as_json, remark, steps_table
+from drivetrain.cli.outcome import as_json, headline, listed, remark, steps_table
 from drivetrain.cli.progress import PlainProgress
 from drivetrain.report.content import RunFacts, StepFacts
 from drivetrain.report.content.from_ledger import note
 from drivetrain.report.page.sections import steps_section
-from drivetrain.targets.events import StepFinished, unhealthy_part
+from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, StepFinished, unhealthy_part
 from drivetrain.targets.local.jobs.unhealthy import failed_rule
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.organising.search import search
 from tests.fixtures.local_runs import LocalRuns
 
 FOUND = {
@@ -77,10 +80,34 @@ def test_a_healthy_step_keeps_its_tick() -> None:
     assert as_json(run)["steps"][0]["unhealthy"] is None
 
 
-def test_plain_progress_says_it() -> None:
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (StepFinished("train", "Succeeded", 2.0, value=f"unhealthy: {SAID}"), f"train: unhealthy in 2.00 s: {SAID}"),
+        (
+            StepFinished("train", "Cached", 0.0, value=f"unhealthy: {SAID}", cache_of="b"),
+            f"train: cached, from b: unhealthy: {SAID}",
+        ),
+    ],
+)
+def test_plain_progress_says_it(event: StepFinished, line: str) -> None:
     said: list[str] = []
-    PlainProgress(said.append, lambda: 0.0)(StepFinished("train", "Succeeded", 2.0, value=f"unhealthy: {SAID}"))
-    assert f"train: succeeded in 2.00 s: unhealthy: {SAID}" in said[0]
+    progress = PlainProgress(said.append, lambda: 0.0)
+    progress(ExecutionStarted("a", "p", (("train", "Training", "train"),)))
+    progress(event)
+    progress(ExecutionFinished("a", "Succeeded", 3.0))
+    assert line in said[1]
+    assert "p unhealthy in 3.00 s" in said[2]
+
+
+def test_a_run_with_an_unhealthy_step_has_no_tick() -> None:
+    run = _run(f"unhealthy: {SAID}")
+    assert headline(run).startswith("! p unhealthy in")
+    assert as_json(run)["unhealthy"] is True
+    assert headline(_run("version 3")).startswith("✓ p succeeded in")
+    failed = dataclasses.replace(run, status="CompletedWithFailures")
+    assert failed.shown_status == "CompletedWithFailures"
+    assert dataclasses.replace(run, stopping=True).shown_status == "Stopping"
 
 
 def test_a_training_hands_on_what_it_found(runs: LocalRuns) -> None:
@@ -94,3 +121,11 @@ def test_a_training_hands_on_what_it_found(runs: LocalRuns) -> None:
     assert runs.start([runs.training("train", program)]).status == "Succeeded"
     [ended] = runs.of(StepFinished)
     assert ended.value == f"unhealthy: {SAID}"
+    with Ledger(runs.home) as ledger:
+        [row] = ledger.executions()
+        assert (row.status, row.shown_status) == ("Succeeded", "Unhealthy")
+        assert ledger.execution(row.id).unhealthy
+        assert [one.id for one in search(ledger, where="status = unhealthy").rows] == [row.id]
+        assert [one.id for one in search(ledger, where="status = succeeded").rows] == [row.id]
+        assert not search(ledger, where="status = failed").rows
+    assert "! unhealthy" in listed([row])
