@@ -171,7 +171,9 @@ def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog, spot_notice: str =
         failures += watchdog.mismatch()
     if failures:
         cause = root_cause(failures)
-        _fail(describe(cause, failures, world_size=cluster.world_size, host=cluster.host))
+        simulated = len(cluster.hosts) > 1 and all(host.startswith("127.") for host in cluster.hosts)
+        text = describe(cause, failures, world_size=cluster.world_size, host=cluster.host, is_simulated=simulated)
+        _fail(text)
         return exit_code(cause)
     if ended.code < 0:
         name = signal.Signals(-ended.code).name

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,9 @@ _LOST_PEER = re.compile(
     r"gloo|NCCL|[Cc]onnection (was )?(closed|reset|refused)|[Bb]roken pipe|process group|TCPStore|Timed out waiting"
     r"|monitoredBarrier"
 )
+_TAKEN = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+# As Python's asyncio, torch and we ourselves name it.
+_PORT = re.compile(r"(?:\bport:? |', )(\d+)")
 _CHANNEL = "SM_CHANNEL_"
 _DISTRIBUTED_ERRORS = (
     "LostRanksError",
@@ -173,9 +177,24 @@ def _classified(error: Exception) -> tuple[Kind, str]:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "input", f"no space left to write {error.filename or 'a file'} ({error.strerror}). Free some."
     kind: Kind = "peer" if is_lost_peer(error) else "program"
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE and _bound and not _PORT.search(str(error)):
+        return kind, f"{type(error).__name__}: {error}: port {_bound[-1]}"
     if tensorflow_errors.is_tensorflow_error(error):
         return kind, tensorflow_errors.reason_of(error)
     return kind, f"{type(error).__name__}: {error}{_missing_channel(error)}"
+
+
+_bound: deque[int] = deque(maxlen=1)  # the port that this process asked for last
+
+
+def note_ports() -> None:
+    """Remember which port a script asks for: the error that it is taken does not name it."""
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "socket.bind" and isinstance(arguments[1], tuple) and len(arguments[1]) > 1:
+            _bound.append(arguments[1][1])
+
+    sys.addaudithook(note)
 
 
 def _missing_channel(error: Exception) -> str:
@@ -259,13 +278,15 @@ def exit_code(cause: Failure) -> int:
     return RETRY if killed or cause.kind in ("away", "hang", "apart", "hosts", "peer", "stopped") else FAILED
 
 
-def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, host: str) -> str:
-    """What people read: the rank, its reason, the other ranks in a line, the user's own frames last."""
+def describe(
+    cause: Failure, failures: Sequence[Failure], *, world_size: int, host: str, is_simulated: bool = False
+) -> str:
+    """What people read: the rank, its reason, the other ranks in a line, the user's own frames last. The hosts of a
+    job may be simulated on one machine."""
     if cause.kind == "input":
         return f"error: {cause.summary}"
     if cause.kind == "hosts":
-        taken = re.search(r"EADDRINUSE|[Aa]ddress already in use", cause.summary)
-        advice = " Give another DRIVETRAIN_PORT." if taken else ""
+        advice = " Give another DRIVETRAIN_PORT." if _TAKEN.search(cause.summary) else ""
         return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again.{advice}"
     if cause.kind == "away":
         return f"{cause.summary}. It can be tried again."
@@ -275,13 +296,21 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
     summary = (cause.summary.splitlines() or [""])[0]
     who = f"{cause.name}, rank" if cause.name else "rank"
     lines = [f"{who} {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
+    taken = is_simulated and _TAKEN.search(f"{cause.summary}\n{cause.details}")
+    if taken:
+        port = _PORT.search(cause.summary)
+        lines.append(
+            f"The hosts of this job are simulated on one machine, so only one of them can listen on "
+            f"{f'port {port[1]}' if port else 'a port'} of all addresses. Let the script listen on its own host's "
+            "address (SM_CURRENT_HOST), or on MASTER_PORT of the first host; or run with one host."
+        )
     # Who waited in vain for the one that hangs has nothing to add.
     waited = ("stopped", "peer", "hang", "apart")
     consequences = {"hang": waited, "apart": waited, "mismatch": (*waited, "signal")}.get(cause.kind, ("stopped",))
     others = [failure for failure in failures if failure.kind not in (cause.kind, *consequences)]
     if others:
         lines.append("then " + "; ".join(f"{o.who}: {o.summary.splitlines()[0][:100]}" for o in others))
-    if cause.kind == "peer":
+    if cause.kind == "peer" and not taken:
         lines.append("It lost another process; the reason is in that one's log. A retry resumes from a checkpoint.")
     elif cause.details:
         lines.append(cause.details)

@@ -34,7 +34,7 @@ from drivetrain.training.errors import unknown_name
 from drivetrain.training.launch.deepspeed import compile_nothing
 from drivetrain.training.launch.job import MPI_STOP
 from drivetrain.training.launch.processes import collectives, heartbeat, stacks
-from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
+from drivetrain.training.launch.processes.failure import ERROR_FILE, note_ports, report_exit, report_failure
 from drivetrain.training.launch.processes.parent import PARENT, die_with_parent, follow_parent, follows_parent
 
 # Set by the launcher deepspeed: `none` where there is no GPU, else `compiled`.
@@ -72,6 +72,7 @@ def main() -> None:
     run = _module if kind == "module" else _script
     if kind == "script":
         _keep_last_words()
+        note_ports()
     sys.argv = [target, *arguments]
     _supervised(lambda: run(target))
 

@@ -133,6 +133,21 @@ def test_a_host_that_does_not_come_is_named(tmp_path: Path) -> None:
     assert "127.0.0.3 did not come within 1 s" in ended.stderr
 
 
+def test_a_port_that_another_simulated_host_holds_is_named(tmp_path: Path) -> None:
+    with held_port() as held:
+        port = held.getsockname()[1]
+        (tmp_path / "serve.py").write_text(f"import socket\nsocket.socket().bind(('', {port}))\n")
+        hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_HOST": "127.0.0.3"}
+        simulated = launch(tmp_path, "--launcher=python", "--script", "serve.py", **hosts)
+        alone = launch(tmp_path, "--launcher=python", "--script", "serve.py")
+    said = f"The hosts of this job are simulated on one machine, so only one of them can listen on port {port} of all"
+    assert simulated.returncode == alone.returncode == 1
+    first, second, *_ = simulated.stderr.splitlines()
+    assert first.endswith(f"failed: OSError: [Errno 98] Address already in use: port {port}")
+    assert second.startswith(said) and "SM_CURRENT_HOST" in second
+    assert f"already in use: port {port}" in alone.stderr and "simulated" not in alone.stderr
+
+
 DEEPSPEED = """
 import json, os, sys
 names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "DS_ACCELERATOR")

@@ -80,6 +80,21 @@ def test_hosts_that_did_not_meet_are_no_ranks_fault() -> None:
     assert text.startswith("algo-2 did not meet the other hosts of the job (DistNetworkError: the client timed out)")
 
 
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "DistNetworkError: The server socket has failed to listen on any local network address. port: 7777, useIpv6: "
+        "false, code: -98, name: EADDRINUSE, message: address already in use",
+        "OSError: [Errno 98] error while attempting to bind on address ('0.0.0.0', 7777): address already in use",
+    ],
+)
+def test_a_port_that_simulated_hosts_share_is_named(summary: str) -> None:
+    cause = Failure(1, "peer", summary, "Traceback")
+    text = describe(cause, [cause], world_size=2, host="127.0.0.2", is_simulated=True)
+    assert "listen on port 7777 of all addresses" in text and "lost another process" not in text
+    assert "lost another process" in describe(cause, [cause], world_size=2, host="h")
+
+
 def test_a_failure_file_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
