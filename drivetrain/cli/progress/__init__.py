@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from drivetrain.base.errors import UNHEALTHY
-from drivetrain.base.formatting import count, duration, number, printable, status_word
+from drivetrain.base.formatting import UNHEALTHY, count, duration, number, printable, status_word
 from drivetrain.report import in_a_line, known_paths
 from drivetrain.targets.events import (
     CacheExplained,
