@@ -141,10 +141,12 @@ class Runs:
         """Wait until no run of the pipeline works; False when we are stopped before."""
         import fcntl
 
+        from drivetrain.base.file_locks import hold
+
         told = False
         while not self._stop.is_set():
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                hold(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return True
             except BlockingIOError:
                 if not told:

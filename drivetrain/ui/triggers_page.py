@@ -48,11 +48,13 @@ def _is_served(folder: Path) -> bool:
     """Whether the server lives that wrote what it serves; one that was killed leaves the file behind."""
     import fcntl
 
+    from drivetrain.base.file_locks import hold
+
     if not (folder / "served.json").exists() or not (folder / "lock").exists():
         return False
     with (folder / "lock").open("ab") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            hold(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         return False

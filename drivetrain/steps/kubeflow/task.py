@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.base.file_locks import hold
+
 DOCUMENT = "DRIVETRAIN_TASK"
 OBJECT_STORE, EXECUTION = "DRIVETRAIN_OBJECT_STORE", "DRIVETRAIN_EXECUTION"
 # The program of a step that registers a model.
@@ -67,7 +69,7 @@ class Task:
         if self._lock is None:
             self._folder.mkdir(mode=0o700)
             self._lock = os.open(self._folder, os.O_RDONLY)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            hold(self._lock, fcntl.LOCK_EX)
         return self._folder
 
     def clean_up(self) -> None:
@@ -168,6 +170,7 @@ def _remove_unheld(folder: Path) -> None:
     """
     Raises:
         BlockingIOError: a process holds it.
+        OSError: the file system has no locks, so nobody knows.
     """
     held = os.open(folder, os.O_RDONLY)
     try:

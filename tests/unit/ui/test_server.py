@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import http.client
 import json
@@ -296,7 +297,11 @@ def test_what_triggers_started_is_listed(ask: Asked) -> None:
     assert "small-approved-1" in page and "2026-11-26 00:00:00" in page and "not run: the server ended" in page
 
 
-def test_what_is_served_and_when_it_starts_next(ask: Asked) -> None:
+def _refused(*_: object) -> None:
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+def test_what_is_served_and_when_it_starts_next(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     from drivetrain.spec.pipeline import RegistryEvent, Schedule
 
     folder = ask.home.root / "serving"
@@ -312,6 +317,9 @@ def test_what_is_served_and_when_it_starts_next(ask: Asked) -> None:
     with (folder / "lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         page = ask("/starts")
+    with monkeypatch.context() as without_locks:
+        without_locks.setattr(fcntl, "flock", _refused)
+        assert "Nothing is served now" in ask("/starts")  # where locks are not to be had, serve does not start
     year = datetime.now(UTC).year
     assert all(text in page for text in (f"{year + 1}-01-01 04:30", f"{year + 3}-01-01 04:30", "off", "by event"))
     assert "Nothing is served now" not in page

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -363,3 +365,17 @@ def test_a_script_must_travel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_what_is_no_json_is_said_so() -> None:
     with pytest.raises(TaskError, match="is not JSON"):
         Task("{", "{}")
+
+
+def test_without_locks_a_task_works_and_keeps_what_may_be_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    old, task = (Task('{"outputs": {"outputFile": "o"}}', "{}") for _ in range(2))
+    os.utime(old.folder, (0, 0))
+    assert task.folder.is_dir()
+    task.clean_up()
+    assert old.folder.is_dir() and not task._folder.exists()
