@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
     from drivetrain.cli.operands import Work
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.events import Event, Observer
 
 app = App()
 # An import in a function, or an absolute path.
@@ -197,7 +199,26 @@ def run(
         as_json=as_json,
         quiet=quiet,
         home_option=home_option(home),
+        wrap=partial(_warned, None if definition is None else work),
     )
+
+
+def _warned(definition: Work | None, observer: Observer) -> Observer:
+    """An observer that first warns of what the service would refuse of a definition, once its run has begun."""
+    if definition is None:
+        return observer
+    from drivetrain.targets.events import ExecutionStarted
+
+    def tell(event: Event) -> None:
+        if isinstance(event, ExecutionStarted):
+            from drivetrain.targets.sagemaker.document.document import read
+            from drivetrain.targets.sagemaker.inspection import warnings
+
+            for warning in warnings(read(definition.text, definition.source)):
+                print(f"warning: {warning}", file=sys.stderr)
+        observer(event)
+
+    return tell
 
 
 def _asks_of_this_machine(pipeline: Pipeline, folder: Path) -> bool:

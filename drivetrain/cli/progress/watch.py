@@ -49,15 +49,20 @@ def start(
     as_json: bool = False,
     quiet: bool = False,
     home_option: str = "",
+    wrap: Callable[[Observer], Observer] = lambda observer: observer,
 ) -> int:
     """Run a definition, or go on with the run of the same definition and parameters that was killed; gives the exit
     code.
+
+    Args:
+        wrap: an observer in the place of ours, which tells ours.
 
     Raises:
         UserError: what is wrong with any of it, before anything starts.
     """
 
     def run(runner: Runner) -> Summary:
+        runner.observer = wrap(runner.observer)
         interrupted = None if fresh else runner.find_interrupted(text, parameters, options, source=source)
         if interrupted is None:
             return runner.start(text, parameters, options, assets=assets, source=source, fresh=fresh)

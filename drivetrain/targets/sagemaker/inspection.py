@@ -26,6 +26,8 @@ from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TY
 
 MOST = 100
 _MOST_SHOWN = 20
+_MOST_WARNINGS = 10
+_MOST_PLACES = 3
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,24 @@ def inspect(definition: Definition) -> Inspection:
         refused=tuple(islice(_refused(definition, steps), MOST)),
         faults=tuple(islice(_faults(definition, steps), MOST)),
     )
+
+
+def warnings(definition: Definition) -> list[str]:
+    """What the service would refuse, a line for each kind with the steps that it is of; a run here may not mind it."""
+    kinds: dict[str, list[str]] = {}
+    for line in islice(_refused(definition, definition.all_steps), MOST):
+        place, _, problem = line.partition(": ")
+        kinds.setdefault(problem, []).append(place)
+    said = [f"the service would refuse {_and_more(places)}: {problem}" for problem, places in kinds.items()]
+    if len(said) > _MOST_WARNINGS:
+        more = f"the service would refuse more: drivetrain check {definition.source}"
+        said = [*said[:_MOST_WARNINGS], more]
+    return [printable(line) for line in said]
+
+
+def _and_more(places: list[str]) -> str:
+    shown = ", ".join(places[:_MOST_PLACES])
+    return shown if len(places) <= _MOST_PLACES else f"{shown} and {len(places) - _MOST_PLACES} more"
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

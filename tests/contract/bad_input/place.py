@@ -135,7 +135,9 @@ class Place:
     def failed_by_input(self, ran: Ran, step: str, *words: str) -> None:
         """A step refused what it was given: one message, exit code 2, and the ledger says so."""
         assert ran.code == 2, ran
-        assert "Traceback" not in ran.out and ran.err == "", ran
+        assert "Traceback" not in ran.out, ran
+        # What the service would refuse of a definition is told as its run begins.
+        assert all(line.startswith("warning: the service would refuse") for line in ran.err.splitlines()), ran
         reason = self.step(step)[1]
         assert reason is not None and reason.startswith("error: ")
         for word in words:

@@ -107,6 +107,18 @@ def test_a_step_that_cannot_run_here_is_told_before_anything_starts(drivetrain) 
     assert json.loads(drivetrain("runs", "list", "--json", "--home", drivetrain.home)) == []
 
 
+def test_what_the_service_would_refuse_is_a_warning_of_a_run_that_begins(drivetrain) -> None:
+    wrong = drivetrain.definition()
+    del wrong["Steps"][0]["Arguments"]["RoleArn"]
+    file = drivetrain.write("nightly.json", wrong)
+    assert "warning" not in drivetrain.error("run", "-d", file, "--home", drivetrain.home)  # it lacks programs
+    stubs = [f"--stub={step}" for step in ("prepare", "deploy")]
+    metrics = drivetrain.write("stub.json", {"PropertyFiles": {"Metrics": {"accuracy": 1}}})
+    drivetrain("run", "-d", file, "--home", drivetrain.home, *stubs, f"--stub=evaluate={metrics}", "--quiet")
+    [warning] = drivetrain.err.splitlines()
+    assert warning.startswith("warning: the service would refuse prepare: Arguments: 'RoleArn' is missing.")
+
+
 def test_what_to_run_is_given_once(drivetrain) -> None:
     assert "Give a pipeline" in drivetrain.error("run")
     assert "Give a pipeline" in drivetrain.error("run", "retraining", "-d", "x.json")

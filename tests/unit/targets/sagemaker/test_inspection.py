@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.targets.sagemaker.document.document import from_json
-from drivetrain.targets.sagemaker.inspection import inspect
+from drivetrain.targets.sagemaker.inspection import inspect, warnings
 
 
 def test_a_refused_value_is_quoted_unless_it_looks_like_a_secret() -> None:
@@ -20,6 +20,19 @@ def test_a_refused_value_is_quoted_unless_it_looks_like_a_secret() -> None:
     assert any("Tags[0].Value" in line and "vi$ion" in line for line in refused)
     assert any(line.startswith("work: Arguments.Tags[1].Value: not of") for line in refused)
     assert not any("canary" in line for line in refused)
+
+
+def test_the_warnings_of_a_run_are_one_a_kind_and_bounded() -> None:
+    lacking = [{"Name": f"train{n}", "Type": "Training", "Arguments": {}} for n in range(5)]
+    tags = [{"Key": "password", "Value": 'canary"$'}, *({"Key": "k", "Value": f"{n}$"} for n in range(20))]
+    tagged = {"Name": "work", "Type": "Processing", "Arguments": {"Tags": tags}}
+    said = warnings(from_json({"Steps": [tagged, *lacking]}, "file.json"))
+    assert len(said) == 11 and said[-1] == "the service would refuse more: drivetrain check file.json"
+    assert not any("canary" in line for line in said)
+    said = warnings(from_json({"Steps": lacking}))
+    assert all(line.startswith("the service would refuse train0, train1, train2 and 2 more: Argu") for line in said)
+    assert any("'RoleArn' is missing. Required: " in line for line in said)
+    assert warnings(from_json({"Steps": [{"Name": "new", "Type": "NobodyKnowsIt", "Arguments": {"a": 1}}]})) == []
 
 
 def test_what_is_not_known_is_named_and_is_no_fault() -> None:
