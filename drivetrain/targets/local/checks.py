@@ -6,14 +6,20 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.base.records import dataclass
 from drivetrain.targets.local import step_types
 from drivetrain.targets.local.execution.context import RunPlan
-from drivetrain.targets.local.execution.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known
+from drivetrain.targets.local.execution.scope import (
+    STUBBED_FILES,
+    ExecutionScope,
+    IterationScope,
+    output_uri,
+    resolve_known,
+)
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import graph, path_text
@@ -63,14 +69,16 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             yield f"--callback {name}: there is no such Callback step. {did_you_mean(name, asking)}"
     yield from _interruption_problems(definition, scope, options)
     checked = [*(_Checked(step, scope, options, step.name) for step in steps), *inner]
-    for one in checked:
-        yield from _lost_references(one.step, nodes, one.options)
     known = {one.step.name: _known(one) for one in checked if one.step.type != "Condition"}
+    for one in checked:
+        yield from _lost_references(one.step, nodes, one.options, known, store)
     written = {one.step.name: _written(one.step, known.get(one.step.name, {}), one.options) for one in checked}
     for uri in (uri for uris in written.values() for uri in uris):
         if uri.startswith("s3://") and store.is_local_data(uri):
             yield f"{uri} is given as local data, which is read only, and a step writes there."
     may_write = {name: [*uris, *_listed("named", nodes[name], known.get(name, {}))] for name, uris in written.items()}
+    # Of a branch nobody knows by now whether its steps run, so what their stubs lack may not matter to them.
+    surely = {name: _brought(nodes[name], uris, known.get(name, {}), options) for name, uris in may_write.items()}
     told: set[str] = set()
     for one in checked:
         plan = RunPlan(
@@ -79,7 +87,12 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             options=one.options,
             store=store,
             # What a step brings itself is not there when it begins.
-            written=[uri for name, uris in may_write.items() if name != one.step.name for uri in uris],
+            written=[
+                uri
+                for name, uris in (may_write if one.step.branch else surely).items()
+                if name != one.step.name
+                for uri in uris
+            ],
             others=known,
         )
         # What is wrong with a step of a ForEach's body is told of its first iteration.
@@ -206,7 +219,13 @@ def _wrong_types(step: StepNode, plan: RunPlan) -> list[str]:
     return [f"step {step.name!r}: {problem}" for problem in check_types(step.type, plan.arguments)]
 
 
-def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Options) -> Iterator[str]:
+def _lost_references(
+    step: StepNode,
+    nodes: Mapping[str, StepNode],
+    options: Options,
+    known: Mapping[str, Mapping[str, Any]],
+    store: ObjectStore,
+) -> Iterator[str]:
     """References to properties that no step of that type has."""
     from drivetrain.targets.sagemaker.document.service import UnknownPropertyError, property_type
 
@@ -229,19 +248,22 @@ def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Opt
         if get.step in options.stubs:
             # Where a condition decides whether a step runs at all, its stub may be meant for the other branch.
             if not step.branch:
-                from drivetrain.targets.local.stubs import FOLDERS, gives, lacks_model
+                from drivetrain.targets.local.stubs import FOLDERS, gives, lacking
 
-                if not gives(source, options.stubs[get.step], get.path):
+                stub = options.stubs[get.step]
+                if not gives(source, stub, get.path):
                     yield (
                         f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no {get.path[0]!r}. Give it "
                         "in the stub's file."
                     )
-                elif step.name not in options.stubs and lacks_model(step, get, options.stubs[get.step]):
-                    yield (
-                        f"step {step.name!r} reads the model of {get.step!r}, and --stub {get.step} brings none. Give "
-                        f"it in the stub's file: "
-                        f'{{"{FOLDERS}": {{"model": "model.tar.gz"}}}}'
-                    )
+                elif step.name not in options.stubs and (output := lacking(step, get, source, stub)) is not None:
+                    uri = output_uri(known.get(get.step, {}), output)
+                    if uri is None or not store.exists(uri):  # perhaps an earlier run left it there
+                        path = "model.tar.gz" if output == "model" else "FOLDER"
+                        yield (
+                            f"step {step.name!r} reads the output {output!r} of {get.step!r}, and --stub {get.step} "
+                            f'brings none. Give it in the stub\'s file: {{"{FOLDERS}": {{"{output}": "{path}"}}}}'
+                        )
             continue
         if (lost := _lost_member(source, get.path)) is not None:
             yield f"step {step.name!r}: Get {get.text!r}: {lost}"
@@ -280,6 +302,16 @@ def _problems(step: StepNode, plan: RunPlan) -> list[str]:
             f"{step.name}=outputs.json (--stub {step.name}, where no step needs any)."
         ]
     return module.check(step, plan)
+
+
+def _brought(step: StepNode, uris: list[str], arguments: Mapping[str, Any], options: Options) -> list[str]:
+    """Of the URIs that a step brings, those that its stub does; all where it is run."""
+    stub: Any = options.stubs.get(step.name)
+    if not isinstance(stub, dict):
+        return uris
+    from drivetrain.targets.local.stubs import uris_brought
+
+    return uris_brought(step, cast("dict[str, Any]", stub), arguments, uris)
 
 
 def _written(step: StepNode, arguments: Mapping[str, Any], options: Options) -> list[str]:

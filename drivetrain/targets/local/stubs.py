@@ -26,20 +26,21 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.local.execution.scope import STUBBED_FILES, output_uri
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs import remote_function
-from drivetrain.targets.local.storage.job_data import Publication, member
+from drivetrain.targets.local.storage.job_data import Publication, entries, member
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.expressions import Get
+from drivetrain.targets.sagemaker.document.expressions import Get, references
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 
 FOLDERS = "OutputFolders"
 RETURN = "Return"
-# Types of steps that read a model's file, and the members of their arguments that name what is read.
-_READERS = ("Processing", "Training", "Tuning", "Model")
+# Types of steps that read what others wrote, the members of their arguments that name it, and those in which the same
+# members name what is written.
+_READERS = ("Processing", "Training", "Tuning", "Model", "Transform")
 _READ = ("S3Uri", "ModelDataUrl")
-_MODEL = ("ModelArtifacts", "S3ModelArtifacts")
+_NOT_READ = ("S3Output", "CheckpointConfig")
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
@@ -98,26 +99,55 @@ def gives_file(step: StepNode, stub: Any, name: str) -> bool:
     return any(output.startswith("s3://") for output in folders) or (file is not None and file.output_name in folders)
 
 
-def lacks_model(reader: StepNode, get: Get, stub: Any) -> bool:
-    """Whether a step reads the model of a training whose stub brings none. One that says where its model lies is taken
-    at its word."""
-    if reader.type not in _READERS or get.path != _MODEL or not isinstance(stub, dict):
-        return False
+def lacking(reader: StepNode, get: Get, source: StepNode, stub: Any) -> str | None:
+    """The output of a stubbed step that another step reads and the stub does not bring, as `OutputFolders` names it.
+    A stub that says where its output lies is taken at its word."""
+    if reader.type not in _READERS or not isinstance(stub, dict) or get.path[0] in stub:
+        return None
+    output = _output_at(source, get.path)
     given = cast("dict[str, Any]", stub)
-    folders = object_in(given, FOLDERS)
-    if _MODEL[0] in given or "model" in folders or any(output.startswith("s3://") for output in folders):
-        return False
-    return get.text in _read(reader.arguments)
+    return output if output and not brings(given, output) and get in _read(reader.arguments) else None
 
 
-def _read(node: Any) -> Iterator[str]:
+def brings(stub: Mapping[str, Any], output: str) -> bool:
+    """Whether a stub may bring an output. What it lays to an s3:// URI may be any."""
+    folders = object_in(stub, FOLDERS)
+    return output in folders or any(name.startswith("s3://") for name in folders)
+
+
+def uris_brought(step: StepNode, stub: Mapping[str, Any], arguments: Mapping[str, Any], uris: list[str]) -> list[str]:
+    """Of the URIs that a step writes, those to which its stub may bring something."""
+    folders = object_in(stub, FOLDERS)
+    if step.type != "Processing" or "ProcessingOutputConfig" in stub or any(map(_is_object, folders)):
+        return uris if folders or "ProcessingOutputConfig" in stub else []
+    return [uri for name in folders if (uri := output_uri(arguments, name)) is not None]
+
+
+def _output_at(step: StepNode, path: Sequence[str | int]) -> str | None:
+    """The output whose place a path in the step's answer tells."""
+    match tuple(path):
+        case ("ModelArtifacts", "S3ModelArtifacts"):
+            return "model"
+        case ("BestTrainingJob", "TrainingJobName") | ("TrainingJobSummaries", 0, "TrainingJobName"):
+            return "model"  # the SDK joins its URI from the job's name (get_top_model_s3_uri)
+        case ("TransformOutput", "S3OutputPath"):
+            return "output"
+        case ("ProcessingOutputConfig", "Outputs", str(name), "S3Output", "S3Uri"):
+            return name
+        case ("ProcessingOutputConfig", "Outputs", int(number), "S3Output", "S3Uri"):
+            outputs = entries(object_in(step.arguments, "ProcessingOutputConfig"), "Outputs")
+            return str(outputs[number].get("OutputName")) if number < len(outputs) else None
+        case _:
+            return None
+
+
+def _read(node: Any) -> Iterator[Get]:
     """The references that name data which a step with these arguments reads."""
     if isinstance(node, dict):
-        fields = cast("dict[str, Any]", node)
-        for key, value in fields.items():
-            if key in _READ and isinstance(value, dict) and isinstance(text := object_in(fields, key).get("Get"), str):
-                yield text
-            else:
+        for key, value in cast("dict[str, Any]", node).items():
+            if key in _READ:
+                yield from references(value)
+            elif key not in _NOT_READ:
                 yield from _read(value)
     elif isinstance(node, list):
         for item in cast("list[Any]", node):

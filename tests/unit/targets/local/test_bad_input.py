@@ -218,7 +218,9 @@ def test_a_stub_without_the_model_that_is_read_is_found_before_anything_starts(r
         runs.processing("use", "pass", inputs={"model": model}),
         {"Name": "use", "Type": "Model", "Arguments": {"PrimaryContainer": {"Image": "i", "ModelDataUrl": model}}},
     ):
-        with pytest.raises(UserError, match=r"step 'use' reads the model of 'train', and --stub train brings none"):
+        with pytest.raises(
+            UserError, match=r"step 'use' reads the output 'model' of 'train', and --stub train brings n"
+        ):
             runs.start([train, use], stubs={"train": {}})
         assert runs.start([train, use], stubs={"train": {}, "use": {}}).status == "Succeeded"
     (tmp_path / "model.tar.gz").write_bytes(b"x")
@@ -228,3 +230,48 @@ def test_a_stub_without_the_model_that_is_read_is_found_before_anything_starts(r
     # Its place as a text asks for no file.
     told = runs.processing("use", "pass", environment={"MODEL": model})
     assert runs.start([train, told], stubs={"train": {}}).status == "Succeeded"
+
+
+def test_a_stub_without_the_output_that_is_read_is_found_before_anything_starts(
+    runs: LocalRuns, tmp_path: Path
+) -> None:
+    prepare = runs.processing("prepare", "pass", outputs=["train", "test"])
+    place = {"Get": "Steps.prepare.ProcessingOutputConfig.Outputs['train'].S3Output.S3Uri"}
+    first = {"Get": "Steps.prepare.ProcessingOutputConfig.Outputs[0].S3Output.S3Uri"}
+    joined = {"Std:Join": {"On": "/", "Values": [place, "part"]}}
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "part").write_text("x")
+    brought = {"prepare": {"OutputFolders": {"train": str(folder)}}}
+    for given in (place, first, joined):
+        use = runs.processing("use", "pass", inputs={"data": given})
+        for stub in ({}, {"OutputFolders": {"test": str(folder)}}):
+            with pytest.raises(UserError, match=r"'use' reads the output 'train' of 'prepare', and --stub prepare bri"):
+                runs.start([prepare, use], stubs={"prepare": stub})
+        assert runs.start([prepare, use], stubs={"prepare": {}, "use": {}}).status == "Succeeded"
+    # Whoever writes below it, reads nothing.
+    below = runs.processing("use", "pass", outputs=["own"])
+    below["Arguments"]["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"] = joined
+    assert runs.start([prepare, below], stubs={"prepare": {}}).status == "Succeeded"
+    # The place written out, with the same answer; and once an earlier run has left something there, it is read.
+    fixed = "s3://bucket/fixed/train"
+    prepare["Arguments"]["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["S3Uri"] = fixed
+    use = runs.processing("use", "pass", inputs={"data": fixed}, DependsOn=["prepare"])
+    with pytest.raises(UserError, match=r"'use': input 'data' reads s3://bucket/fixed/train, and nothing is there"):
+        runs.start([prepare, use], stubs={"prepare": {}})
+    assert runs.start([prepare, use], stubs=brought).status == "Succeeded"
+    assert runs.start([prepare, use], stubs={"prepare": {}}).status == "Succeeded"
+    use = runs.processing("use", "pass", inputs={"data": place})
+    assert runs.start([prepare, use], stubs={"prepare": {}}).status == "Succeeded"
+
+
+def test_a_stubbed_tuning_without_its_best_model_is_found_before_anything_starts(runs: LocalRuns) -> None:
+    tune = {"Name": "tune", "Type": "Tuning", "Arguments": {"HyperParameterTuningJobConfig": {}}}
+    for job in ("TrainingJobSummaries[0]", "BestTrainingJob"):
+        name = {"Get": f"Steps.tune.{job}.TrainingJobName"}
+        model = {"Std:Join": {"On": "/", "Values": ["s3:/", "bucket", name, "output/model.tar.gz"]}}
+        use = {"Name": "use", "Type": "Model", "Arguments": {"PrimaryContainer": {"Image": "i", "ModelDataUrl": model}}}
+        with pytest.raises(UserError, match=r"'use' reads the output 'model' of 'tune', and --stub tune brings none"):
+            runs.start([tune, use], stubs={"tune": {}})
+        told = runs.processing("use", "pass", environment={"BEST": name})
+        assert runs.start([tune, told], stubs={"tune": {}}).status == "Succeeded"
