@@ -94,11 +94,13 @@ def keep(found: ModelVersion, output: Path | None, registry: str | None, home: P
             downloads.replace(output)
         elif output is not None:
             kept = Path(scratch) / "kept"
-            if path.is_dir():
-                shutil.copytree(path, kept, symlinks=True)
-            else:
-                kept.mkdir()
-                shutil.copy2(path, kept)
+            kept.mkdir()
+            for each in path.rglob("*") if path.is_dir() else [path]:
+                place = kept / (each.relative_to(path) if path.is_dir() else path.name)
+                if each.is_dir() and not each.is_symlink():
+                    place.mkdir()  # as the umask says: the home's are for its owner only
+                else:
+                    shutil.copyfile(each, place, follow_symlinks=False)
             check(found, kept if path.is_dir() else kept / path.name)  # others may write to where it lies
             kept.replace(output)
 

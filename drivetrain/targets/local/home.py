@@ -11,6 +11,7 @@ locks/<hash>                                 held by the process whose training 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import time
@@ -24,6 +25,9 @@ from drivetrain.targets.local.storage import NO_SPACE, make_durable, make_folder
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"
+# The default ACL of a folder: all for its owner, nothing for its group and for others (linux/posix_acl_xattr.h).
+_DEFAULT_ACL = "system.posix_acl_default"
+_FOR_ITS_OWNER = bytes.fromhex("02000000 0100 0700 ffffffff 0400 0000 ffffffff 2000 0000 ffffffff")
 # A reader that asks whether a runner lives holds the lock for microseconds; a starting runner waits that out.
 _LOCK_PATIENCE_S = 1.0
 
@@ -78,15 +82,18 @@ class Home:
         return self.attempt(execution, step, number) / "logs"
 
     def create(self) -> None:
-        """Make the folders. They are for their owner's eyes: they hold values of runs and what programs write."""
+        """Make the folders. They are for their owner's eyes: they hold values of runs and what programs write. So is
+        what is made in them later."""
         if self.root.exists() and not self.root.is_dir():
             raise UserError(f"{self.root} is a file. Give another folder by --home or ${VARIABLE}.")
         fresh = not self.root.exists()
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.objects.mkdir(mode=0o700, exist_ok=True)
-            (self.root / HOME_MARK).touch()
             self.runs.mkdir(mode=0o700, exist_ok=True)
+            for folder in (self.root, self.objects, self.runs):
+                _keep_for_owner(folder)
+            (self.root / HOME_MARK).touch()
             if fresh:  # like a virtual environment's, so that nobody commits runs by accident
                 (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
                 make_folders_durable(self.root, self.root.parent)
@@ -149,6 +156,19 @@ class Home:
             except BlockingIOError:
                 return True
         return False
+
+
+def _keep_for_owner(folder: Path) -> None:
+    """Let all that is made below a folder be for its owner only, whatever the umask of the process that makes it; what
+    the process makes elsewhere is not touched. A folder that is open to others stays as it is, and so does one that has
+    a default ACL already, or lies on a file system without them."""
+    if folder.stat().st_mode & 0o077:
+        return
+    try:
+        os.setxattr(folder, _DEFAULT_ACL, _FOR_ITS_OWNER, os.XATTR_CREATE)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.EOPNOTSUPP, errno.EPERM):
+            raise
 
 
 @contextmanager

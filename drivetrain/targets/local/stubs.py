@@ -18,6 +18,7 @@ nothing for one whose answer no other step reads. Four keys mean more:
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -173,7 +174,9 @@ def run(context: StepContext) -> StepResult:
         uri = _destination(context, response, output)
         try:
             if source.is_dir():
-                shutil.copytree(source, staged)
+                shutil.copytree(source, staged, copy_function=shutil.copyfile)
+                for folder, _, _ in os.walk(staged):
+                    os.chmod(folder, 0o700)  # not as the stub's is
             else:
                 shutil.copyfile(source, staged)
         except shutil.Error as error:

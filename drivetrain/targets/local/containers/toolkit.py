@@ -248,7 +248,7 @@ def _command(program: str, code: Path) -> tuple[tuple[str, ...], tuple[str, ...]
         notes.append("requirements.txt is not installed locally: the program sees this environment's packages.")
     if program.endswith(".sh") or not (program.endswith(".py") or (code / "setup.py").exists()):
         path = code / program
-        path.chmod(0o777)
+        path.chmod(0o700)
         with path.open("rb") as file:
             direct = file.read(2) == b"#!"
         # The toolkit runs `sh -c "./program args"`; a file without #! is then read by that shell.

@@ -73,7 +73,7 @@ def with_smspark(context: StepContext, given: Sequence[str]) -> dict[str, str]:
     commands.mkdir()
     starts = commands / SPARK_SUBMIT
     starts.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n', encoding="utf-8")
-    starts.chmod(0o755)
+    starts.chmod(0o700)
     named = _BUCKET.findall(json.dumps(context.arguments))
     path = {"PATH": os.pathsep.join((str(commands.resolve()), search_path()))}
     return {**path, **(variables(context.store, named) if needs else {submit.HOME: ""})}

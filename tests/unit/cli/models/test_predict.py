@@ -333,7 +333,9 @@ def test_a_model_of_a_training_answers_a_file_of_each_kind(drivetrain, registry:
 def test_files_are_fetched_where_they_are_those_that_were_registered(
     version: int, models, drivetrain, registry: LocalRegistry, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "kept"
+    kept, lies = tmp_path / "kept", models.paths[version - 1]
+    for path in (lies, *lies.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
     given = ("models", "fetch", "digits", version, "--home", drivetrain.home)
     said = drivetrain(*given, "--output", kept)
     wanted = registry.version("digits", version).content_hash
@@ -342,6 +344,9 @@ def test_files_are_fetched_where_they_are_those_that_were_registered(
     )
     archive = kept / "model.tar.gz"
     assert content_hash(archive if version == 3 else kept) == wanted
+    (tmp_path / "new").touch()  # as the umask says, unlike what lies in a home
+    own = {path.stat().st_mode & 0o777 for path in kept.rglob("*") if path.is_file()}
+    assert own == {(tmp_path / "new").stat().st_mode & 0o777}
     assert json.loads(drivetrain(*given, "--json"))["content_hash"] == wanted
     assert drivetrain(*given, "--output", kept, code=2) == "" and "something is there" in drivetrain.err
     path = models.paths[version - 1]
