@@ -14,7 +14,8 @@ import importlib
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -60,7 +61,8 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
         if value_folder is not None:
             from drivetrain.steps.values import save
 
-            save(returned, value_folder, component.name)
+            with _our_file():
+                save(returned, value_folder, component.name)
         elif component.metrics == () and returned is not None:
             print(
                 f"warning: {component.name} returned a {type(returned).__name__}, which is dropped. To keep numbers, "
@@ -75,7 +77,8 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
             print(text, end="", flush=True)
             if metrics_folder is not None:
                 _make_folder(METRICS_OUTPUT, metrics_folder)
-                (metrics_folder / METRICS_FILE).write_text(text, encoding="utf-8")
+                with _our_file():
+                    (metrics_folder / METRICS_FILE).write_text(text, encoding="utf-8")
     except InputError as error:
         fail(f"error: {error}", code=2)
     except AwayError as error:
@@ -86,6 +89,17 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
         if isinstance(error, OSError) and shipped and (refused := refusal(error) or _vanished(error)):
             fail(f"error: {refused}", code=2)
         _fail_by(error)
+
+
+@contextmanager
+def _our_file() -> Generator[None]:
+    """Tell in one line what the machine refuses us: a traceback of the user's step has no line of theirs then."""
+    try:
+        yield
+    except OSError as error:
+        if (refused := refusal(error)) is None:
+            raise
+        raise InputError(refused) from None
 
 
 def _vanished(error: OSError) -> str | None:
@@ -118,7 +132,8 @@ def _with_values(component: Declaration[..., Any], given: Mapping[str, Any]) -> 
         return dict(given)
     from drivetrain.steps.values import load
 
-    return {**given, **{name: load(given[name], f"--{name.replace('_', '-')}") for name in wanted}}
+    with _our_file():
+        return {**given, **{name: load(given[name], f"--{name.replace('_', '-')}") for name in wanted}}
 
 
 def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str, float | str]:

@@ -435,6 +435,15 @@ def test_what_the_machine_refuses_a_shipped_component_is_one_line(
     assert told.startswith("error: /data/1.csv: ") and advice in told and told.count("\n") == 1
 
 
+def test_metrics_that_cannot_be_written_are_told_in_one_line_in_any_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics" / "metrics.json").mkdir(parents=True)
+    assert run_step(tmp_path, "--metrics", tmp_path / "metrics") == 2
+    told = capsys.readouterr().err
+    assert told == f"error: {tmp_path}/metrics/metrics.json: Is a directory. Give the name of a file.\n"
+
+
 def test_an_output_on_a_read_only_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(path: Path, **_: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
