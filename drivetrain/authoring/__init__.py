@@ -21,8 +21,10 @@ from drivetrain.authoring.binding import (
     bind,
     dependencies,
     listed_steps,
+    numbers_of,
     refuse_other_kinds,
     refuse_unknown,
+    refuse_unwritten,
     retries,
     without_fixed,
 )
@@ -159,7 +161,9 @@ def step(
         raise SpecError(f"Step {label!r} is a processing job, which has no checkpoints. Use a training component.")
     if options is not None:
         raise SpecError(f"Step {label!r} is a processing job: options= are for training jobs. Leave them out.")
-    return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics, texts=component.texts)
+    return ProcessingStep(
+        **common, outputs=tuple(component.outputs), metrics=numbers_of(component), texts=component.texts
+    )
 
 
 def _target(component: Component[..., Any]) -> str:
@@ -350,6 +354,7 @@ class Pipeline(spec.Pipeline, defer_build=False):
             fields["steps"] = _with_previous(listed_steps("Pipeline", "steps", fields["steps"]))
         super().__init__(*positional, **fields)
         check(self)
+        refuse_unwritten(self)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         copied = super().model_copy(update=update, deep=deep)

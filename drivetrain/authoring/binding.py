@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from inspect import signature
-from typing import Any, cast, get_args
+from typing import Any, TypeGuard, cast, get_args
 
-from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.base.errors import SpecError, at_place, did_you_mean, shown
 from drivetrain.base.records import dataclass
-from drivetrain.spec.pipeline import Parameter
+from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import Cluster, RetryCause, RetryPolicy
-from drivetrain.spec.steps import BaseStep, Dependency
+from drivetrain.spec.steps import BaseStep, Dependency, JobStep
 from drivetrain.spec.values import BestRef, OutputRef, Pending, Reference, Value, ValueType, as_value, value_type
-from drivetrain.steps import METRICS_OUTPUT, ComponentParameter
+from drivetrain.steps import METRICS_OUTPUT, RETURNED, ComponentParameter
 from drivetrain.steps.declaration import Component
 
 # By the target of their component, of those that steps were made of: a step itself is plain data.
 _DECLARED: dict[str, Mapping[str, ComponentParameter]] = {}
+# The same of outputs that a component's function never uses.
+_UNUSED: dict[str, set[str]] = {}
+# How functions are called that may never come back.
+_NEVER_BACK = ("abort", "exit", "fail", "forever", "kill", "pause", "quit", "sleep")
 _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
 
 
@@ -155,11 +162,12 @@ def bind(
         SpecError: an unknown, missing or ill-typed one.
     """
     _DECLARED[component.target] = component.parameters
+    _UNUSED[component.target] = _unused_outputs(component)
     allowed = {**component.inputs, **component.parameters}
     _refuse_unknown(f"Step {label!r}", given, allowed)
     inputs: dict[str, Value] = {}
     for key, folder in component.inputs.items():
-        value = given.get(key)
+        value: Any = given.get(key)
         if value is None:
             if not folder.optional:
                 raise SpecError(
@@ -169,6 +177,11 @@ def bind(
         if isinstance(value, BaseStep):
             inputs[key] = output_of(value, key, f"Input {key!r} of step {label!r}")
         else:
+            if folder.value and not (isinstance(value, str | Pending) or _is_path(value)):
+                raise SpecError(
+                    f"Step {label!r}: {key} is {shown(value)}, a value that is there now. It takes what another step "
+                    f"returns when the pipeline runs: {key}=step(...), not a call of its function."
+                )
             inputs[key] = as_value(os.fspath(value) if _is_path(value) else value)
     parameters: dict[str, Value] = {}
     for key, declared in component.parameters.items():
@@ -211,7 +224,7 @@ def output_of(step: BaseStep, name: str, where: str) -> OutputRef:
     )
 
 
-def _is_path(value: object) -> bool:
+def _is_path(value: object) -> TypeGuard[os.PathLike[str]]:
     return hasattr(type(value), "__fspath__")
 
 
@@ -226,6 +239,133 @@ def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
     if not isinstance(value, Reference):
         refuse_beyond(f"Step {label!r}", declared, value)
     return value
+
+
+def refuse_unwritten(pipeline: Pipeline) -> None:
+    """
+    Raises:
+        SpecError: a step reads an output that its component never uses.
+    """
+    if not any(_UNUSED.values()):
+        return
+    graph = Graph(pipeline)
+    made = {each.name: each for each in graph.steps if isinstance(each, JobStep)}
+    for reader, references in graph.references.items():
+        for each in references:
+            step = made.get(each.step) if isinstance(each, OutputRef) else None
+            if step is not None and isinstance(each, OutputRef) and each.output in _UNUSED.get(step.program.target, ()):
+                function = step.program.target.partition(":")[2]
+                raise at_place(
+                    SpecError(
+                        f"{function}() never uses its Output {each.output!r}, which step {reader!r} reads. Write files "
+                        f"into that folder: ({each.output} / 'NAME').write_text(...)."
+                    ),
+                    step.place,
+                )
+
+
+def numbers_of(component: Component[..., Any]) -> tuple[str, ...] | None:
+    """The names of the numbers that a component returns, where its declaration or the text of its function says them.
+
+    Raises:
+        SpecError: the function never returns what it declares, or returns something else.
+    """
+    node = _function(component)
+    if node is None or (component.metrics == () and RETURNED not in component.outputs):
+        return component.metrics
+    place = f"{component.file.name}, line {node.lineno}"
+    returned = [each.value for each in _within(node) if isinstance(each, ast.Return)]
+    values = [value for value in returned if not (value is None or ast.unparse(value) == "None")]
+    promised = ast.unparse(node.returns) if node.returns else ""
+    if not values and _ends(node.body) and "None" not in promised:
+        raise at_place(
+            SpecError(f"{node.name}() promises {promised} and never returns it. End it with: return ..."), place
+        )
+    if component.metrics is not None or not values:
+        return component.metrics
+    names: dict[str, None] = {}
+    for value in values:
+        if not isinstance(value, ast.Dict):
+            return None
+        for key, number in zip(value.keys, value.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                return None
+            if _is_no_number(number):
+                raise at_place(
+                    SpecError(
+                        f"{node.name}() returns {ast.unparse(number)} as {key.value!r}. Allowed in {promised}: finite "
+                        "numbers. Leave the name out where there is none; a text needs a TypedDict with a str field."
+                    ),
+                    f"{component.file.name}, line {number.lineno}",
+                )
+            names[key.value] = None
+    return tuple(names) or None
+
+
+def _unused_outputs(component: Component[..., Any]) -> set[str]:
+    node = _function(component)
+    body = [each for each in node.body if not _is_constant(each)] if node else []
+    if node is None or not body or (len(body) == 1 and isinstance(body[0], ast.Return | ast.Raise)):
+        return set()  # it is still to be written
+    named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return set() if named & {"eval", "exec", "locals", "vars"} else set(component.outputs) - {RETURNED} - named
+
+
+def _function(component: Component[..., Any]) -> ast.FunctionDef | None:
+    """The text of a user's function at the top level of its file or cell; None where it is not to be had."""
+    code = getattr(component.function, "__code__", None)
+    if code is None or component.target.startswith("drivetrain."):
+        return None
+    linecache.checkcache(code.co_filename)
+    return _functions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
+
+
+@lru_cache(maxsize=64)
+def _functions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):  # a cell with magic lines
+        return {}
+    found = [node for node in body if isinstance(node, ast.FunctionDef)]
+    return {(node.name, min([node.lineno, *(each.lineno for each in node.decorator_list)])): node for node in found}
+
+
+def _within(node: ast.AST) -> Iterator[ast.AST]:
+    """What is below a node, without the functions that are defined in it."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from _within(child)
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    """Whether statements come to their end, as far as one sees. Of a body that is still to be written nobody knows."""
+    match body[-1]:
+        case ast.Raise() | ast.Pass() | ast.While() | ast.Expr(value=ast.Constant()):
+            return False
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
+            return not name.endswith(_NEVER_BACK)
+        case ast.With(body=inner) | ast.Try(body=inner):
+            return _ends(inner)
+        case _:
+            return True
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_no_number(node: ast.expr) -> bool:
+    """Whether an expression is surely no finite number."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, bool) or not isinstance(value, int | float)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))]):
+            return text.strip(" +-").lower() in ("nan", "inf", "infinity")
+        case ast.Attribute(attr="nan" | "inf", value=ast.Name(id="math" | "np" | "numpy")) | ast.JoinedStr():
+            return True
+        case _:
+            return False
 
 
 def declared_parameter(target: str, name: str) -> ComponentParameter | None:

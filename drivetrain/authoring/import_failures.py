@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import re
 import traceback
 from pathlib import Path
 
 from pydantic import ValidationError
 
+import drivetrain
+from drivetrain import components
 from drivetrain.base.call_site import place_in
 from drivetrain.base.errors import SpecError, UserError, at_place, nearest, said
+
+_NOT_OURS = re.compile(r"cannot import name '(\w+)' from 'drivetrain(?:\.components)?'")
 
 
 def explained(error: Exception | SystemExit, path: Path) -> UserError:
@@ -35,7 +40,7 @@ def explained(error: Exception | SystemExit, path: Path) -> UserError:
         return at_place(SpecError(explain_validation(error)), place_in(error.__traceback__))
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), "?")
-    return UserError(f"{path.name}, line {line}: {said(error)}{_advice(error)}")
+    return UserError(f"{path.name}, line {line}: {said(error)}{advice(error)}")
 
 
 def ended(error: SystemExit) -> str:
@@ -43,7 +48,7 @@ def ended(error: SystemExit) -> str:
     return "sys.exit()" if error.code is None else f"sys.exit({error.code!r:.60})"
 
 
-def _advice(error: Exception) -> str:
+def advice(error: BaseException) -> str:
     """Advice, where the kind of the error gives one."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         top = error.name.partition(".")[0]
@@ -52,7 +57,15 @@ def _advice(error: Exception) -> str:
         frame = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
         close = nearest(error.name or "", {*frame.f_locals, *frame.f_globals})
         return f". Did you mean {close!r}?" if close else ""
-    if not isinstance(error, ImportError) or "no known parent package" not in str(error):
+    if not isinstance(error, ImportError):
+        return ""
+    if missed := _NOT_OURS.match(str(error)):
+        name = missed[1]
+        if name in components.__all__:
+            return f". Write: from drivetrain.components import {name}"
+        close = nearest(name, {*drivetrain.__all__, *components.__all__})
+        return f". Did you mean {close!r}?" if close else ""
+    if "no known parent package" not in str(error):
         return ""
     # A file of a package, which is imported alone here.
     return (

@@ -48,7 +48,9 @@ def explain(error: BaseException) -> tuple[int, str]:
         return BAD_INPUT, _message(refused)
     if place:
         # Raised in the user's own file, by code that builds a pipeline.
-        return BAD_INPUT, _message(f"{place}: {said(error)}")
+        from drivetrain.authoring.import_failures import advice
+
+        return BAD_INPUT, _message(f"{place}: {said(error)}{advice(error)}")
     return BUG, _bug(error)
 
 

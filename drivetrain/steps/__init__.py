@@ -211,6 +211,13 @@ class Declaration(NamedTuple, Generic[P, R]):
 
             name = min(unknown)
             raise TypeError(f"{self.name}() has no argument {name!r}. {did_you_mean(name, self._arguments)}")
+        folders = [each.name for each in (*self.inputs.values(), *self.outputs.values()) if not each.optional]
+        missing = [name for name in folders if name not in kwargs and name != RETURNED]
+        if len(missing) > len(args):
+            raise TypeError(
+                f"{self.name}() needs the folder {missing[-1]!r}. In a pipeline it is a step, which the platform gives "
+                f"its folders: step({self.name}, ...)."
+            )
         return self.function(*args, **kwargs)
 
     @property
