@@ -31,6 +31,16 @@ TORCH, TENSORFLOW = "torch", "tensorflow"
 # What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
 NEEDED = ("DIMENSIONS", "SUMMARY")
 LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "LIBRARY", "INSTEAD", "CHOICES", "BOUNDS", "ROLES")
+# What every recipe has (training.recipe.Recipe), as one writes it.
+RECIPE_MEMBERS = {
+    "columns": 'columns = ("COLUMN", "COLUMN")',
+    "num_classes": "num_classes: int | None = None",
+    "model": "def model(self)",
+    "batch": "def batch(self, columns, label)",
+    "losses": "def losses(self, outputs, targets)",
+    "metrics": "def metrics(self, outputs, targets)",
+    "optimizer": "def optimizer(self, model, *, learning_rate, weight_decay)",
+}
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,23 @@ def options_of_recipe(path: Path, kind: str = "Recipe") -> tuple[str, ...] | Non
         return None
     fields = [node for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
     return tuple(ast.unparse(node.target) for node in fields if "ClassVar" not in ast.unparse(node.annotation))
+
+
+def lacking_of_recipe(path: Path) -> tuple[int, list[str]]:
+    """The line of a recipe's class and the members that it lacks; none where its file does not say all of them."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+        return 0, []
+    found = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Recipe"), None)
+    if found is None or found.bases or found.keywords or len(found.decorator_list) > 1:
+        return 0, []
+    named: set[str] = set()
+    for node in ast.walk(found):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        named |= {each.id for each in targets if isinstance(each, ast.Name)}
+        named |= {node.name} if isinstance(node, ast.FunctionDef) else set()
+    return found.lineno, [] if "__getattr__" in named else [each for each in RECIPE_MEMBERS if each not in named]
 
 
 def _literals(tree: ast.Module, names: Sequence[str] = LITERALS) -> dict[str, Any]:

@@ -101,7 +101,12 @@ class Reader:
         """
         for name in names:
             if name not in self.column_names:
-                raise unknown_name("column", name, self.column_names, advice=f"({self.folder}) Give data that has it.")
+                raise unknown_name(
+                    "column",
+                    name,
+                    self.column_names,
+                    advice=f"({self.folder}) Correct the recipe's columns, or the data.",
+                )
 
 
 class Rows(Mapping[str, NDArray[Any]]):
@@ -136,11 +141,20 @@ def matrix(columns: Columns, names: Sequence[str]) -> NDArray[Any]:
         return view
     for name in names:
         if columns[name].dtype.kind in "OUS":
+            other = next((f"such as {str(cell)!r:.80}, " for cell in columns[name] if not _is_number(cell)), "")
             raise InputError(
-                f"column {name!r} is text, where the recipe reads numbers. "
-                f"prepare_data's schema='{name}:float64' names the first other cell."
+                f"column {name!r} is text, {other}where the recipe reads numbers. Mend these cells in the data: "
+                f"prepare_data's schema='{name}:float64' names the first with its row."
             )
     return np.stack([columns[name] for name in names], axis=1)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def load_reader(

@@ -345,7 +345,13 @@ def wrong_answer(recipe: Recipe, method: str, answer: object, wanted: str) -> In
     """The error for a method that returns what the contract does not have."""
     shape: Any = getattr(answer, "shape", None)
     given = f"a {type(answer).__name__}" if shape is None else f"shape {list(shape)}"
-    return InputError(f"{type(recipe).__module__}: {method}() of the recipe returned {given}; it must return {wanted}.")
+    advice = ""
+    if shape is not None and not list(shape) and method in ("losses", "metrics"):
+        how = " (a loss of torch or Keras: reduction='none')" if method == "losses" else ""
+        advice = f" Leave out the mean over the batch{how}: the training takes it."
+    return InputError(
+        f"{type(recipe).__module__}: {method}() of the recipe returned {given}; it must return {wanted}.{advice}"
+    )
 
 
 def source_hash(recipe: Recipe) -> str:

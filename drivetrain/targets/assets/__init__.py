@@ -110,7 +110,7 @@ def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[st
     from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT
 
     if step.program.target == TRAIN:
-        _check_recipe(step, travelling)
+        _check_recipe(step, source, travelling)
     if step.program.kind == "component" and source is not None and not own_image:
         _check_module(step, source, travelling)
         _check_imports(step, source, travelling)
@@ -245,8 +245,9 @@ def _installed_places() -> set[Path]:
     return {folder.resolve() for folder in folders | named}
 
 
-def _check_recipe(step: JobStep, travelling: AbstractSet[str]) -> None:
-    """It is named after a file in training_scripts/recipes (read here, never imported), or one of the user's."""
+def _check_recipe(step: JobStep, source: Path | None, travelling: AbstractSet[str]) -> None:
+    """It is named after a file in training_scripts/recipes (read here, never imported), or one of the user's, which has
+    all that a recipe has."""
     given = step.parameters.get("recipe")
     if not isinstance(given, str) or "." in given:
         return  # known when it runs; or a module of the user's own, inside a package
@@ -255,3 +256,17 @@ def _check_recipe(step: JobStep, travelling: AbstractSet[str]) -> None:
     known |= {name.removesuffix(".py") for name in travelling if "/" not in name}
     if given not in known:
         raise at_place(SpecError(f"Step {step.name!r}: no recipe {given!r}. {did_you_mean(given, known)}"), step.place)
+    file = f"{given}.py"
+    if source is None or file not in travelling:
+        return
+    from drivetrain.catalog.strategies import RECIPE_MEMBERS, lacking_of_recipe
+
+    line, lacking = lacking_of_recipe(source / file)
+    if lacking:
+        raise at_place(
+            SpecError(
+                f"recipe {given!r} of step {step.name!r} lacks {', '.join(lacking)}. Give its class Recipe: "
+                f"{RECIPE_MEMBERS[lacking[0]]}."
+            ),
+            f"{file}, line {line}",
+        )

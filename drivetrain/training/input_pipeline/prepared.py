@@ -117,7 +117,12 @@ class PreparedData:
         """
         for name in names:
             if name not in self.column_names:
-                raise unknown_name("column", name, self.column_names, advice=f"({self.folder}) Give data that has it.")
+                raise unknown_name(
+                    "column",
+                    name,
+                    self.column_names,
+                    advice=f"({self.folder}) Correct the recipe's columns, or the data.",
+                )
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
         for shard in self.shards:
             for piece in self.row_groups(shard, names):
@@ -158,9 +163,11 @@ class PreparedData:
             return fitted.of_arrow(state, column, f"column {name!r} of shard {path}")
         if column.null_count:
             fill = f'prepare_data\'s fit=\'[{{"impute": {{"columns": ["{name}"]}}}}]\''
+            row = next(number for number, value in enumerate(column, 1) if not value.is_valid)
+            first = f", the first in row {row}" if len(column) == shard.rows else ""  # else of a row group
             raise InputError(
-                f"column {name!r} of shard {path} has {column.null_count} empty values. Take these rows out, or fill "
-                f"the cells: {fill}."
+                f"column {name!r} of shard {path} has {column.null_count} empty values{first}. Take these rows out, "
+                f"or fill the cells: {fill}."
             )
         if not is_list(column.type):
             return column.to_numpy()

@@ -39,7 +39,8 @@ def build_model(recipe: Recipe) -> nn.Module:
     return model
 
 
-# What torch says of a tensor that does not fit a layer; of memory or of other ranks it says other things.
+# What torch says of a tensor that does not fit a layer. Its errors of memory, compilers and lost ranks have classes of
+# their own; those of gloo speak of connections.
 _MISFIT = re.compile(
     r"shapes? cannot be multiplied|size of tensor|"
     r"to have \d+ channels|[Ee]xpected .*\b(?:size|shape)\b|\bD (?:or|input)"
@@ -48,7 +49,7 @@ _MISFIT = re.compile(
 
 def misfit(recipe: Recipe, model: nn.Module, error: RuntimeError) -> InputError | None:
     """What to say of an error in the model's forward pass, where a layer does not fit its input; else None."""
-    if not _MISFIT.search(str(error)):
+    if type(error) is not RuntimeError or not _MISFIT.search(first_line(error)):
         return None
     names = {id(module): name for name, module in model.named_modules() if name}
     layer, trace = "", error.__traceback__

@@ -54,7 +54,8 @@ WRONG = {
     ),
     "a mean": Wrong(
         "def losses(self, outputs, targets): return super().losses(outputs, targets).mean()",
-        r"losses\(\) of the recipe returned shape \[\]; it must return one number a sample, shape \[4\]",
+        r"losses\(\) of the recipe returned shape \[\]; it must return one number a sample, shape \[4\]\. "
+        r"Leave out the mean over the batch \(a loss of torch or Keras: reduction='none'\): the training takes it\.$",
     ),
     "a mean for each": Wrong(
         "def losses(self, outputs, targets): l = super().losses(outputs, targets); return l * 0 + l.mean()",
@@ -68,6 +69,10 @@ WRONG = {
     "one metric": Wrong(
         "def metrics(self, outputs, targets): return {'accuracy': torch.zeros(1)}",
         r"metrics\(\) of the recipe returned shape \[1\]; it must return one number a sample",
+    ),
+    "a mean as a metric": Wrong(
+        "def metrics(self, outputs, targets): return {'accuracy': torch.tensor(0.5)}",
+        r"must return one number a sample, shape \[4\]\. Leave out the mean over the batch: the training takes it\.$",
     ),
     "no metrics": Wrong(
         "def metrics(self, outputs, targets): return 0.5",

@@ -101,7 +101,9 @@ def test_a_missing_column(folder: Path) -> None:
 
 def test_empty_values(prepared_data: ModuleType, tmp_path: Path) -> None:
     folder = prepared_data.write_prepared(tmp_path / "data", {"x": [1.0, None, 3.0, None], "label": [0, 0, 0, 0]})
-    with pytest.raises(InputError, match=r"column 'x' of shard .*part-00000\.parquet has 1 empty values"):
+    with pytest.raises(
+        InputError, match=r"column 'x' of shard .*part-00000\.parquet has 1 empty values, the first in row 2\."
+    ):
         PreparedData(folder).read(["x"])
 
 
