@@ -63,11 +63,12 @@ def steps_table(run: RunFacts) -> str:
 def remark(step: StepFacts) -> str:
     """What is worth saying of a step in a few words: `max_digits 4 -> 3`, `version 1`, `from 20261120-...`."""
     item = "" if step.item is None else f"for {in_a_line(step.item)}"
-    parts = [item, step.said, f"{step.attempts} attempts" if step.attempts > 1 else ""]
+    ended_badly = step.status in ("Failed", "Stopped")
+    parts = [item, "" if ended_badly else step.said, f"{step.attempts} attempts" if step.attempts > 1 else ""]
     if step.cache_of:
         parts.append(f"from {step.cache_of}")
-    if step.status in ("Failed", "Stopped"):
-        parts.append(in_a_line(step.reason or ""))
+    if ended_badly:
+        parts += [in_a_line(step.reason or ""), step.said]
     else:
         # Beside a failure, why the step was not taken from the cache would read as its cause.
         parts += step.why

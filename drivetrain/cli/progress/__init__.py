@@ -271,7 +271,7 @@ def _ending(event: StepFinished, step: StepView, *, why: bool) -> str:
         return f"{event.step}: cached{source}" + (f": {value}" if shown != event.status else "")
     if shown != event.status:
         value = value.replace(UNHEALTHY, "", 1)  # the status says it
-    more = [value, step.numbers()] if event.status == "Succeeded" else [in_a_line(event.reason or "")]
+    more = [value, step.numbers()] if event.status == "Succeeded" else [in_a_line(event.reason or ""), value]
     said = ", ".join(part for part in more if part)
     # Of a decision nobody wants to know how long it took.
     took = f" in {duration(event.seconds)}" if event.seconds else ""

@@ -10,16 +10,17 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.masking import SAID, LogMasking, Masking
+from drivetrain.base.masking import MASK, SAID, LogMasking, Masking
 from drivetrain.base.records import dataclass
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.targets.local import jobs
+from drivetrain.targets.local.containers.supervised import FAILURE_FILES
 from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.local.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.local.home import Home
@@ -40,8 +41,18 @@ _LONGEST_KEY = 64 * 1024
 
 def mask_logs(folder: Path, masking: Masking) -> None:
     """Rewrite every log below the folder that holds a secret."""
+    _mask_files(sorted(folder.rglob("*.log")), masking)
+
+
+def _mask_failures(hosts: Path, masking: Masking) -> None:
+    """Rewrite what the programs wrote for the platform of why they failed, where it holds a secret."""
+    found = [path for name in FAILURE_FILES for path in hosts.glob(f"*/{name}")]
+    _mask_files([path for path in found if path.is_file() and not path.is_symlink()], masking)
+
+
+def _mask_files(files: Iterable[Path], masking: Masking) -> None:
     masked = LogMasking(masking.secrets)
-    for log in sorted(folder.rglob("*.log")):
+    for log in files:
         if not any(masked(piece)[1] for piece in _pieces(log)):
             continue
         beside = log.with_name(f"{log.name}.part")
@@ -51,15 +62,15 @@ def mask_logs(folder: Path, masking: Masking) -> None:
         beside.replace(log)
 
 
-def _says_masked(folder: Path) -> bool:
-    """True where a log below the folder says at its end that secrets in it were masked."""
+def _masked_words(folder: Path, reason: str | None = None) -> str | None:
+    """Where secrets of a step were masked: in a log below the folder, which says so at its end, or in its reason."""
     said = SAID.encode()
     for log in folder.rglob("*.log"):
         with open(log, "rb") as file:
             file.seek(max(0, log.stat().st_size - len(said)))
             if file.read() == said:
-                return True
-    return False
+                return "secrets masked in its log"
+    return "secrets masked in its reason" if reason and MASK in reason else None
 
 
 def _pieces(log: Path) -> Iterator[bytes]:
@@ -133,7 +144,9 @@ class Worker:
                 wait_s = retries.wait_s(error.error_type)
                 reason = for_run(self.ledger.masking.message(error.reason), self.facts.id)
                 if wait_s is None:
-                    return self.end(step, "Failed", number, reason, error.error_type)
+                    return self.end(
+                        step, "Failed", number, reason, error.error_type, _masked_words(context.logs, reason)
+                    )
                 self.ledger.end_attempt(self.facts.id, step.name, number, "Failed", reason, error.error_type)
                 self.post(StepRetrying(step.name, number, reason, wait_s))
             if self.control.stopping.wait(wait_s):
@@ -171,6 +184,7 @@ class Worker:
                     return self._run(context)
                 finally:
                     mask_logs(context.logs, self.ledger.masking)
+                    _mask_failures(context.folder / jobs.HOSTS, self.ledger.masking)
         except (DiskFullError, LedgerFullError):
             raise
         except UserError as error:
@@ -195,8 +209,7 @@ class Worker:
         publication = result.publication
         moves = publication.moves if publication else []
         said = [self.ledger.masking.message(result.value)] if result.value else []
-        said += ["secrets masked in its log"] if _says_masked(context.logs) else []
-        value = ", ".join(said) or None
+        value = ", ".join([*said, *filter(None, [_masked_words(context.logs)])]) or None
         for move in moves:
             try:
                 self.store.check_place(context.folder / move.staged, move.uri)
@@ -225,14 +238,20 @@ class Worker:
         return Done(step=context.step, status="Succeeded", response=result.response)
 
     def end(
-        self, step: StepNode, status: StepStatus, number: int | None, reason: str, error_type: str | None = None
+        self,
+        step: StepNode,
+        status: StepStatus,
+        number: int | None,
+        reason: str,
+        error_type: str | None = None,
+        value: str | None = None,
     ) -> Done:
         """Record that a step did not succeed."""
         response = {"FailureReason": reason, f"{step.type}JobStatus": status}
         seconds = self.ledger.finish_step(
-            self.facts.id, step.name, status, number=number, reason=reason, error_type=error_type
+            self.facts.id, step.name, status, number=number, reason=reason, error_type=error_type, value=value
         )
-        self.post(StepFinished(step.name, status, seconds, reason=reason))
+        self.post(StepFinished(step.name, status, seconds, reason=reason, value=value))
         return Done(step=step, status=status, response=response, reason=reason)
 
 

@@ -247,15 +247,18 @@ class LedgerWriter(Ledger):
         number: int | None = None,
         reason: str | None = None,
         error_type: str | None = None,
+        value: str | None = None,
     ) -> float:
-        """A step has ended; gives the seconds since it was started, 0 when it never was."""
+        """A step has ended; gives the seconds since it was started, 0 when it never was. A `value` is said beside its
+        status."""
         now = time.time()
         with self.transaction() as db:
             if number is not None:
                 statuses.end_attempt(db, execution, step, number, status, reason, error_type)
             db.execute(
-                "UPDATE steps SET status = ?, ended = ?, reason = ? WHERE execution = ? AND name = ?",
-                (status, now, reason, execution, step),
+                "UPDATE steps SET status = ?, ended = ?, reason = ?, value = coalesce(?, value) WHERE execution = ? "
+                "AND name = ?",
+                (status, now, reason, value, execution, step),
             )
             self._tell_step(db, execution, step)
             started = db.execute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -53,18 +54,24 @@ def test_a_log_without_secrets_is_not_written_again(tmp_path: Path) -> None:
     assert log.stat() == before
 
 
-def written(folder: Path, program: str, **environment: str) -> Path:
-    """The definition of a pipeline whose one step is a program of Python."""
-    arguments = {
+def written(folder: Path, *programs: str, **environment: str) -> Path:
+    """The definition of a pipeline whose steps are programs of Python."""
+    definition = folder / "definition.json"
+    steps = [
+        {"Name": f"work-{number}", "Type": "Processing", "Arguments": arguments(program, environment)}
+        for number, program in enumerate(programs)
+    ]
+    definition.write_text(json.dumps({"Version": "2020-12-01", "Steps": steps}))
+    return definition
+
+
+def arguments(program: str, environment: Mapping[str, str]) -> dict[str, object]:
+    return {
         "ProcessingResources": {"ClusterConfig": {"InstanceType": "m", "InstanceCount": 1, "VolumeSizeInGB": 1}},
         "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
         "Environment": environment,
         "RoleArn": "arn:aws:iam::000000000000:role/Role",
     }
-    definition = folder / "definition.json"
-    step = {"Name": "work", "Type": "Processing", "Arguments": arguments}
-    definition.write_text(json.dumps({"Version": "2020-12-01", "Steps": [step]}))
-    return definition
 
 
 def test_no_secret_that_a_step_prints_or_raises_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,14 +79,18 @@ def test_no_secret_that_a_step_prints_or_raises_is_kept(tmp_path: Path, capsys: 
     texts = [write(text) for text, _ in secrets.values() for write in PLACES.values()]
     printed = tmp_path / "texts.json"
     printed.write_text(json.dumps(texts))
-    program = (
-        f"import json; texts = json.load(open({str(printed)!r})); print(*texts, sep='\\n'); raise ValueError(texts)"
-    )
+    read = f"import json; texts = json.load(open({str(printed)!r}))"
+    raising = f"{read}; print(*texts, sep='\\n'); raise ValueError(texts)"
+    telling = f"{read}; print(*texts, sep='\\n', file=open('/opt/ml/output/failure', 'w')); exit(1)"
     home = tmp_path / "home"
-    assert run(["run", "-d", str(written(tmp_path, program)), "--home", str(home)]) == 1
+    assert run(["run", "-d", str(written(tmp_path, raising, telling)), "--home", str(home)]) == 1
     kept = {path: path.read_text(errors="replace") for path in home.rglob("*") if path.is_file()}
     assert any(len(text) > 100_000 for text in kept.values()), "the log"
-    kept |= {Path("output"): "".join(capsys.readouterr())}
+    assert any(path.name == "failure" for path in kept)
+    said = "".join(capsys.readouterr())
+    lines = [next(line for line in said.splitlines() if f"work-{number}: failed" in line) for number in (0, 1)]
+    assert lines[0].endswith(", secrets masked in its log") and lines[1].endswith(", secrets masked in its reason")
+    kept |= {Path("output"): said}
     assert [
         (name, path.name) for name, (_, parts) in secrets.items() for path in kept if leaks(kept[path], parts)
     ] == []
