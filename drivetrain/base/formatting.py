@@ -79,11 +79,12 @@ def duration(seconds: float | None) -> str:
 
 @lru_cache(16_384, typed=True)  # a page draws the same numbers again and again
 def number(value: float | int | bool) -> str:
-    """Four significant digits, without an exponent where a person would write none: 0.9722, 1,797, 3.2e-07."""
+    """Four significant digits, without an exponent where a person would write none: 0.9722, 2026, 12,345, 3.2e-07."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    grouped = "," if abs(value) >= 10_000 else ""  # 2026 may be a year
     if isinstance(value, int):
-        return f"{value:,}" if abs(value) < 10**15 else f"{value:.4g}"
+        return f"{value:{grouped}}" if abs(value) < 10**15 else f"{value:.4g}"
     if not math.isfinite(value):
         return str(value)
     if not value:
@@ -93,7 +94,7 @@ def number(value: float | int | bool) -> str:
     if abs(value) < 1e-4:
         return f"{value:.3g}"
     digits = max(0, 3 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{digits}f}"
+    return f"{value:.{digits}f}"
 
 
 def signed(value: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -117,6 +118,32 @@ def asset(name: str) -> str:
 def section(title: str, *content: Content, id: str) -> Markup:
     """A part of a page under a heading."""
     return el("section", el("h2", title, id=id), content, aria_labelledby=id)
+
+
+def listing(
+    head: Sequence[str], rows: Iterable[Sequence[Content]], *, right: Collection[str] = (), kind: str = ""
+) -> Markup:
+    """A table of an item a row, in a box that can be scrolled; on a phone a row is a card, where columns are named.
+
+    Args:
+        head: names of the columns; empty for one that names itself.
+        right: those whose numbers end below each other.
+        kind: a further style of the box.
+    """
+    sides = ["right" if name in right else None for name in head]
+    top = [
+        el("th", name, scope="col", class_=side) if name else el("td") for name, side in zip(head, sides, strict=True)
+    ]
+
+    def cell(place: int, content: Content) -> Markup:
+        return el("td", content, class_=sides[place], data_name=head[place] or None)
+
+    body = [
+        el("tr", el("th", first, scope="row"), [cell(place, each) for place, each in enumerate(rest, 1)])
+        for first, *rest in rows
+    ]
+    table = el("table", el("thead", el("tr", top)), el("tbody", body), class_="stacked")
+    return el("div", table, class_=f"scroll {kind}".rstrip(), tabindex=0)
 
 
 def tile(label: str, value: str, note: str) -> Markup:

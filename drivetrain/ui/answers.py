@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from drivetrain.base.errors import UserError
@@ -38,8 +38,8 @@ def plain_page(title: str, *content: Content, here: str = "") -> Page:
 
 def error_page(message: str, status: int) -> Page:
     """A page that says what is wrong."""
-    said = section("This does not work", el("p", message, role="alert", class_="mistake"), id="mistake")
-    return Page(document("Error", el("main", said, id="content"), around=around()), status)
+    said = section("Reason", el("p", message, role="alert", class_="mistake"), id="mistake")
+    return replace(plain_page("This does not work", said), status=status)
 
 
 def answer_of(error: UserError) -> Page:

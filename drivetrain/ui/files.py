@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import base64
 import codecs
-import csv
 import gzip
-import io
 import json
 import os
 import stat
@@ -24,11 +22,11 @@ from typing import BinaryIO, cast
 from urllib.parse import quote
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.formatting import count, size
+from drivetrain.base.formatting import size
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.base.masking import LogMasking
-from drivetrain.report import section
-from drivetrain.report.page.sections import short_value, status_mark
+from drivetrain.report import listing, section
+from drivetrain.report.page.sections import status_mark
 from drivetrain.targets.events import shown_status
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import ArtifactRow, StepRow
@@ -36,10 +34,10 @@ from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.options import masking_of
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.ui.answers import Page, Query, plain_page, run_address, step_address
+from drivetrain.ui.tables import csv_table, parquet_table
 
 MAX_FILES = 200
 PREVIEW_BYTES, IMAGE_BYTES, ARCHIVE_BYTES = 256 * 1024, 4 * 1024 * 1024, 64 * 1024 * 1024
-MAX_ROWS, MAX_COLUMNS = 100, 30
 _PIECE = 1024 * 1024
 # A line of a log is sent whole, so that what is masked is seen whole; but not a longer one.
 _LONGEST_LINE = 8 * _PIECE
@@ -124,17 +122,16 @@ def _page(
 def _logs(folder: Path, address: str) -> Markup:
     logs = sorted(folder.glob("attempt-*/logs/*.log"), key=lambda log: (int(_attempt(log)), log.name))
     rows = [
-        el(
-            "tr",
-            el("th", f"attempt {_attempt(log)}", scope="row"),
-            el("td", el("a", log.stem, href=f"{address}/log/{_attempt(log)}/{quote(log.stem, safe='')}")),
-            el("td", size(log.stat().st_size), class_="right"),
+        (
+            f"attempt {_attempt(log)}",
+            el("a", log.stem, href=f"{address}/log/{_attempt(log)}/{quote(log.stem, safe='')}"),
+            size(log.stat().st_size),
         )
         for log in logs
     ]
     if not rows:
         return section("Logs", el("p", "It wrote no log."), id="logs")
-    return section("Logs", _table(("Try", "Whole log of", "Size"), rows), id="logs")
+    return section("Logs", listing(("Try", "Whole log of", "Size"), rows, right=("Size",)), id="logs")
 
 
 def _attempt(log: Path) -> str:
@@ -150,7 +147,7 @@ def _output(home: Home, address: str, output: ArtifactRow, *, is_replaced: bool)
         el("p", f"The first {MAX_FILES} files of {output.files:,}.") if len(found) > MAX_FILES else None,
         el("p", "No file lies there.") if not rows else None,
     ]
-    table = _table(("File", "", "Size"), rows) if rows else None
+    table = listing(("File", "", "Size"), rows, right=("Size",), kind="files") if rows else None
     return section(f"Output {output.name}", notes, table, id=f"output-{output.name}")
 
 
@@ -163,9 +160,8 @@ def _files(base: Path) -> Iterator[Path]:
         yield from (path for name in sorted(names) if not (path := Path(folder, name)).is_symlink() and path.is_file())
 
 
-def _file(address: str, base: Path, file: Path) -> Markup:
+def _file(address: str, base: Path, file: Path) -> tuple[Content, ...]:
     name = file.name if file == base else str(file.relative_to(base))
-    written = el("th", name, scope="row")
     links: Content = None
     if _is_utf8(name):  # no address leads to another
         place = address if file == base else f"{address}/{quote(name)}"
@@ -174,16 +170,11 @@ def _file(address: str, base: Path, file: Path) -> Markup:
             " ",
             el("a", "Download", href=f"{place}?download=1", aria_label=f"Download {name}"),
         ]
-    return el("tr", written, el("td", links), el("td", size(file.lstat().st_size), class_="right"))
+    return name, links, size(file.lstat().st_size)
 
 
 def _is_utf8(name: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in name)
-
-
-def _table(head: Sequence[str], rows: Sequence[Markup]) -> Markup:
-    cells = [el("th", text, scope="col", class_="right" if text == "Size" else None) for text in head]
-    return el("div", el("table", el("thead", el("tr", cells)), el("tbody", rows)), class_="scroll", tabindex=0)
 
 
 def _log(home: Home, made_by: str, step: str, attempt: str, host: str) -> Page:
@@ -239,11 +230,13 @@ def _preview(file: BinaryIO, name: str, back: str) -> Page:
     elif name.endswith((".tar.gz", ".tgz")):
         file.seek(0)
         shown = archive_listing(file)
+    elif name.endswith(".parquet"):
+        shown = parquet_table(file)
     else:
         shown = _text(content, name, is_whole=length <= len(content))
     links = el("p", size(length), ", ", el("a", "all files of the step", href=back))
     cut = None
-    if length > len(content) and not name.endswith((".tar.gz", ".tgz")):
+    if length > len(content) and not name.endswith((".tar.gz", ".tgz", ".parquet")):
         cut = el("p", f"The first {size(len(content))}. Download the file for the rest.")
     return plain_page(name, section("File", links, cut, shown, id="file"))
 
@@ -263,27 +256,26 @@ class _Beginning:
 
 def archive_listing(file: BinaryIO) -> Content:
     """The names in a packed archive, as a training's model is one; of a large one those at its beginning."""
-    rows: list[Markup] = []
+    rows: list[tuple[str, str]] = []
     note = None
     with gzip.open(file) as unpacked:
         beginning = _Beginning(cast(BinaryIO, unpacked), ARCHIVE_BYTES)
         try:
             with tarfile.open(fileobj=cast(BinaryIO, beginning), mode="r|") as archive:
                 for member in islice((each for each in archive if each.isfile()), MAX_FILES + 1):
-                    name = el("th", member.name, scope="row")
-                    rows.append(el("tr", name, el("td", size(member.size), class_="right")))
+                    rows.append((member.name, size(member.size)))
         except (tarfile.TarError, OSError, EOFError, zlib.error):
             note = el("p", "It cannot be read to its end.") if beginning.left else None
         if not beginning.left or len(rows) > MAX_FILES:
             note = el("p", "These are the files at its beginning.")
-    return [note, _table(("File", "Size"), rows[:MAX_FILES]) if rows else None]
+    return [note, listing(("File", "Size"), rows[:MAX_FILES], right=("Size",), kind="files") if rows else None]
 
 
 def _text(content: bytes, name: str, *, is_whole: bool) -> Content:
     if b"\0" in content or (text := _decoded(content, is_whole=is_whole)) is None:
         return el("p", "It is no text and no picture that a page can show. Download it.")
     if name.endswith((".csv", ".tsv")):
-        if (table := _csv(text, "\t" if name.endswith(".tsv") else ",", is_whole=is_whole)) is not None:
+        if (table := csv_table(text, "\t" if name.endswith(".tsv") else ",", is_whole=is_whole)) is not None:
             return table
     elif name.endswith(".json") and is_whole:
         try:
@@ -299,28 +291,3 @@ def _decoded(content: bytes, *, is_whole: bool) -> str | None:
         return codecs.getincrementaldecoder("utf-8-sig")().decode(content, is_whole)
     except UnicodeDecodeError:
         return None
-
-
-def _csv(text: str, delimiter: str, *, is_whole: bool) -> Content:
-    """The first rows; None of what is no CSV."""
-    lines = text if is_whole else text.rpartition("\n")[0]
-    try:
-        rows = list(islice(csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter), MAX_ROWS + 1))
-    except csv.Error:
-        return None
-    if not rows:
-        return None
-    width = max(map(len, rows))
-    head, *body = [[short_value(cell) for cell in row[:MAX_COLUMNS]] for row in rows]
-    table = el(
-        "table",
-        el("thead", el("tr", [el("th", cell, scope="col") for cell in head])),
-        el("tbody", [el("tr", [el("td", cell) for cell in row]) for row in body]),
-    )
-    cut: list[str] = []
-    if len(rows) > MAX_ROWS or not is_whole:
-        cut.append(f"the first {count(len(body), 'row')}")
-    if width > MAX_COLUMNS:
-        cut.append(f"the first {MAX_COLUMNS} of {width:,} columns")
-    note = el("p", f"Shown: {', '.join(cut)}.") if cut else None
-    return [note, el("div", table, class_="scroll", tabindex=0)]

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report import Around, document, section
+from drivetrain.report import Around, document, listing, section
 from drivetrain.targets.local.home import Home
 
 MAX_STARTS = 200
@@ -29,19 +29,18 @@ def triggers_page(home: Home, around: Around) -> str:
 def _waiting(folder: Path) -> Markup:
     served = json.loads((folder / "served.json").read_text(encoding="utf-8")) if _is_served(folder) else []
     rows = [
-        el(
-            "tr",
-            el("th", el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}"), scope="row"),
-            el("td", trigger["name"]),
-            el("td", trigger["kind"].replace("_", " ")),
-            el("td", _next(trigger)),
+        (
+            el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}"),
+            trigger["name"],
+            trigger["kind"].replace("_", " "),
+            _next(trigger),
         )
         for one in served
         for trigger in one["triggers"]
     ]
-    head = el("tr", [el("th", text, scope="col") for text in ("Pipeline", "Trigger", "Kind", "Next (UTC)")])
-    nothing = ["Nothing is served now. Start it: ", el("code", "drivetrain serve")]
-    return section("Served now", _table(head, rows, nothing), id="served")
+    nothing = el("p", "Nothing is served now. Start it: ", el("code", "drivetrain serve"))
+    table = listing(("Pipeline", "Trigger", "Kind", "Next (UTC)"), rows) if rows else nothing
+    return section("Served now", table, id="served")
 
 
 def _is_served(folder: Path) -> bool:
@@ -77,27 +76,20 @@ def _starts(folder: Path) -> Markup:
     said = list(_lines(folder / "started.jsonl"))
     forgotten = {(one["pipeline"], one["name"]) for one in said if "forgotten" in one}
     rows = [
-        el(
-            "tr",
-            el("th", one["name"], scope="row"),
-            el("td", el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}")),
-            el("td", str(one["started"])[:19].replace("T", " ")),
-            el("td", "not run: the server ended" if (one["pipeline"], one["name"]) in forgotten else ""),
+        (
+            one["name"],
+            el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}"),
+            str(one["started"])[:19].replace("T", " "),
+            "not run: the server ended" if (one["pipeline"], one["name"]) in forgotten else "",
         )
         for one in reversed(said)
         if "started" in one
     ]
-    head = el("tr", [el("th", text, scope="col") for text in ("Start", "Pipeline", "When (UTC)", "")])
-    return section("Started", _table(head, rows, ["No schedule or event has started anything here."]), id="starts")
+    nothing = el("p", "No schedule or event has started anything here.")
+    return section("Started", listing(("Start", "Pipeline", "When (UTC)", ""), rows) if rows else nothing, id="starts")
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
     """The last starts; a line that is being written is left out."""
     lines = file.read_text(encoding="utf-8").splitlines()[-MAX_STARTS:] if file.exists() else []
     return (json.loads(line) for line in lines if line.endswith("}"))
-
-
-def _table(head: Markup, rows: list[Markup], nothing: Content) -> Content:
-    if not rows:
-        return el("p", nothing)
-    return el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll", tabindex=0)

@@ -100,15 +100,10 @@ def _legend(series: Sequence[Series]) -> list[Markup]:
 def _curve(frame: _Frame, place: int, series: Series, x_label: str) -> Markup:
     path = "M" + " L".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in series.points)
     marks = [
-        _mark(frame.x(at), frame.y(value), f"{series.name} {number(value)} at {_position(at)} {x_label}")
+        _mark(frame.x(at), frame.y(value), f"{series.name} {number(value)} at {number(at)} {x_label}")
         for at, value in _thin(series.points, MAX_MARKS)
     ]
     return el("g", el("path", d=path, class_="curve-line"), marks, class_=f"s{series.place or place}")
-
-
-def _position(at: float) -> str:
-    """A place on the axis: 2026 may be a year, and is written as its tick."""
-    return number(at).replace(",", "") if abs(at) < 10_000 else number(at)
 
 
 def _mark(x: float, y: float, words: str) -> Markup:
@@ -124,7 +119,8 @@ class _Frame:
     def __init__(self, xs: Sequence[float], ys: Sequence[float], width: int, height: int) -> None:
         self.width, self.height = width, height
         low, high = min(xs, default=0.0), max(xs, default=1.0)
-        self.x_ticks = [tick for tick in ticks(low, high, 6) if low <= tick <= high] or [low]
+        least = 1.0 if high > low and all(x == round(x) for x in xs) else 0.0  # between years are no ticks
+        self.x_ticks = [tick for tick in ticks(low, high, 6, least) if low <= tick <= high] or [low]
         self.low_x, self.high_x = (low, high) if high > low else (low - 0.5, high + 0.5)
         self.y_ticks = ticks(min(ys, default=0.0), max(ys, default=1.0), 5)
         self.low_y, self.high_y = self.y_ticks[0], self.y_ticks[-1]
@@ -191,12 +187,12 @@ def bottom_labels(marks: Sequence[tuple[float, str]], y: float, width: float) ->
     return [el("text", text, x=x, y=y, text_anchor="middle") for x, text in placed(every)]
 
 
-def ticks(low: float, high: float, about: int) -> list[float]:
-    """Round numbers (1, 2, 2.5 or 5 times a power of ten apart) that hold [low, high] between them."""
+def ticks(low: float, high: float, about: int, least: float = 0.0) -> list[float]:
+    """Round numbers (1, 2, 2.5 or 5 times a power of ten apart; `least` or more) that hold [low, high] between them."""
     if not high - low > 1e-290:
         margin = max(abs(low) * 0.1, 1e-280) if low else 0.5
         low, high = low - margin, high + margin
-    rough = (high - low) / max(about, 1)
+    rough = max((high - low) / max(about, 1), least)
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next((factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999), 10)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

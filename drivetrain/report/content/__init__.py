@@ -191,6 +191,8 @@ class RunFacts:
     datasets: tuple[DatasetFacts, ...] = ()
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
+    read_by_conditions: frozenset[str] = frozenset()
+    """Names in the paths by which the pipeline's conditions read reports; some are those of metrics."""
     cards: tuple[CardFacts, ...] = ()
     changed: Changed | None = None
     """Since the pipeline's run before; None of its first."""
@@ -234,6 +236,11 @@ class RunFacts:
     def seconds(self) -> float:
         """Wall time until the end, or until now while it runs, without the time in which nobody ran it."""
         return (self.ended if self.ended is not None else self.written) - self.started - self.idle
+
+    @property
+    def deciding(self) -> frozenset[str]:
+        """Names of metrics by which conditions and comparisons decide."""
+        return self.read_by_conditions | {decision.metric for decision in self.decisions}
 
     def plain_numbers(self) -> tuple[Measured, ...]:
         """What steps returned whose findings are not told in another way."""

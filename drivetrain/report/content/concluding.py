@@ -25,7 +25,7 @@ from drivetrain.report import in_a_line
 from drivetrain.report.content import Curve, RunFacts
 from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
 from drivetrain.report.content.given import Compared, given_settings
-from drivetrain.targets.local.ledger.run_values import CURVE, INDEXED, Value, enter_values
+from drivetrain.targets.local.ledger.run_values import CURVE, DECIDES, INDEXED, Value, enter_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -180,7 +180,9 @@ def _enter(home: Home, runs: Iterable[RunFacts]) -> None:
 def _values(home: Home, run: RunFacts) -> list[Value]:
     of_run = Compared(facts=run, given=given_settings(home, run.id))
     logged = {curve.name: curve.points[-1][1] for curve in run.curves if curve.points}
-    values: list[Value] = [("metric", name, value) for name, value in {**logged, **of_run.metrics}.items()]
+    metrics = {**logged, **of_run.metrics}
+    values: list[Value] = [("metric", name, value) for name, value in metrics.items()]
+    values += [(DECIDES, name, 1) for name in run.deciding if name in metrics]
     values += [("parameter", name, value) for name, value in run.parameters.items()]
     values += [("setting", name, value) for name, value in of_run.settings.items() if name not in run.parameters]
     curve = main_curve(run.curves)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import Json
 from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get
@@ -73,6 +75,21 @@ def _label(get: Get) -> str:
     if len(get.path) > 2 and isinstance(name := get.path[2], str) and get.path[1] == "Outputs":
         return name
     return str(next((segment for segment in reversed(get.path) if isinstance(segment, str)), ""))
+
+
+def read_by_conditions(definition: Definition) -> frozenset[str]:
+    """The names in the paths by which conditions read reports: `metrics.accuracy.value` -> metrics, accuracy, value."""
+    found: set[str] = set()
+    left: list[Json] = [step.arguments.get("Conditions") for step in definition.walk() if step.type == "Condition"]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            path = node.get("Path")
+            found.update(re.findall(r"[^][.'\"]+", path) if isinstance(path, str) else ())
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+    return frozenset(found)
 
 
 def dag_of(definition: Definition, known: Mapping[str, Node] | None = None) -> Dag:

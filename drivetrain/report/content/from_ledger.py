@@ -91,6 +91,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         measured=tuple(measured_by(ledger.home, rows, definition)),
         healths=_healths(ledger, rows, made_by),
         **_findings(ledger.home, artifacts),
+        read_by_conditions=_read_by_conditions(definition),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
         changed=changed_since_last(
@@ -139,6 +140,12 @@ def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
     from drivetrain.report.content.from_definition import dag_of
 
     return dag_of(definition, {node.name: node for node in nodes})
+
+
+def _read_by_conditions(definition: Definition | None) -> frozenset[str]:
+    from drivetrain.report.content.from_definition import read_by_conditions
+
+    return frozenset() if definition is None else read_by_conditions(definition)
 
 
 def note(step: StepFacts) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.report.content import Curve
 from drivetrain.report.content.concluding import main_curve, thinned
-from drivetrain.targets.local.ledger.run_values import CURVE, KINDS, value_named, values_of
+from drivetrain.targets.local.ledger.run_values import CURVE, DECIDES, KINDS, value_named, values_of
 from drivetrain.targets.local.organising.search import FIELDS, search
 from drivetrain.targets.local.organising.where import names_in
 
@@ -77,7 +77,9 @@ def index(
 
 def _columns(values: Mapping[str, Mapping[str, Mapping[str, Any]]], asked: list[str]) -> tuple[str, ...]:
     counted = Counter(name for of_run in values.values() for name in of_run.get("metric", {}) if "_class_" not in name)
-    rank = {name: place for place, name in enumerate(_FIRST)}
+    deciding = Counter(name for of_run in values.values() for name in of_run.get(DECIDES, {}))
+    first = [*sorted(deciding, key=lambda name: (-deciding[name], name)), *_FIRST]
+    rank = {name: place for place, name in enumerate(dict.fromkeys(first))}
     likely = sorted(counted, key=lambda name: (rank.get(name, len(rank)), -counted[name], name))
     wanted = [name for name in asked if name not in FIELDS and not name.startswith("tag.")]
     return tuple(dict.fromkeys([*wanted, *[name for name in likely if name in rank or counted[name] > 1]]))[

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report import Around, definitions, document, known_paths, place_code, section, tile
+from drivetrain.report import Around, definitions, document, known_paths, listing, place_code, section, tile
 from drivetrain.report.content import ArtifactFacts, Curve, RunFacts
 from drivetrain.report.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
@@ -110,26 +110,27 @@ def _header(run: RunFacts) -> Markup:
         from drivetrain.report.content.evaluation import interval_words, value_words
         from drivetrain.report.content.findings import words
 
-        deciding = {decision.metric for decision in run.decisions}
         tiles += [
             tile(
-                words(one.name) + (", decides" if one.name in deciding else ""),
+                words(one.name) + (", decides" if one.name in run.deciding else ""),
                 value_words(one),
                 interval_words(one) or f"by {evaluation.step}",
             )
-            for one in _headlines(evaluation, deciding)
+            for one in _headlines(evaluation, run.deciding)
         ]
     # An iteration's number is one of many, and no headline.
     single = [one for one in run.plain_numbers() if (step := run.step(one.step)) is None or step.parent is None]
     for measured in single[-1:] if not evaluated else ():
         from drivetrain.report.content.findings import overall, words
 
-        deciding = {decision.metric for decision in run.decisions}
         shown = sorted(
             overall(measured).items(),
-            key=lambda item: (item[0] not in deciding, item[0] != "accuracy", item[0] == "num_samples"),
+            key=lambda item: (item[0] not in run.deciding, item[0] != "accuracy", item[0] == "num_samples"),
         )
-        tiles += [tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
+        tiles += [
+            tile(words(name) + (", decides" if name in run.deciding else ""), number(value), f"by {measured.step}")
+            for name, value in shown[:2]
+        ]
     for model in run.models[-1:]:
         tiles.append(tile("Model", f"{model.group} {model.version}", approval_words(model.status)))
     facts = [("Execution", el("code", run.id)), ("Started", moment_with_zone(run.started))]
@@ -327,20 +328,18 @@ def _lineage(execution: str, artifacts: tuple[ArtifactFacts, ...]) -> Markup | N
         return None
     head = ("Step", "", "Name", "Place", "Size", "Content (sha256)", "From")
     rows = [
-        el(
-            "tr",
-            el("th", item.step, scope="row"),
-            el("td", "read" if item.flow == "input" else "wrote"),
-            el("td", item.name),
-            el("td", place_code(item.uri)),
-            el("td", f"{size(item.bytes)}, {count(item.files, 'file')}"),
-            el("td", el("code", item.digest[:16], title=item.digest)),
-            el("td", _origin(execution, item.from_step, item.from_execution)),
+        (
+            item.step,
+            "read" if item.flow == "input" else "wrote",
+            item.name,
+            place_code(item.uri),
+            f"{size(item.bytes)}, {count(item.files, 'file')}",
+            el("code", item.digest[:16], title=item.digest),
+            _origin(execution, item.from_step, item.from_execution),
         )
         for item in artifacts
     ]
-    table = el("table", el("thead", el("tr", [el("th", name, scope="col") for name in head])), el("tbody", rows))
-    detail = el("details", el("summary", count(len(rows), "folder")), el("div", table, class_="scroll", tabindex=0))
+    detail = el("details", el("summary", count(len(rows), "folder")), listing(head, rows))
     return section("Lineage", detail, id="lineage")
 
 

@@ -27,12 +27,15 @@ def card_page(version: ModelVersion, around: Around | None = None, run: str | No
 def _section(found: Section) -> Markup:
     parts: list[Content] = [el("p", line) for line in found.lines]
     if found.rows:
-        head = el("thead", el("tr", [el("th", name, scope="col") for name in found.head])) if any(found.head) else None
+        head = (
+            el("thead", el("tr", [el("th", name, scope="col") if name else el("td") for name in found.head]))
+            if any(found.head)
+            else None
+        )
         rows = [
             el("tr", el("th", first, scope="row"), [el("td", cell) for cell in rest]) for first, *rest in found.rows
         ]
-        parts.append(el("div", el("table", head, el("tbody", rows)), class_="scroll", tabindex=0, role="region",
-                        aria_label=found.title))  # fmt: skip
+        parts.append(el("div", el("table", head, el("tbody", rows), class_="wrapped"), class_="scroll", tabindex=0))
     if found.commands:
         parts.append(el("pre", "\n".join(found.commands), tabindex=0, aria_label="Commands"))
     return section(found.title, parts, id=found.title.lower().replace(" ", "-"))

@@ -173,7 +173,7 @@ def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:
     heads = [
         el("th", el("i", class_=f"key s{places[id]}"), " ", el("code", id), scope="col") for id in map(_id, found.runs)
     ]
-    head = el("tr", el("th", "", scope="col"), heads)
+    head = el("tr", el("td"), heads)
     body = [el("tr", el("th", name, scope="row"), [el("td", cell) for cell in cells]) for name, cells in rows]
     return el("div", el("table", el("thead", head), el("tbody", body), class_="compared"), class_="scroll", tabindex=0)
 

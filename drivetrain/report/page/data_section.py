@@ -6,7 +6,7 @@ import functools
 
 from drivetrain.base.formatting import count, number, share, size
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report import section
+from drivetrain.report import listing, section
 from drivetrain.report.content.datasets import ColumnFacts, DatasetFacts
 
 WIDTH, HEIGHT = 96.0, 18.0
@@ -20,26 +20,18 @@ def _sets(found: tuple[DatasetFacts, ...]) -> Markup:
     names = ("Step", "Set", "Rows", "Size", "Content", "Also in train")
     sources = any(one.source for one in found)
     rows = [
-        el(
-            "tr",
-            el("th", el("code", one.step), scope="row"),
-            el("td", el("code", one.name)),
-            el("td", f"{one.rows:,}", class_="right"),
-            el("td", f"{size(one.bytes)} in {count(one.shards, 'file')}", class_="right"),
-            el("td", el("code", one.content)),
-            el("td", _leakage(one), class_="leaks" if one.leaks else ""),
-            el("td", el("code", one.source)) if sources else None,
+        (
+            el("code", one.step),
+            el("code", one.name),
+            f"{one.rows:,}",
+            f"{size(one.bytes)} in {count(one.shards, 'file')}",
+            el("code", one.content),
+            el("span", _leakage(one), class_="leaks") if one.leaks else _leakage(one),
+            *((el("code", one.source),) if sources else ()),
         )
         for one in found
     ]
-    head = _head((*names, *(("Source",) if sources else ())), {"Rows", "Size"})
-    return el("div", el("table", head, el("tbody", rows)), class_="scroll data", tabindex=0)
-
-
-def _head(names: tuple[str, ...], right: set[str]) -> Markup:
-    return el(
-        "thead", el("tr", [el("th", name, scope="col", class_="right" if name in right else "") for name in names])
-    )
+    return listing((*names, *(("Source",) if sources else ())), rows, right=("Rows", "Size"), kind="data")
 
 
 def _leakage(one: DatasetFacts) -> str:
@@ -52,24 +44,17 @@ def _leakage(one: DatasetFacts) -> str:
 
 def _columns(one: DatasetFacts) -> Markup:
     names = ("Column", "Type", "Missing", "Different", "Least", "Mean", "Greatest", "Values")
-    head = _head(names, {"Missing", "Different", "Least", "Mean", "Greatest"})
-    rows = [_column(column, one.rows) for column in one.columns]
-    table = el("div", el("table", head, el("tbody", rows)), class_="scroll data", tabindex=0)
+    right = ("Missing", "Different", "Least", "Mean", "Greatest")
+    table = listing(names, [_column(column, one.rows) for column in one.columns], right=right, kind="data")
     return el("details", el("summary", f"Columns of {one.name} ({one.step})"), table)
 
 
 @functools.lru_cache(maxsize=4096)
-def _column(column: ColumnFacts, rows: int) -> Markup:
+def _column(column: ColumnFacts, rows: int) -> tuple[Content, ...]:
     """(Kept: the page of a run that goes on is made every few seconds, and what it read does not change.)"""
-    return el(
-        "tr",
-        el("th", el("code", column.name), scope="row"),
-        el("td", column.type),
-        el("td", _missing(column, rows), class_="right"),
-        el("td", _different(column, rows), class_="right"),
-        *(el("td", _value(value), class_="right") for value in (column.low, column.mean, column.high)),
-        el("td", _bars(column)),
-    )
+    spread = map(_value, (column.low, column.mean, column.high))
+    name = el("code", column.name)
+    return (name, column.type, _missing(column, rows), _different(column, rows), *spread, _bars(column))
 
 
 def _missing(column: ColumnFacts, rows: int) -> str:

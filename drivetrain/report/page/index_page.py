@@ -140,7 +140,7 @@ def _table(found: Index, asked: Asked, address: Callable[[str], str], *, served:
         el("th", "Tags", scope="col"),
     ]
     body = [_row(line, found.columns, address, served=served) for line in found.lines]
-    table = el("table", el("thead", el("tr", head)), el("tbody", body), class_="runs")
+    table = el("table", el("thead", el("tr", head)), el("tbody", body), class_="runs stacked")
     return el("div", table, class_="scroll", tabindex=0, role="region", aria_label="Runs")
 
 
@@ -152,12 +152,12 @@ def _row(line: Line, columns: Sequence[str], address: Callable[[str], str], *, s
         "tr",
         el("td", chosen) if served else None,
         el("th", el("a", name, el("code", row.id), href=address(row.id)), scope="row", title=row.note),
-        el("td", row.pipeline),
+        el("td", row.pipeline, class_="pipeline"),
         el("td", status_mark(row.shown_status)),
         el("td", moment(row.started)),
         el("td", duration(line.seconds) if line.seconds is not None else "–", class_="right"),
         [
-            el("td", _value(value), class_="right", data_name=words(name))
+            el("td", _value(value), class_="right none" if value is None else "right", data_name=words(name))
             for name, value in zip(columns, line.values, strict=True)
         ],
         el("td", sparkline(words(line.curve_name), line.curve), class_=f"s{run_places([row.id])[row.id]}"),

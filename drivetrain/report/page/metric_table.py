@@ -38,7 +38,8 @@ def metric_table(found: Sequence[Measure], confidence: float | None) -> Content:
 def _table(found: Sequence[Measure], confidence: float | None, intervals: bool) -> Markup:
     share = f"{confidence * 100:.4g} % interval" if confidence is not None else "interval"
     names = ("metric", "value", share, "")[: 4 if intervals else 2]
-    head = el("tr", [el("th", name, scope="col", class_="right" if name == "value" else None) for name in names])
+    heads = [el("th", name, scope="col", class_="right" if name == "value" else None) for name in names if name]
+    head = el("tr", heads, el("td") if intervals else None)
     bodies: list[Markup] = []
     groups = [(title, [one for one in found if _title(one) == title]) for title in _TITLES]
     groups = [(title, group) for title, group in groups if group]

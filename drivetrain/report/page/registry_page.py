@@ -64,7 +64,7 @@ def _group(
         "table",
         el("thead", el("tr", [el("th", text, scope="col") for text in head])),
         el("tbody", rows),
-        class_="runs versions",
+        class_="runs versions stacked",
     )
     more = len(versions) - MAX_VERSIONS
     return section(

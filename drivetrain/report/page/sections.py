@@ -74,7 +74,7 @@ def _table(run: RunFacts, steps: Sequence[StepFacts], address: Address) -> Marku
     total = max(end - start, 1e-9)
     head = el("tr", [el("th", name, scope="col") for name in ("Step", "Status", "Time", "When", "Tries", "Why")])
     rows = [_step(step, start, total, run.written, address) for step in steps]
-    table = el("table", el("thead", head), el("tbody", rows), class_="steps")
+    table = el("table", el("thead", head), el("tbody", rows), class_="steps stacked")
     return el("div", table, class_="scroll", tabindex=0)
 
 
@@ -107,12 +107,17 @@ def _step(step: StepFacts, start: float, total: float, now: float, address: Addr
         "tr",
         el("th", el("b", title), el("small", below), scope="row", class_="inner" if of_an_iteration else None),
         el("td", status_mark(step.shown_status)),
-        el("td", duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
+        _or_dash(duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
         el("td", timeline),
-        el("td", step.attempts or "–"),
+        _or_dash(step.attempts or "–", data_name="tries"),
         el("td", [el("div", note) for note in notes]),
         class_=status_class(step.shown_status),
     )
+
+
+def _or_dash(content: str | int, **attributes: str) -> Markup:
+    """A cell; a phone leaves out the dash of one without a value."""
+    return el("td", content, class_="none" if content == "–" else None, **attributes)
 
 
 # So few values need no folding.

@@ -92,12 +92,19 @@ def _table(tuning: TuningFacts, rows: Sequence[TrainingFacts], names: Sequence[s
     right = {tuning.metric, *shown, "Time"}
     best = tuning.best
     columns = [el("th", name, scope="col", class_="right" if name in right else None) for name in head]
-    body = [_row(one, shown, names, several, said, is_best=one is best) for one in rows]
-    return el("table", el("thead", el("tr", columns)), el("tbody", body), class_="trainings")
+    body = [_row(one, tuning.metric, shown, names, several, said, is_best=one is best) for one in rows]
+    return el("table", el("thead", el("tr", columns)), el("tbody", body), class_="trainings stacked")
 
 
 def _row(
-    one: TrainingFacts, shown: Sequence[str], names: Sequence[str], several: bool, said: bool, *, is_best: bool
+    one: TrainingFacts,
+    metric: str,
+    shown: Sequence[str],
+    names: Sequence[str],
+    several: bool,
+    said: bool,
+    *,
+    is_best: bool,
 ) -> Markup:
     word = _WORDS.get(one.status, one.status)
     status = el("span", word, class_=f"status {status_class(_CLASSES.get(one.status, one.status))}")
@@ -107,12 +114,13 @@ def _row(
         el("th", one.label, el("small", " best") if is_best else None, scope="row"),
         el("td", one.definition) if several else None,
         el("td", status),
-        el("td", "–" if one.objective is None else number(one.objective), class_="right"),
+        el("td", "–" if one.objective is None else number(one.objective), class_="right", data_name=metric),
         [
             el(
                 "td",
                 el("code", _value(text), title=text) if (text := one.parameters.get(name)) else "–",
                 class_="right",
+                data_name=name,
             )
             for name in shown
         ],

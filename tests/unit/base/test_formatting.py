@@ -18,8 +18,8 @@ def test_duration(seconds: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.97222, "0.9722"), (1797, "1,797"), (9338.2, "9,338"), (12345.6, "12,346"), (3.2e-7, "3.2e-07"), (0.0, "0"),
-     (True, "true"), (math.nan, "nan"), (-0.05, "-0.05000")],
+    [(0.97222, "0.9722"), (1797, "1797"), (-2026.0, "-2026"), (9338.2, "9338"), (12345.6, "12,346"),
+     (3.2e-7, "3.2e-07"), (0.0, "0"), (True, "true"), (math.nan, "nan"), (-0.05, "-0.05000")],
 )  # fmt: skip
 def test_number(value: float, text: str) -> None:
     assert number(value) == text

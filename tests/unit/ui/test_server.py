@@ -189,6 +189,7 @@ def test_the_page_of_a_run_and_a_comparison(ask: Asked, runs: list[dt.Run]) -> N
     page = ask(f"/runs/{runs[2].id}")
     assert "It wrote nothing." in page  # a step of type Fail has no program
     assert "Log of stop" in page and "What went wrong" in page and '<script src="/live.js" defer="">' in page
+    assert "accuracy, decides" in page  # by a condition
     assert "script-src &#x27;self&#x27;" in page and "Log of" not in ask(f"/runs/{runs[0].id}")
     assert ask(f"/runs/{runs[0].id[:6]}", code=303) == "" and ask.headers["Location"] == f"/runs/{runs[0].id}"
     assert "No execution" in ask("/runs/nothing", code=404) and "no such page" in ask("/other", code=404)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 # A name that several kinds have means the first of these.
 KINDS = ("metric", "setting", "parameter", "tag")
-CURVE, INDEXED = "curve", "indexed"
-"""Further kinds: the points of a run's main curve, as JSON; a mark on each run whose end was entered."""
+CURVE, INDEXED, DECIDES = "curve", "indexed", "decides"
+"""Further kinds: the points of a run's main curve, as JSON; a mark on each run whose end was entered; a mark on each
+metric by which the run decided."""
 MAX_CHARACTERS = 1_000
 MAX_VALUES = 2_000
 """Of a run."""

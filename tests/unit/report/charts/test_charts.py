@@ -46,6 +46,7 @@ def test_years_have_no_commas_on_an_axis_nor_beside_a_point() -> None:
     assert [tick_text(year, years) for year in years] == ["2024", "2025", "2026"]
     picture = line_chart("price", [Series("price", tuple((year, 1.0) for year in years), 9)], x_label="year")
     assert "at 2026 year" in picture and "2,02" not in picture
+    assert {"2024", "2025", "2026"} <= set(texts(picture)) and not any("." in text for text in texts(picture)[-4:])
     assert 'class="s9"' in picture and 'class="key s9"' in picture
 
 

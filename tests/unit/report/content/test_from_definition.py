@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from drivetrain.report.content.from_definition import Step, Wait, picture
+from drivetrain.report.content.from_definition import Step, Wait, picture, read_by_conditions
 from drivetrain.targets.sagemaker.document.document import from_json, read
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
@@ -25,6 +25,15 @@ def test_nodes_and_labelled_edges() -> None:
         Wait("Model", "Transform", "ModelName"),
         Wait("Gate", "TooBad", "no"),
     ]
+
+
+def test_conditions_name_the_metrics_by_which_they_decide() -> None:
+    value = {"Std:JsonGet": {"PropertyFile": {"Get": "Steps.E.PropertyFiles.R"}, "Path": "metrics['mae'].value"}}
+    least = {"Type": "LessThanOrEqualTo", "LeftValue": value, "RightValue": 11.0}
+    either = {"Type": "Or", "Conditions": [{"Type": "Not", "Condition": least}]}
+    gate = {"Name": "G", "Type": "Condition", "Arguments": {"Conditions": [either], "IfSteps": [], "ElseSteps": []}}
+    definition = from_json({"Version": "2020-12-01", "Parameters": [], "Steps": [gate]})
+    assert read_by_conditions(definition) == {"metrics", "mae", "value"}
 
 
 def test_triggers_and_outputs_of_steps_that_nobody_knows() -> None:
