@@ -13,6 +13,7 @@ Each builds a value of the spec; nothing runs, and what does not fit is refused 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, ModuleType
 from typing import Any, Never, Self
@@ -41,6 +42,7 @@ from drivetrain.spec.resources import (
     RetryPolicy,
 )
 from drivetrain.spec.steps import (
+    TRAIN,
     BaseStep,
     ConditionStep,
     Dependency,
@@ -153,7 +155,7 @@ def step(
             **common,
             outputs=tuple(component.outputs),
             checkpoint=checkpoint,
-            logs=dict(component.logs),
+            logs=_logs(component, parameters),
             resumable_parameters=(*component.resumable, *_as_before(component, parameters)),
             options=options or TrainingOptions(),
         )
@@ -164,6 +166,25 @@ def step(
     return ProcessingStep(
         **common, outputs=tuple(component.outputs), metrics=numbers_of(component), texts=component.texts
     )
+
+
+def _logs(component: Component[..., Any], parameters: Mapping[str, Any]) -> dict[str, str]:
+    """The metrics of the component, by their patterns; of our training those of its recipe in the place of accuracy,
+    where the recipe's file tells them."""
+    recipe = parameters.get("recipe")
+    if component.target != TRAIN or not isinstance(recipe, str):
+        return dict(component.logs)
+    from drivetrain.catalog.strategies import importable_recipe, metrics_of_recipe
+
+    path = importable_recipe(recipe)
+    own = metrics_of_recipe(path) if path is not None else None
+    if own is None:
+        return dict(component.logs)
+    found: dict[str, str] = {}
+    for name, pattern in component.logs.items():
+        names = [f"validation_{each}" for each in own] if name == "validation_accuracy" else [name]
+        found |= {each: pattern.replace(name, re.escape(each)) for each in names}
+    return found
 
 
 def _target(component: Component[..., Any]) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from drivetrain.authoring.binding import declared_parameter, dependencies, refuse_beyond
-from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.base.errors import SpecError, did_you_mean, nearest, shown
 from drivetrain.spec.steps import BaseStep, Dependency, TrainingStep, TuningStep
 from drivetrain.spec.training_options import Between, OneOf, Range, Scale, Search
 from drivetrain.spec.values import Reference, as_value
@@ -86,7 +86,7 @@ def tune(
     for name, given in ranges.items():
         _check(training, name, given)
     if maximize is None:
-        maximize = _direction(objective)
+        maximize = _direction(objective, training)
     fields = {name: getattr(training, name) for name in TrainingStep.model_fields if name != "kind"}
     fields["depends_on"] = tuple(dict.fromkeys((*training.depends_on, *dependencies(after))))
     fields["parameters"] = {name: value for name, value in training.parameters.items() if name not in ranges}
@@ -151,7 +151,7 @@ def _check(training: TrainingStep, name: str, given: Any) -> None:
             refuse_beyond(f"Step {training.name!r}", declared, value)
 
 
-def _direction(objective: str) -> bool:
+def _direction(objective: str, training: TrainingStep) -> bool:
     """Whether more of an objective is better, told by the words of its name; a word that says less wins: what is bad
     of an accuracy (`accuracy_loss`) is bad."""
     words = {word.lower() for word in _WORDS.findall(objective)}
@@ -161,6 +161,9 @@ def _direction(objective: str) -> bool:
         return False
     if words & MORE_IS_BETTER:
         return True
+    if objective not in training.logs and nearest(objective, training.logs) is not None:
+        known = did_you_mean(objective, training.logs)
+        raise SpecError(f"tune(..., objective={objective!r}): step {training.name!r} logs no such metric. {known}")
     raise SpecError(
         f"tune(..., objective={objective!r}): the name does not say whether more of it is better. Give maximize=True "
         "or maximize=False."

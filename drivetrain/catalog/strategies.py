@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -94,6 +95,11 @@ def recipes_folder() -> Path:
     return Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
 
 
+def metrics_folder() -> Path:
+    """Where the metrics of the package are."""
+    return Path(drivetrain.__file__).parent / "training" / "metrics"
+
+
 def health_rules_folder() -> Path:
     """Where the health rules of the package are."""
     return Path(drivetrain.__file__).parent / "training" / "health" / "rules"
@@ -168,6 +174,12 @@ def recipe_file(recipe: str, folder: Path) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
+def importable_recipe(recipe: str) -> Path | None:
+    """The source of a recipe: a file of the package, or a module where Python looks for modules."""
+    places = (recipe_file(recipe, Path(folder)) for folder in sys.path)
+    return next((place for place in places if place is not None), None)
+
+
 def recipes_below(folder: Path) -> list[str]:
     """The recipes of the package, and the files of a folder that have a class `Recipe`; nothing is imported."""
     own = [path.stem for path in folder.glob("*.py") if path.stem.isidentifier() and _has_recipe(path)]
@@ -197,6 +209,24 @@ def needs_of_recipe(path: Path) -> tuple[str, ...]:
         return tuple(_literals(tree).get("NEEDS", ()))
     except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
         return ()
+
+
+def metrics_of_recipe(path: Path) -> tuple[str, ...] | None:
+    """The names of a recipe's own metrics, as the dicts that its `metrics` returns spell them; None where they do not
+    spell all of them."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+        return None
+    kind = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Recipe"), None)
+    methods = [node for node in (kind.body if kind else ()) if isinstance(node, ast.FunctionDef)]
+    inner = [node for method in methods if method.name == "metrics" for node in ast.walk(method)]
+    if sum(isinstance(node, ast.FunctionDef) for node in inner) != 1:
+        return None
+    returned = sorted((node for node in inner if isinstance(node, ast.Return)), key=lambda node: node.lineno)
+    keys = [key for node in returned for key in (node.value.keys if isinstance(node.value, ast.Dict) else [None])]
+    names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return tuple(dict.fromkeys(names)) if len(names) == len(keys) else None
 
 
 def options_of_recipe(path: Path, kind: str = "Recipe") -> tuple[str, ...] | None:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from drivetrain.base.errors import SpecError
 from drivetrain.rules import RuleBook, graph_rules, job_rules, limit_rules, option_rules
 from drivetrain.spec.pipeline import Graph, Pipeline
-from drivetrain.spec.resources import COMPARE
-from drivetrain.spec.steps import ForEachStep, JobStep, TrainingStep, TuningStep
+from drivetrain.spec.resources import COMPARE, EVALUATE
+from drivetrain.spec.steps import TRAIN, ForEachStep, JobStep, TrainingStep, TuningStep
 from drivetrain.spec.values import ItemRef
 
 
@@ -36,10 +36,15 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
 
         yield tuning_rules.rule
     yield option_rules.rule
-    if any(isinstance(one, JobStep) and one.program.target == COMPARE for one in graph.steps):
+    programs = {step.program.target for step in graph.steps if isinstance(step, JobStep)}
+    if COMPARE in programs:
         from drivetrain.rules import decision_rules
 
         yield decision_rules.rule
+    if programs & {TRAIN, EVALUATE}:
+        from drivetrain.rules import metric_rules
+
+        yield metric_rules.rule
     if any(issubclass(kind, TrainingStep) for kind in kinds):
         from drivetrain.rules import (
             checkpoint_rules,

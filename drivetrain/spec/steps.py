@@ -29,6 +29,8 @@ from drivetrain.spec.values import (
     ValueType,
 )
 
+Trigger = Literal["Failed", "Stopped", "Any"]
+
 
 class Dependency(Frozen):
     """An edge that no reference makes: run after `step`, or because of how it ended.
@@ -39,14 +41,9 @@ class Dependency(Frozen):
     """
 
     step: str
-    trigger: Literal["Failed", "Stopped", "Any"] | None = None
+    trigger: Trigger | None = None
 
-    def __init__(
-        self,
-        step: BaseStep | str | None = None,
-        trigger: Literal["Failed", "Stopped", "Any"] | None = None,
-        **unknown: Any,
-    ) -> None:
+    def __init__(self, step: BaseStep | str | None = None, trigger: Trigger | None = None, **unknown: Any) -> None:
         given = {"step": step.name if isinstance(step, BaseStep) else step, "trigger": trigger}
         super().__init__(**{name: value for name, value in given.items() if value is not None}, **unknown)
 
@@ -77,8 +74,7 @@ class BaseStep(Frozen):
             SpecError: when the step has no such output.
         """
         if output not in self.output_names():
-            known = did_you_mean(str(output), self.output_names())
-            raise SpecError(f"Step {self.name!r} has no output {output!r}. {known}")
+            raise SpecError(f"Step {self.name!r} has no output {output!r}. {did_you_mean(output, self.output_names())}")
         return OutputRef(step=self.name, output=output)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
@@ -174,6 +170,10 @@ class TrainingStep(JobStep):
         if name not in [*self.logs]:
             raise SpecError(f"Step {self.name!r} logs no {name!r}. {did_you_mean(str(name), self.logs)}")
         return LoggedRef(step=self.name, name=name)
+
+    def metric(self, name: str) -> LoggedRef:
+        """The same as `logged`."""
+        return self.logged(name)
 
 
 class TuningStep(TrainingStep):

@@ -1,0 +1,124 @@
+"""Rules about names of metrics: a slip costs the whole training before a job finds it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from drivetrain.base.errors import InputError, did_you_mean, nearest
+from drivetrain.catalog.strategies import importable_recipe, metrics_folder, metrics_of_recipe, strategy_names
+from drivetrain.rules import RuleBook
+from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.resources import COMPARE, EVALUATE
+from drivetrain.spec.steps import JobStep, is_our_training
+from drivetrain.spec.trainings import Training, ways
+from drivetrain.spec.values import MetricRef, OutputRef
+
+rule = RuleBook()
+
+_OF_EVERY_EVALUATION = ("loss", "num_samples")
+_WATCHES = ("early_stopping", "keep_best", "keep_best_n")
+_OPTIONS = re.compile(r"\([^()]*\)")
+
+
+@rule
+def watched_metrics_are_logged(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not is_our_training(step) or not any(step.parameters.get(name) for name in _WATCHES):
+            continue
+        monitor, own = step.parameters.get("monitor"), _own_metrics(graph, step)
+        if not isinstance(monitor, str) or own is None:
+            continue
+        names = [f"validation_{name}" for name in ("loss", *own)]
+        if monitor not in names:
+            yield f"step {step.name!r}: monitor={monitor!r} is no metric of its recipe. {did_you_mean(monitor, names)}"
+
+
+@rule
+def evaluations_measure_what_they_are_told(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep) or step.program.target != EVALUATE:
+            continue
+        shipped = strategy_names(metrics_folder())
+        for name in _scored(step) or ():
+            if name not in shipped and nearest(name, shipped) is not None and importable_recipe(name) is None:
+                yield f"step {step.name!r}: scoring: there is no metric {name!r}. {did_you_mean(name, shipped)}"
+
+
+@rule
+def decided_metrics_are_measured(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        for reference in graph.references[step.name]:
+            if isinstance(reference, MetricRef) and reference.type == "Float":
+                yield from _unmeasured(graph, step.name, "metric", reference.name, reference.step)
+        if not isinstance(step, JobStep) or step.program.target != COMPARE:
+            continue
+        evaluation = step.inputs.get("evaluation")
+        if not isinstance(evaluation, OutputRef):
+            continue
+        for field, name in _decided(step):
+            yield from _unmeasured(graph, step.name, field, name, evaluation.step)
+
+
+def _decided(step: JobStep) -> Iterator[tuple[str, str]]:
+    """The field and the name of each metric that compare decides by, as far as they are known."""
+    from drivetrain.decision.policy import policy
+
+    fields = {name: step.parameters.get(name) for name in ("metric", "floors", "budgets")}
+    given: dict[str, Any] = {name: value for name, value in fields.items() if isinstance(value, str)}
+    try:
+        found = policy(**given)
+    except InputError:  # another rule says so
+        return
+    if "metric" in given:
+        yield "metric", found.metric
+    yield from (("floors", limit.metric) for limit in found.floors)
+    yield from (("budgets", limit.metric) for limit in found.budgets)
+
+
+def _unmeasured(graph: Graph, where: str, field: str, name: str, evaluation: str) -> Iterator[str]:
+    """That an evaluation of ours will not have a metric; nothing where only the run will tell."""
+    step = graph.by_name.get(evaluation)
+    if not isinstance(step, JobStep) or step.program.target != EVALUATE or not name.isidentifier():
+        return
+    model, scored = step.inputs.get("model"), _scored(step)
+    own = _own_metrics(graph, graph.by_name.get(model.step)) if isinstance(model, OutputRef) else None
+    if own is None or scored is None:
+        return
+    measured = [
+        *_OF_EVERY_EVALUATION,
+        *own,
+        *(one.rpartition(".")[2] for one in scored or strategy_names(metrics_folder())),
+    ]
+    if not any(name == one or name.startswith(f"{one}_") for one in measured):
+        yield (
+            f"step {where!r}: {field}: step {evaluation!r} measures no {name!r}. "
+            f"{did_you_mean(name, list(dict.fromkeys(measured)))}"
+        )
+
+
+def _own_metrics(graph: Graph, step: Any) -> tuple[str, ...] | None:
+    """The metrics of the recipes that a training of ours may run with; None where a recipe's file does not tell."""
+    if not is_our_training(step):
+        return None
+    found: dict[str, None] = {}
+    for way in ways(step, graph.pipeline.parameters):
+        names = _of_way(way)
+        if names is None:
+            return None
+        found |= dict.fromkeys(names)
+    return tuple(found)
+
+
+def _of_way(way: Training) -> tuple[str, ...] | None:
+    path = importable_recipe(way.text("recipe") or "")
+    return metrics_of_recipe(path) if path is not None else None
+
+
+def _scored(step: JobStep) -> list[str] | None:
+    """The metrics of `scoring`; None where only the run will tell. None are named: those of the task."""
+    scoring = step.parameters.get("scoring", "")
+    if not isinstance(scoring, str):
+        return None
+    return [name.strip() for name in _OPTIONS.sub("", scoring).split(",") if name.strip()]
