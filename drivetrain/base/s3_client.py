@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from drivetrain.base import stopping
@@ -155,6 +156,19 @@ class Client:
 
         return self._patiently("read", key, ask)
 
+    def download(self, key: str, path: Path) -> None:
+        """Bring an object to a file, its parts side by side; raises as `call` does."""
+        from boto3.exceptions import RetriesExceededError
+        from boto3.s3.transfer import S3Transfer
+
+        def bring(client: Any) -> None:
+            try:
+                S3Transfer(client).download_file(self.bucket, key, str(path))  # it writes beside it and renames
+            except RetriesExceededError as error:
+                raise _PassingError(_reason(error.last_exception)) from error
+
+        self._patiently("read", key, lambda: self._attempt("read", key, bring))
+
     def _patiently(self, doing: str, key: str, ask: Callable[[], T]) -> T:
         began, attempts, told = time.monotonic(), 0, False
         while True:
@@ -188,8 +202,15 @@ class Client:
             )
 
     def _ask(self, operation: str, doing: str, given: Mapping[str, Any]) -> Any:
-        """One attempt.
+        """One attempt; raises as `_attempt` does."""
+        body: Any = given.get("Body")
+        if hasattr(body, "seek"):
+            body.seek(0)
+        key = given.get("Key", "")
+        return self._attempt(doing, key, lambda client: getattr(client, operation)(Bucket=self.bucket, **given))
 
+    def _attempt(self, doing: str, key: str, ask: Callable[[Any], T]) -> T:
+        """
         Raises:
             _PassingError: it may be made again; and what `call` raises.
         """
@@ -198,13 +219,10 @@ class Client:
         from botocore.parsers import ResponseParserError
 
         client = self._opened()
-        body: Any = given.get("Body")
-        if hasattr(body, "seek"):
-            body.seek(0)
         try:
-            answer = getattr(client, operation)(Bucket=self.bucket, **given)
+            answer = ask(client)
         except ClientError as error:
-            raise self._refused(doing, given.get("Key", ""), error.response) from error
+            raise self._refused(doing, key, error.response) from error
         except (ConnectionError, HTTPClientError, ResponseParserError, urllib3.exceptions.HTTPError) as error:
             if not self._reached and _is_wrong_address(error):
                 raise InputError(_how_to_set_up(f"{error} ({_reason(error)})")) from error

@@ -11,6 +11,7 @@ from drivetrain.base.errors import SpecError, UserError, did_you_mean, said
 
 BAD_INPUT = 2
 BUG = 70
+AWAY = 75  # a service did not answer: a retry may help
 INTERRUPTED = 130
 MAX_LINES = 3
 MAX_CHARACTERS = 1_000
@@ -28,7 +29,10 @@ def report_error(error: BaseException) -> int:
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
     from drivetrain.base.call_site import place_in
+    from drivetrain.base.stopping import AwayError
 
+    if isinstance(error, AwayError):
+        return AWAY, _message(str(error))
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"
     place = place_in(error.__traceback__)

@@ -10,24 +10,24 @@ is not. Endpoint, region and credentials are found as AWS's own tools find them.
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
+
+if TYPE_CHECKING:
+    from drivetrain.base.s3_client import Client, ServiceError, UnusableError
 
 OBJECT_STORE = "DRIVETRAIN_OBJECT_STORE"
 MOST_FILES = 100_000
-ATTEMPTS = 5
-"""Of each request, with growing pauses (botocore's "standard" retries)."""
-_CONNECT_SECONDS, _STALL_SECONDS = 5.0, 20.0
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
-_ABSENT = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
+_DENIED, _ABSENT = 403, 404
+_PERMISSIONS = ("s3:GetObject", "s3:ListBucket")
 
 
 class AbsentArtifactError(InputError):
@@ -43,8 +43,9 @@ def fetch(uri: str, folder: Path) -> Path:
         folder: gets what has to be downloaded; it is made where that is needed, and untouched otherwise.
 
     Raises:
-        InputError: nothing is there; another scheme; S3 refuses it or cannot be reached; boto3 or credentials are
-            missing; the disk is full.
+        InputError: nothing is there; another scheme; S3 refuses it; boto3 or credentials are missing; the disk is
+            full.
+        AwayError: S3 was away for all of the patience.
     """
     if not uri.strip():
         raise InputError("the model's place is not known: its version names no ModelDataUrl.")
@@ -86,54 +87,36 @@ def _segments(uri: str, key: str) -> tuple[str, ...]:
 
 
 def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
+    from drivetrain.base.s3_client import Client, NotThereError, Patience, ServiceError, UnusableError
+
+    client = Client(bucket, Patience(), purpose="models", permissions=_PERMISSIONS)
+    denied: Exception | None = None
     try:
-        boto3: Any = importlib.import_module("boto3")
-        config: Any = importlib.import_module("botocore.config")
-        errors: Any = importlib.import_module("botocore.exceptions")
-        transfer: Any = importlib.import_module("boto3.exceptions")
-    except ModuleNotFoundError:
-        raise InputError(
-            f"{uri} lies in S3, for which the package boto3 is needed. Install it with: pip install 'drivetrain[s3]'."
-        ) from None
-    settings = config.Config(
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_STALL_SECONDS,
-    )
-    try:
-        # AWS_REGION is what SageMaker sets in its jobs, and botocore does not read it.
-        session = boto3.session.Session(region_name=os.environ.get("AWS_REGION") or None)
-        client = session.client("s3", config=settings)
-        denied: Any = None
         if key and not key.endswith("/"):
             try:
-                client.head_object(Bucket=bucket, Key=key)
-            except errors.ClientError as error:
+                client.call("head_object", "read", Key=key)
+            except NotThereError:
+                pass  # it may be a folder
+            except (ServiceError, UnusableError) as error:
                 # 403 also says that nothing is there, to a role that may list some prefixes only: listing tells.
-                denied = error if _is_denied(error.response) else None
-                if denied is None and not _is_absent(error.response):
+                if error.status != _DENIED:
                     raise
+                denied = error
             else:
-                return _fetched(client, bucket, key, folder / PurePosixPath(key).name)
+                return _fetched(client, key, folder / PurePosixPath(key).name)
         prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
         found = 0
-        for name in _below(client, bucket, prefix):
+        for name in _below(client, prefix):
             found += 1
             if found > MOST_FILES:
                 raise InputError(f"{uri} holds more than {MOST_FILES:,} files: not a model.")
-            _fetched(client, bucket, prefix + name, folder.joinpath(*_segments(f"{uri}/{name}", name)))
+            _fetched(client, prefix + name, folder.joinpath(*_segments(f"{uri}/{name}", name)))
         if denied is not None and not found:
             raise denied
-    except errors.ClientError as error:
-        kind = AbsentArtifactError if _is_absent(error.response) else InputError
-        raise kind(_refused(uri, error.response)) from None
-    except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.TokenRetrievalError) as error:
-        raise InputError(
-            f"{uri} cannot be read: {_reason(error)}. Set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-            "or give the job a role."
-        ) from None
-    except (errors.BotoCoreError, transfer.Boto3Error) as error:
-        raise InputError(f"{uri} could not be read in {ATTEMPTS} attempts: {_reason(error)}.") from None
+    except AwayError:
+        raise  # nobody's input is wrong
+    except (ServiceError, UnusableError) as error:
+        raise _refused(uri, error) from None
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise InputError(f"no space left in {folder} for {uri}. Free some, or set TMPDIR.") from None
@@ -143,50 +126,35 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
     return folder
 
 
-def _below(client: Any, bucket: str, prefix: str) -> Iterator[str]:
+def _below(client: Client, prefix: str) -> Iterator[str]:
     """Names of the files below a prefix; what consoles make to show a folder is none."""
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+    more: dict[str, str] = {}
+    while True:
+        page = client.call("list_objects_v2", "list", Prefix=prefix, **more)
         for entry in page.get("Contents", ()):
             name = str(entry["Key"]).removeprefix(prefix)
             if name and not name.endswith("/"):
                 yield name
+        if not page.get("IsTruncated"):
+            return
+        more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
-def _fetched(client: Any, bucket: str, key: str, target: Path) -> Path:
+def _fetched(client: Client, key: str, target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
-    client.download_file(bucket, key, str(target))  # boto3 writes beside it and renames
+    client.download(key, target)
     return target
 
 
-def _is_denied(response: Any) -> bool:
-    return _code(response) in _DENIED or _status(response) == "403"
-
-
-def _is_absent(response: Any) -> bool:
-    return _code(response) in _ABSENT or _status(response) == "404"
-
-
-def _code(response: Any) -> str:
-    return str(response.get("Error", {}).get("Code", ""))
-
-
-def _status(response: Any) -> str:
-    return str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
-
-
-def _refused(uri: str, response: Any) -> str:
-    code, status = _code(response), _status(response)
-    if _is_denied(response):
+def _refused(uri: str, error: ServiceError | UnusableError) -> InputError:
+    said = str(error).rstrip(".")
+    if error.status == _DENIED:
         # S3 says so too of a key that is not there to those who may not list the bucket.
-        return (
-            f"S3 refuses to give {uri} ({code or status}). Allow the role s3:GetObject on it, and s3:ListBucket on its "
-            "bucket, without which a key that is missing looks the same."
+        return InputError(
+            f"S3 refuses to give {uri}: {said}. Allow the role {' and '.join(_PERMISSIONS)}: without the right to list "
+            "the bucket a key that is missing looks the same."
         )
-    if _is_absent(response):
-        what = "its bucket does not exist" if code == "NoSuchBucket" else "there is nothing"
-        return f"{uri}: {what}. Give the key of an object, or the prefix of a folder."
-    return f"S3 did not give {uri}: {response.get('Error', {}).get('Message') or code or 'status ' + status}."
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().rstrip(".")
+    if error.status == _ABSENT:
+        what = "its bucket does not exist" if "NoSuchBucket" in said else "there is nothing"
+        return AbsentArtifactError(f"{uri}: {what}. Give the key of an object, or the prefix of a folder.")
+    return InputError(f"{uri} cannot be read: {said}.")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.file_locks import hold
+from drivetrain.base.stopping import AwayError
 from drivetrain.registry.artifacts import OBJECT_STORE
 from drivetrain.registry.registry import ModelVersion, Registry, RegistryError
 
@@ -57,6 +58,7 @@ def change_evidence(place: str, change: Callable[[bytes], bytes]) -> None:
 
     Raises:
         RegistryError: it cannot be read or written.
+        AwayError: S3 was away for all of the patience.
     """
     if place.startswith("s3://"):
         _change_object(place, change)
@@ -105,6 +107,8 @@ def _object(place: str, bucket: str, key: str) -> tuple[bytes, dict[str, str]]:
         content, tag = _client(bucket).fetch(key)
     except NotThereError:
         return b"", _IF_THERE_IS_NONE
+    except AwayError:
+        raise
     except (ServiceError, InputError) as error:
         if getattr(error, "status", 0) == 403:
             raise _DeniedError(str(error)) from None
@@ -118,6 +122,8 @@ def _is_put(place: str, bucket: str, key: str, content: bytes, unchanged: dict[s
 
     try:
         _client(bucket).call("put_object", "write", Key=key, Body=content, **unchanged)
+    except AwayError:
+        raise
     except (ServiceError, InputError) as error:
         if isinstance(error, NotThereError) or getattr(error, "status", 0) in _CHANGED:
             return False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.stopping import AwayError
 
 if TYPE_CHECKING:
     from drivetrain.registry.record import ModelRecord
@@ -102,7 +103,7 @@ def damage_anywhere(version: ModelVersion, objects: Path | None) -> str | None:
     with tempfile.TemporaryDirectory(prefix="drivetrain-version-") as folder:
         try:
             place = fetch(version.artifact, Path(folder) / "model")
-        except InputError as error:
+        except (InputError, AwayError) as error:
             # A path may be another machine's; in a bucket nothing is where nothing is found.
             if isinstance(error, AbsentArtifactError) and version.artifact.startswith("s3://"):
                 return str(error).rstrip(".")

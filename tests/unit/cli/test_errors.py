@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, SpecError, UserError
+from drivetrain.base.stopping import AwayError
 from drivetrain.cli.errors import explain
 from drivetrain.spec.resources import RetryPolicy
 
@@ -140,6 +141,10 @@ def test_what_the_machine_refuses_is_no_bug(number: int) -> None:
     code, text = explained(OSError(number, os.strerror(number), "/data/ledger.db"))
     assert code == 2 and text.startswith(f"error: /data/ledger.db: {os.strerror(number)}. ")
     assert "another place" in text or "a place that can be written" in text
+
+
+def test_a_service_that_is_away_is_no_bug() -> None:
+    assert explain(AwayError("S3 did not read s3://b/k")) == (75, "error: S3 did not read s3://b/k")
 
 
 def test_interrupted() -> None:

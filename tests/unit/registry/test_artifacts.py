@@ -2,15 +2,19 @@
 
 import socket
 from collections.abc import Callable
+from functools import partialmethod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from drivetrain.base import s3_client
 from drivetrain.base.errors import InputError
+from drivetrain.base.stopping import AwayError
 from drivetrain.registry import artifacts
 from drivetrain.registry.artifacts import fetch
+from drivetrain.registry.evidence import change_evidence
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 
 
@@ -27,6 +31,20 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in variables(endpoint).items():
         monkeypatch.setenv(name, value)
     return make_bucket(endpoint)
+
+
+def _register(monkeypatch: pytest.MonkeyPatch, event: str, handler: Callable[..., object]) -> None:
+    """Handle an event of each client that is made from now on."""
+    from botocore.session import Session
+
+    create = Session.create_client
+
+    def made(self: Session, *given: Any, **more: Any) -> Any:
+        client = create(self, *given, **more)
+        client.meta.events.register(event, handler)
+        return client
+
+    monkeypatch.setattr(Session, "create_client", made)
 
 
 def put(bucket: str, key: str, content: bytes) -> None:
@@ -78,18 +96,11 @@ def test_the_region_of_a_sagemaker_job(tmp_path: Path, bucket: str, monkeypatch:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
     signed: list[str] = []
-    import boto3
-
-    class Session(boto3.session.Session):
-        def client(self, *given: object, **more: object) -> object:  # type: ignore[override]
-            made = super().client(*given, **more)  # type: ignore[call-overload]
-            made.meta.events.register("before-send.s3", told)
-            return made
 
     def told(request: AWSPreparedRequest, **_: object) -> None:
         signed.append(str(request.headers["Authorization"]))
 
-    monkeypatch.setattr(boto3.session, "Session", Session)
+    _register(monkeypatch, "before-send.s3", told)
     fetch(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
     assert signed and all("/eu-central-1/s3/" in each for each in signed)
 
@@ -104,8 +115,6 @@ def test_what_is_not_in_s3(tmp_path: Path, bucket: str) -> None:
 @pytest.fixture
 def deny(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
     """Lets an operation of S3 on what ends so answer 403; HeadObject's answer has no body, and so no other code."""
-    import boto3
-
     codes: dict[tuple[str, str], str] = {}
 
     def denied(params: dict[str, Any], model: Any, **_: object) -> tuple[object, dict[str, Any]] | None:
@@ -116,13 +125,7 @@ def deny(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
                 return SimpleNamespace(status_code=403), body
         return None
 
-    class Session(boto3.session.Session):
-        def client(self, *given: object, **more: object) -> object:  # type: ignore[override]
-            made = super().client(*given, **more)  # type: ignore[call-overload]
-            made.meta.events.register("before-call.s3", denied)
-            return made
-
-    monkeypatch.setattr(boto3.session, "Session", Session)
+    _register(monkeypatch, "before-call.s3", denied)
     return lambda operation, ending, code: codes.update({(operation, ending): code})
 
 
@@ -133,11 +136,11 @@ def test_who_may_not_read_is_told_what_to_allow(
     put(bucket, "digits/model.tar.gz", b"packed")
     deny("HeadObject", "/model.tar.gz", "403")
     message = refused(uri, tmp_path / "new")
-    assert "s3:GetObject" in message and "(403)" in message
+    assert "s3:GetObject" in message and "403" in message
     for code in ("AccessDenied", "ExpiredToken"):  # listing tells more: its answer has a body
         deny("ListObjectsV2", "/model.tar.gz/", code)
         message = refused(uri, tmp_path / "new")
-        assert "s3:ListBucket" in message and f"({code})" in message
+        assert "s3:ListBucket" in message and f"403 {code}" in message
 
 
 def test_a_folder_under_a_role_that_may_list_some_prefixes_only(
@@ -149,8 +152,10 @@ def test_a_folder_under_a_role_that_may_list_some_prefixes_only(
     deny("HeadObject", "/folder", "403")
     folder = fetch(f"s3://{bucket}/digits/folder", tmp_path / "new")
     assert sorted(path.name for path in folder.iterdir()) == ["model.json", "secret.json"]
-    deny("HeadObject", "/secret.json", "403")
-    with pytest.raises(InputError, match=r"S3 refuses to give s3://\S+/digits/folder \(403\)"):
+    deny("GetObject", "/secret.json", "AccessDenied")
+    with pytest.raises(
+        InputError, match=r"S3 refuses to give s3://\S+/digits/folder: S3 does not read \S+secret\.json: 403"
+    ):
         fetch(f"s3://{bucket}/digits/folder", tmp_path / "other")
 
 
@@ -159,22 +164,51 @@ def test_no_credentials(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyP
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    assert "give the job a role" in refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
+    assert "Give it a role" in refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_client.Patience, "__init__", partialmethod(s3_client.Patience.__init__, seconds=0.2))
+
+
+@pytest.mark.usefixtures("short")
 def test_an_endpoint_where_nobody_listens(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's input is wrong: a component ends with code 75."""
     with socket.socket() as taken:  # bound and not listening: every connection is refused
         taken.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{taken.getsockname()[1]}")
-        monkeypatch.setattr(artifacts, "ATTEMPTS", 1)
-        message = refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
-    assert "could not be read in 1 attempts" in message
+        with pytest.raises(AwayError, match=r"S3 did not read s3://\S+/model\.tar\.gz: given up after"):
+            fetch(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new")
+        with pytest.raises(AwayError, match="S3 did not read"):
+            change_evidence(f"s3://{bucket}/evidence/digits.npz", lambda kept: kept + b"more")
+
+
+def test_an_outage_in_the_middle_is_waited_for(
+    tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from botocore.exceptions import EndpointConnectionError
+
+    put(bucket, "digits/folder/model.json", b"{}")
+    put(bucket, "digits/folder/weights", b"w" * 100)
+    failures = 0
+
+    def lost(model: Any, **_: object) -> None:
+        nonlocal failures
+        failures += 1
+        if failures % 3:  # each request succeeds at its third attempt
+            raise EndpointConnectionError(endpoint_url="http://away")
+
+    _register(monkeypatch, "before-call.s3", lost)
+    folder = fetch(f"s3://{bucket}/digits/folder/", tmp_path / "new")
+    assert (folder / "model.json").read_bytes() == b"{}" and (folder / "weights").read_bytes() == b"w" * 100
+    assert failures >= 9
 
 
 def test_without_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
     assert "pip install 'drivetrain[s3]'" in refused("s3://bucket/key", tmp_path / "new")
 
 
