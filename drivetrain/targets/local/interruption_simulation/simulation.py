@@ -19,7 +19,7 @@ from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 # Our training creates the file when it has taken the step, and waits for what comes then.
 STEP_VARIABLE, FILE_VARIABLE = "DRIVETRAIN_REHEARSE_STEP", "DRIVETRAIN_REHEARSE_FILE"
 FOLDER = "rehearsal"
-FRUITLESS = 5  # starts in a row without a step, after which it is said
+FRUITLESS = 5  # starts in a row without progress, after which it is said
 _LOGGED_STEP = {"Name": "step", "Regex": r"(?i)\bstep[ =:]*(\d+)"}
 
 
@@ -43,14 +43,18 @@ class Rehearsal:
         self._worked_s = 0.0
         self._signs: list[Path] = []
         self._fruitless = 0
+        self._saved_before: Mapping[str, int] = {}
+        self._furthest = 0
 
     @property
     def seed(self) -> str:
         """For the sync agent of the next start."""
         return f"{self._wanted[0].seed}-{len(self._journal.interruptions)}"
 
-    def lay_out(self, roots: Sequence[Path]) -> None:
-        """The job is going to start (again) on hosts whose /opt/ml is in these folders."""
+    def lay_out(self, roots: Sequence[Path], saved: Mapping[str, int] | None = None) -> None:
+        """The job is going to start (again) on hosts whose /opt/ml is in these folders; `saved` are the names of the
+        checkpoints' files, and when they were written."""
+        self._saved_before = saved or {}
         self._signs = [root / FOLDER for root in roots]
         for folder in self._signs:
             folder.mkdir(parents=True, exist_ok=True)
@@ -83,9 +87,11 @@ class Rehearsal:
         for found in self._log.read(seconds, final=final):
             self._journal.present.logged(int(found.value))
 
-    def interrupted(self, by: Interruption, seconds: float, *, spot: bool) -> Mapping[str, Any]:
+    def interrupted(
+        self, by: Interruption, seconds: float, *, spot: bool, saved: Mapping[str, int] | None = None
+    ) -> Mapping[str, Any]:
         """The machines are gone, after so many seconds of this start; gives what is known of the interruption."""
-        self._fruitless = 0 if self._journal.present.took_a_step else self._fruitless + 1
+        self._fruitless = 0 if self._has_progressed(saved or {}) else self._fruitless + 1
         self._worked_s += seconds
         if by.at_step is not None:
             self._steps.remove(by)
@@ -98,11 +104,34 @@ class Rehearsal:
             reason=f"{'spot machines taken back' if spot else 'machines lost'}, rehearsed ({by.text})",
         )
 
+    def _has_progressed(self, saved: Mapping[str, int]) -> bool:
+        """Whether the present start brought the training on. Ours says which steps it took. A script saved a file that
+        was not there, or its log shows that it went on from a later step than any start before: steps and files that
+        each start makes anew are no progress. Where the log says no step, files written anew are."""
+        present = self._journal.present
+        if self._says_steps:
+            return present.took_a_step
+        first = present.first_step or 0
+        further, self._furthest = first > self._furthest, max(first, self._furthest)
+        if further or saved.keys() - self._saved_before.keys():
+            return True
+        return present.first_logged is None and saved != self._saved_before
+
+    @property
+    def _says_steps(self) -> bool:
+        return self._tells or bool(self._journal.present.told)
+
     def warning(self, by: Interruption) -> str | None:
-        """Of a mean that is shorter than a start, said when as many starts in a row as it takes to be sure took no
-        step; once in such a row."""
+        """Of a mean that is shorter than a start, said when as many starts in a row as it takes to be sure made no
+        progress; once in such a row."""
         if by.mean_s is None or self._fruitless != FRUITLESS:
             return None
+        if not self._says_steps:
+            return (
+                f"warning: {FRUITLESS} starts in a row saved no new checkpoint and went on from no later step: the "
+                "script seems to begin anew each time. Save to the folder of its checkpoints more often, and read it "
+                f"at the start; or give a longer mean than {by.text}."
+            )
         return (
             f"warning: {FRUITLESS} starts in a row took no step: with {by.text} the machines go before the training is "
             "at work. Give a longer mean."

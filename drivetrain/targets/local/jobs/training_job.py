@@ -172,7 +172,7 @@ class TrainingJob:
                 debug_hook=object_in(context.arguments, "DebugHookConfig"),
             )
         if self._rehearsal is not None:
-            self._rehearsal.lay_out([host.root for host in hosts])
+            self._rehearsal.lay_out([host.root for host in hosts], self._saved())
         return hosts
 
     def _sync(self, folders: Sequence[Path]) -> CheckpointSync | SyncAgent | None:
@@ -276,7 +276,7 @@ class TrainingJob:
         """Tell of it, and go on."""
         context, rehearsal = self._context, self._rehearsal
         assert rehearsal is not None
-        record = rehearsal.interrupted(by, result.wall_s, spot=self._is_spot)
+        record = rehearsal.interrupted(by, result.wall_s, spot=self._is_spot, saved=self._saved())
         start = len(self._journal.starts) + 1
         self._where = f"interrupted at step {record['at_step']}" if record["at_step"] is not None else "interrupted"
         self._transitions.enter("Interrupted", f"{self._where}: {record['reason']}")
@@ -291,6 +291,11 @@ class TrainingJob:
             self._log(warning)
         if context.control.stopping.is_set():
             raise StepStoppedError
+
+    def _saved(self) -> dict[str, int]:
+        """The files of the checkpoints, and when each was written; none without a place for them."""
+        found = self._context.store.find(str(self._checkpoint["S3Uri"])) if self._checkpoint is not None else []
+        return {item.name: item.mtime_ns for item in found}
 
     def _say_that_it_is_back(self) -> None:
         if self._down_since is None:

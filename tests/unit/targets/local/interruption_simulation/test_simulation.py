@@ -155,7 +155,7 @@ def test_a_start_that_took_no_step_lost_none(tmp_path: Path) -> None:
 
 
 def test_five_starts_in_a_row_that_took_no_step_are_said_once(tmp_path: Path) -> None:
-    job = Job(tmp_path, "poisson=1s,seed=7")
+    job = Job(tmp_path, "poisson=1s,seed=7", tells=True)
     (by,) = parse_all(["poisson=1s,seed=7"])
 
     def warned(told: Mapping[str, Any] | None) -> bool:
@@ -170,3 +170,32 @@ def test_five_starts_in_a_row_that_took_no_step_are_said_once(tmp_path: Path) ->
     assert not warned({"first_step": 10, "step": 11})
     assert [warned(told) for told in (nothing, None, None, None, None, None)] == [False] * 4 + [True, False]
     assert job.rehearsal.warning(parse_all(["step=3"])[0]) is None
+
+
+def test_a_script_makes_progress_by_new_checkpoints_or_a_later_start(tmp_path: Path) -> None:
+    """Each start takes steps 1 to 3 anew, which is no progress; nor is a longer start."""
+    job = Job(tmp_path, "poisson=1s,seed=7")
+    (by,) = parse_all(["poisson=1s,seed=7"])
+    lies: dict[str, int] = {}
+
+    def warned(saves: str = "", steps: tuple[int, ...] = (1, 2, 3)) -> bool:
+        job.rehearsal.lay_out([job.root], dict(lies))
+        job.journal.begin()
+        job.say(*steps)
+        job.end(1e6)
+        if saves:
+            lies[saves] = lies.get(saves, 0) + 1
+        job.rehearsal.interrupted(by, 1e6, spot=True, saved=lies)
+        warning = job.rehearsal.warning(by)
+        assert warning is None or "saved no new checkpoint and went on from no later step" in warning
+        return warning is not None
+
+    said_once = [False] * 4 + [True, False]
+    assert [warned(steps=(1, 2, 3, 4) if start == 3 else (1, 2, 3)) for start in range(6)] == said_once
+    assert not warned("epoch-1")
+    assert [warned("epoch-1") for _ in range(6)] == said_once  # it saves, and does not read what it has saved
+    assert not warned(steps=(6, 7))
+    assert [warned(steps=(6, 7)) for _ in range(6)] == said_once
+    assert not warned("last", steps=())
+    assert not any(warned("last", steps=()) for _ in range(6))  # its log says no steps: files written anew are progress
+    assert [warned(steps=()) for _ in range(6)] == said_once
