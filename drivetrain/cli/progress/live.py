@@ -68,7 +68,7 @@ class LiveProgress:
         elif isinstance(event, StepFinished) and step is not None:
             above = [] if self._all_fit() else [self._line(step, self._size()[0])]
             # The line of the step has no room for all of it.
-            if (event.value or "").startswith(WARNING) or unhealthy_part(event.value):
+            if WARNING in (event.value or "") or unhealthy_part(event.value):
                 above.append(printable(f"{event.step}: {event.value}"))
         if above:
             self._redrawn.draw("".join(f"{line}\n" for line in above))

@@ -160,7 +160,7 @@ def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None)
     launcher = next((launcher for name, launcher in _LAUNCHERS.items() if framework.get(name)), None)
     if launcher is not None:
         command = _launched(launcher, command, framework)
-        told, left_out = _mpi_options(str(framework.get(_MPI_OPTIONS, "")))
+        told, left_out = mpi_options(str(framework.get(_MPI_OPTIONS, "")))
         given |= told
         if left_out:
             notes += (
@@ -267,11 +267,16 @@ def _launched(launcher: str, command: tuple[str, ...], framework: Mapping[str, A
     if command[0] == "/bin/sh":
         raise UserError(f"sagemaker_program {command[1]!r} does not say what runs it. Begin it with #!/bin/sh.")
     program = [command[-1]] if "-m" in command else ["--script", command[-1]]
+    return (*launched(launcher, given), *program)
+
+
+def launched(launcher: str, processes: int) -> tuple[str, ...]:
+    """The command of our launcher, without the program."""
     # -P: no file of the user's is taken for a module of ours.
-    return (sys.executable, "-P", "-m", _LAUNCH, f"--launcher={launcher}", f"--processes={given}", *program)
+    return (sys.executable, "-P", "-m", _LAUNCH, f"--launcher={launcher}", f"--processes={processes}")
 
 
-def _mpi_options(text: str) -> tuple[dict[str, str], list[str]]:
+def mpi_options(text: str) -> tuple[dict[str, str], list[str]]:
     """Of options for mpirun: the variables that they give the processes (`-x NAME=VALUE`), and what else they say."""
     told: dict[str, str] = {}
     left_out: list[str] = []

@@ -6,7 +6,7 @@ The response has the shape of DescribeTrainingJob.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from drivetrain.base.errors import WARNING, UserError
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import JOB_PREFIX
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.jobs import notebook_jobs, remote_function
+from drivetrain.targets.local.jobs import model_trainer, notebook_jobs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.jobs.spot_rules import spot_problems
 from drivetrain.targets.local.storage import job_data
@@ -43,6 +43,8 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
     problems = jobs.problems(step, lambda: job_data.training_channels(arguments), plan)
     if notebook_jobs.is_one(arguments):
         problems += notebook_jobs.problems(step, arguments)
+    if model_trainer.is_one(arguments):
+        problems += model_trainer.problems(step, plan)
     try:
         MetricReader(entries(algorithm, "MetricDefinitions"), ())
         command = jobs.entry_point(step.name, algorithm, algorithm.get("TrainingImage"), plan.options)
@@ -115,7 +117,8 @@ def train(context: StepContext, name: str, *, stop_early: Callable[[], bool] | N
     created = time.time()
     ran = TrainingJob(context, lambda hosts: _job(context, name, hosts), stop_early=stop_early).run()
     # (Publishing moves the files.)
-    value = "; ".join(filter(None, (ran.value, _unhealthy(ran.hosts[0])))) or None
+    said = (ran.value, jobs.logged_warnings(context.logs), _unhealthy(ran.hosts[0]))
+    value = "; ".join(filter(None, said)) or None
     publication = _publish(context, name, ran.hosts)
     transitions = ran.transitions.finished()
     ended = time.time()
@@ -158,6 +161,8 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
         else jobs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
     )
     working_folder = "/opt/ml"
+    if model_trainer.is_one(arguments):
+        _adapt_drivers(context, hosts)
     if command is None:
         launches = _toolkit_launches(context, hosts, environment)
         command, working_folder = launches[0].command, launches[0].working_folder  # those of every host
@@ -195,11 +200,24 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
     if source is not None and not source.exists():
         raise UserError(missing("sagemaker_submit_directory", str(submitted), context.store))
     launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
-    context.logs.mkdir(parents=True, exist_ok=True)
-    with open(context.logs / f"{hosts[0].name}.log", "a", encoding="utf-8") as log:
-        log.writelines(f"note: {note}\n" for note in launches[0].notes)
-        log.writelines(f"{WARNING}{warning}\n" for warning in launches[0].warnings)
+    notes = [f"note: {note}" for note in launches[0].notes]
+    _log(context, hosts[0], [*notes, *(f"{WARNING}{warning}" for warning in launches[0].warnings)])
     return launches
+
+
+def _adapt_drivers(context: StepContext, hosts: tuple[Host, ...]) -> None:
+    from drivetrain.targets.local.containers import mounts
+
+    names = [host.name for host in hosts]
+    is_rewritten = mounts.resolve(context.options.mode) == "none"
+    lines = [model_trainer.adapt(host.root, names, is_rewritten=is_rewritten) for host in hosts]
+    _log(context, hosts[0], lines[0])
+
+
+def _log(context: StepContext, host: Host, lines: Sequence[str]) -> None:
+    context.logs.mkdir(parents=True, exist_ok=True)
+    with open(context.logs / f"{host.name}.log", "a", encoding="utf-8") as log:
+        log.writelines(f"{line}\n" for line in lines)
 
 
 def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Publication:
