@@ -73,9 +73,6 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
     for one in checked:
         yield from _lost_references(one.step, nodes, one.options, known, store)
     written = {one.step.name: _written(one.step, known.get(one.step.name, {}), one.options) for one in checked}
-    for uri in (uri for uris in written.values() for uri in uris):
-        if uri.startswith("s3://") and store.is_local_data(uri):
-            yield f"{uri} is given as local data, which is read only, and a step writes there."
     may_write = {name: [*uris, *_listed("named", nodes[name], known.get(name, {}))] for name, uris in written.items()}
     # Of a branch nobody knows by now whether its steps run, so what their stubs lack may not matter to them.
     surely = {name: _brought(nodes[name], uris, known.get(name, {}), options) for name, uris in may_write.items()}

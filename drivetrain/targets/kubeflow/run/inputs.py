@@ -9,7 +9,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import JobStep, RegisterStep, Step
 from drivetrain.spec.values import ParameterRef
-from drivetrain.targets.local.storage.objects import ObjectStore, parse
+from drivetrain.targets.local.storage import parse
+from drivetrain.targets.local.storage.objects import ObjectStore
 
 
 def lost_inputs(pipeline: Pipeline, parameters: Mapping[str, Any], store: ObjectStore) -> list[str]:

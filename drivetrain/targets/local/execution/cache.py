@@ -9,14 +9,14 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html and pipel
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
 from drivetrain.base.records import dataclass
-from drivetrain.targets.local.ledger import ObjectEntry
+from drivetrain.targets.local.ledger import EarlierStep, ObjectEntry, StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, digest_of, sha256_of, stamp_of, stored
 from drivetrain.targets.sagemaker.document.document import StepNode
@@ -25,7 +25,6 @@ from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of,
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.cache_differences import Difference
     from drivetrain.targets.local.execution.scope import ExecutionScope
-    from drivetrain.targets.local.ledger import EarlierStep
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.options import Options
 
@@ -116,7 +115,7 @@ def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> It
     """The URIs that a step wrote whose content is gone or changed."""
     settled: list[ObjectEntry] = []
     for written in ledger.written(execution, step):
-        found = _as_written(written, store.path(written.uri))
+        found = _as_written(written, store.place(written.uri))
         if found is None:
             yield written.uri
         elif found.ctime_ns != written.ctime_ns:
@@ -124,6 +123,15 @@ def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> It
     if settled and isinstance(ledger, LedgerWriter):
         with ledger.transaction() as db:
             ObjectEntry.enter(db, settled, execution, step)
+
+
+def hold_outputs(steps: Iterable[StepRow | EarlierStep], ledger: Ledger, store: ObjectStore) -> None:
+    """What steps wrote whose results this run has is seen, too, below what is given with --data."""
+    for step in steps if store.elsewhere else ():
+        name = step.step if isinstance(step, EarlierStep) else step.name
+        writer = step.execution if isinstance(step, EarlierStep) else step.cache_of or step.execution
+        for written in ledger.written(writer, name):
+            store.hold(written.uri)
 
 
 def gone_or_changed(uri: str, execution: str) -> str:

@@ -127,6 +127,7 @@ class Execution:
         began = time.monotonic()
         failed: tuple[StepFinished, ...] = ()
         if resumed:
+            cache.hold_outputs(self._ledger.steps(self._facts.id), self._ledger, self._store)
             from drivetrain.targets.local.resume.resuming import take_up
 
             self._before, failed = take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
@@ -173,6 +174,7 @@ class Execution:
             self._take_over(self._scheduler.rest(), search.rows(since), self._nothing_new)
 
     def _take_over(self, steps: Iterable[StepNode], rows: Mapping[str, StepRow], why: str) -> None:
+        cache.hold_outputs(rows.values(), self._ledger, self._store)
         from drivetrain.targets.local.execution.taking_over import take_over
 
         take_over(steps, rows, why, self._facts.id, self._ledger, self._scope, self._scheduler, self._observe)
@@ -343,6 +345,7 @@ class Execution:
             cache_of=earlier.execution,
             why=found.warnings,
         )
+        cache.hold_outputs([earlier], self._ledger, self._store)
         self._explain(step, found)
         self._scope.finished(step.name, earlier.response)
         self._scheduler.settle(step.name, "Cached")

@@ -22,6 +22,7 @@ def refuse_kept_checkpoints(definition: Definition, scope: ExecutionScope, store
         uri = resolve_known(object_in(step.arguments, "CheckpointConfig").get("S3Uri"), scope)
         if not isinstance(uri, str):
             continue
+        store.hold(uri)
         if count := len(store.find(uri.rstrip("/") + "/")):
             raise UserError(
                 f"--fresh: step {step.name!r} would begin with {count} files that an earlier run kept as checkpoints "

@@ -209,12 +209,17 @@ class Worker:
         publication = result.publication
         moves = publication.moves if publication else []
         said = [self.ledger.masking.message(result.value)] if result.value else []
-        value = ", ".join([*said, *filter(None, [_masked_words(context.logs)])]) or None
+        said += filter(None, [_masked_words(context.logs)])
         for move in moves:
             try:
                 self.store.check_place(context.folder / move.staged, move.uri)
             except UserError as error:
                 raise StepFailedError(str(error)) from error
+        said += [
+            f"{uri} lies over {number} of the files given with --data, which stay as they are"
+            for uri, number in self._covered(context.folder, moves)
+        ]
+        value = ", ".join(said) or None
         run = self.home.run(self.facts.id)
         staged = {folder for move in moves for folder in (context.folder / move.staged).parents}
         for folder in staged:
@@ -236,6 +241,11 @@ class Worker:
         seconds = self.ledger.finish_step(self.facts.id, context.step.name, "Succeeded", number=context.attempt)
         self.post(StepFinished(context.step.name, "Succeeded", seconds, value=value))
         return Done(step=context.step, status="Succeeded", response=result.response)
+
+    def _covered(self, folder: Path, moves: Sequence[Move]) -> Iterator[tuple[str, int]]:
+        for move in moves:
+            if number := self.store.covered(folder / move.staged, move.uri):
+                yield move.uri, number
 
     def end(
         self,
@@ -266,7 +276,7 @@ def settle_outputs(execution: str, step: str, store: ObjectStore, ledger: Ledger
     """Note the times of what a step has written, which moving it to its place has changed."""
     settled: list[ObjectEntry] = []
     for written in ledger.written(execution, step):
-        path = store.path(written.uri)
+        path = store.place(written.uri)
         if not path.exists():  # lost since with the machine's power: whoever takes up the run finds that out
             continue
         item = stored(path.name, written.uri, path)

@@ -15,8 +15,9 @@ from drivetrain.spec.resources import SOURCE_VERSION
 from drivetrain.targets.local.execution.context import RunPlan, StepContext
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.storage import LONGEST_NAME, is_too_long, parse
 from drivetrain.targets.local.storage.job_data import Channel, entries, place
-from drivetrain.targets.local.storage.objects import LONGEST_NAME, is_too_long, missing, parse
+from drivetrain.targets.local.storage.objects import missing
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 

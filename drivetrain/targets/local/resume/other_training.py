@@ -48,6 +48,7 @@ def refuse_another_training(
         uri = text(object_in(row.arguments, "CheckpointConfig").get("S3Uri"))
         if row.type != "Training" or row.status in _DONE or uri is None or name not in after or name not in before:
             continue
+        store.hold(uri)
         if not store.exists(uri.rstrip("/") + "/"):
             continue
         differences = list(_inputs(before[name], after[name]))

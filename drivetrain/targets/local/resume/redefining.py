@@ -134,7 +134,7 @@ class Redefinition:
             again=self.again,
         )
         for uri in self.gone:
-            store.path(uri).unlink(missing_ok=True)
+            store.place(uri).unlink(missing_ok=True)
         for step in self.forgotten:
             items_file(ledger.home, execution, step).unlink(missing_ok=True)
         (folder / _PENDING).unlink()

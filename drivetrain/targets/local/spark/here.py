@@ -18,7 +18,8 @@ from drivetrain.targets.assets.image import SPARK_SUBMIT, TRANSFORM_DATA
 from drivetrain.targets.local.containers.mounts import search_path
 from drivetrain.targets.local.execution.context import StepContext
 from drivetrain.targets.local.spark import submit
-from drivetrain.targets.local.storage.objects import ObjectStore, parse
+from drivetrain.targets.local.storage import parse
+from drivetrain.targets.local.storage.objects import ObjectStore
 
 _HADOOP = "spark.hadoop"
 _BUCKET = re.compile(r"s3[an]?://[A-Za-z0-9][A-Za-z0-9._-]*")

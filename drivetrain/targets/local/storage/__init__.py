@@ -1,7 +1,7 @@
 """Folders that stand for S3: objects, what jobs read from them, and what they leave.
 
-Here is what the disk has for certain, a full disk as one clear error, and copies of files. A job gets copies of its
-inputs: a program may change them, and through a link it would change the store or another step's input.
+Here are URIs, what the disk has for certain, a full disk as one clear error, and copies of files. A job gets copies of
+its inputs: a program may change them, and through a link it would change the store or another step's input.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from drivetrain.base.errors import UserError
 
 _CHUNK = 1 << 20
 _FICLONE = 0x40049409  # linux/fs.h
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_MAX_KEY_BYTES = 1024
+LONGEST_NAME = 255  # bytes of a part of a path, on every usual file system
 
 
 def copy(source: Path, target: Path) -> None:
@@ -107,3 +111,33 @@ def no_space(what: str, then: str) -> Generator[None]:
 def go_on(execution: str) -> str:
     """How a run that ended so is taken up."""
     return f"`drivetrain runs resume {execution}` goes on from here"
+
+
+def parse(uri: str) -> tuple[str, list[str]]:
+    """Bucket and key segments; empty segments (`a//b`) are dropped, as a folder cannot hold them.
+
+    Raises:
+        UserError: not an s3:// URI, a bucket that none can have, or a key that leads outside (`..`).
+    """
+    if not uri.startswith("s3://"):
+        raise UserError(f"{uri!r} is not an s3:// URI. Allowed: s3://bucket/key.")
+    bucket, _, key = uri[len("s3://") :].partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise UserError(f"{uri!r} names no bucket. Allowed: s3://bucket/key.")
+    segments = [segment for segment in key.split("/") if segment]
+    if "\0" in key:
+        raise UserError(f"{uri!r} holds a NUL character, which no file name can hold. Remove it.")
+    if any(segment in (".", "..") for segment in segments):
+        raise UserError(f"{uri!r} has a segment '.' or '..', which would lead to another place. Write it out.")
+    if any(map(is_too_long, segments)):
+        raise UserError(
+            f"{uri[:80]!r}... has a segment longer than {LONGEST_NAME} bytes, which no folder here can bear."
+        )
+    if len(key.encode("utf-8", "surrogatepass")) > _MAX_KEY_BYTES:
+        raise UserError(f"The key of {uri[:80]!r}... is longer than {_MAX_KEY_BYTES} bytes, the limit of S3.")
+    return bucket, segments
+
+
+def is_too_long(part: str) -> bool:
+    """Whether no file or folder can have this name."""
+    return len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME

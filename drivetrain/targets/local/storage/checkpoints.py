@@ -34,6 +34,7 @@ class CheckpointSync:
     def restore(self) -> int:
         """Bring everything below the prefix to every host; gives the number of files."""
         # With the slash: a prefix would also match the checkpoints of a sibling.
+        self._store.hold(self._uri)
         objects = self._store.find(self._uri + "/")
         for folder in self._folders:
             folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,14 +18,11 @@ from typing import TYPE_CHECKING, Protocol
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
 from drivetrain.targets.local.ledger import ObjectEntry
-from drivetrain.targets.local.storage import copy, copy_and_hash, decompress, make_durable, make_folders_durable
+from drivetrain.targets.local.storage import copy, copy_and_hash, decompress, make_durable, make_folders_durable, parse
 
 if TYPE_CHECKING:
     import sqlite3
 
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_MAX_KEY_BYTES = 1024
-LONGEST_NAME = 255  # bytes of a part of a path, on every usual file system
 # A bucket's name cannot begin with a dot, so this folder is no bucket.
 _INCOMING = ".incoming"
 
@@ -66,7 +62,11 @@ class Asset(Protocol):
 
 
 class ObjectStore:
-    """The store below `root`; `data` says which URIs lie elsewhere on this machine (read only).
+    """The store below `root`; `data` says which URIs lie elsewhere on this machine.
+
+    Those folders are never written: what a run writes below such a URI comes to the store and lies over the folder, a
+    file of the same name included, as on S3. Of the store only what this run holds (`hold`) is seen there: its folder
+    stands for all that lay there before.
 
     Raises:
         UserError: a URI that is none or leads outside; local data that is not there.
@@ -77,39 +77,67 @@ class ObjectStore:
         self.checksums: dict[StoredObject, str] = {}
         """The sha256 of objects that this process has read, as they were then."""
         self._elsewhere: dict[str, Path] = {}
+        self._held: set[str] = set()
         for uri, path in (data or {}).items():
             self.provide(uri, Path(path))
 
     def provide(self, uri: str, path: Path) -> None:
         """From now on, `uri` and what is below it is read from a local file or folder."""
-        bucket, segments = parse(uri)
         if not path.exists():
             raise UserError(f"{path}, given for {uri}, does not exist.")
-        self._elsewhere["/".join([bucket, *segments])] = path.absolute()
+        self._elsewhere["/".join(_parts(uri))] = path.absolute()
 
     @property
     def elsewhere(self) -> Mapping[str, Path]:
         """bucket/key -> what lies there for this run."""
         return self._elsewhere
 
+    def hold(self, uri: str) -> None:
+        """An object, or all that lies below the URI, belongs to this run."""
+        self._held.add("/".join(_parts(uri)))
+
+    def place(self, uri: str) -> Path:
+        """Where in the store the object or folder is written."""
+        return self.root.joinpath(*_parts(uri))
+
     def path(self, uri: str) -> Path:
         """Where the object or folder is, or would be."""
-        bucket, segments = parse(uri)
-        parts = [bucket, *segments]
-        if self._elsewhere:
-            for length in range(len(parts), 0, -1):
-                base = self._elsewhere.get("/".join(parts[:length]))
-                if base is not None:
-                    return base.joinpath(*parts[length:])
-        return self.root.joinpath(*parts)
+        written, given = self.place(uri), self._given(uri)
+        if given is None or (self._is_held(uri) and (written.exists() or not given.exists())):
+            return written
+        return given
 
-    def is_local_data(self, uri: str) -> bool:
-        """Whether a URI is read from elsewhere on this machine."""
-        return bool(self._elsewhere) and not self.path(uri).is_relative_to(self.root)
+    def _given(self, uri: str) -> Path | None:
+        """Where elsewhere on this machine it lies, or would; None where the URI is not given."""
+        parts = _parts(uri)
+        for length in range(len(parts), 0, -1) if self._elsewhere else ():
+            base = self._elsewhere.get("/".join(parts[:length]))
+            if base is not None:
+                return base.joinpath(*parts[length:])
+        return None
+
+    def _is_held(self, uri: str) -> bool:
+        parts = _parts(uri)
+        return any("/".join(parts[:length]) in self._held for length in range(len(parts), 0, -1))
+
+    def covered(self, staged: Path, uri: str) -> int:
+        """How many files elsewhere on this machine a staged file or folder would lie over."""
+        given = self._given(uri)
+        if given is None:
+            return 0
+        names = [name for name, _ in walk(staged)] if staged.is_dir() else [""]
+        return sum((given / name).is_file() for name in names)
 
     def find(self, uri: str) -> list[StoredObject]:
         """The objects whose keys begin with the URI's key, sorted by name; empty when there are none."""
-        base = self.path(uri)
+        given = self._given(uri)
+        if given is None:
+            return self._found(self.place(uri), uri)
+        found = {item.name: item for item in self._found(given, uri)}
+        found |= {item.name: item for item in self._found(self.place(uri), uri) if self._is_held(item.uri)}
+        return sorted(found.values(), key=lambda item: item.name)
+
+    def _found(self, base: Path, uri: str) -> list[StoredObject]:
         folder_only = uri.endswith("/") or not parse(uri)[1]
         found: list[StoredObject] = []
         stem = uri.rstrip("/")
@@ -123,7 +151,10 @@ class ObjectStore:
 
     def exists(self, uri: str) -> bool:
         """Whether any object's key begins so."""
-        base = self.path(uri)
+        given = self._given(uri)
+        return self._is_there(given or self.place(uri), uri) or (given is not None and bool(self.find(uri)))
+
+    def _is_there(self, base: Path, uri: str) -> bool:
         if base.is_dir():
             return any(True for _ in walk(base)) or (not uri.endswith("/") and bool(self._beside(base, uri)))
         if uri.endswith("/"):
@@ -141,7 +172,8 @@ class ObjectStore:
 
     def put(self, uri: str, content: bytes | Path, *, unless: Callable[[], bool] | None = None) -> bool:
         """Write one object, whole or not at all; not when `unless` says so after the copy. Tells whether it did."""
-        target, incoming = self._writable(uri), self._incoming()
+        target, incoming = self.place(uri), self._incoming()
+        self.hold(uri)
         try:
             if isinstance(content, bytes):
                 incoming.write_bytes(content)
@@ -159,9 +191,9 @@ class ObjectStore:
         """Refuse to bring a staged file or folder to where it cannot be, before anybody relies on it.
 
         Raises:
-            UserError: local data lies there, or a part of the URI is a file here and a folder there.
+            UserError: a part of the URI is a file here and a folder there.
         """
-        target = self._writable(uri)
+        target = self.place(uri)
         if not staged.is_dir() or not target.is_dir():
             self._check_free(target, uri, is_folder=staged.is_dir())
             return
@@ -180,7 +212,8 @@ class ObjectStore:
     def adopt(self, staged: Path, uri: str) -> None:
         """Move a file, or the files of a folder, to its place; the disk has the names at the end. May be repeated after
         an interruption: what has been moved already is no longer staged."""
-        target = self._writable(uri)
+        target = self.place(uri)
+        self.hold(uri)
         moved: list[tuple[Path, Path, str]] = []
         if staged.is_dir() and target.exists():
             moved += [(path, target / name, f"{uri.rstrip('/')}/{name}") for name, path in walk(staged)]
@@ -195,30 +228,19 @@ class ObjectStore:
     def remove(self, uri: str, *, below: str) -> None:
         """Remove one object, where it is there, and the folders below a prefix that it leaves empty; nobody else may
         write there at the time."""
-        path, top = self._writable(uri), self._writable(below)
+        path, top = self.place(uri), self.place(below)
         path.unlink(missing_ok=True)
         for folder in path.parents:
             if not folder.is_relative_to(top) or folder == top or not folder.exists() or any(folder.iterdir()):
                 return
             folder.rmdir()
 
-    def _writable(self, uri: str) -> Path:
-        """Where an object would be written.
-
-        Raises:
-            UserError: local data lies there.
-        """
-        path = self.path(uri)
-        if not path.is_relative_to(self.root):
-            raise UserError(f"{uri} cannot be written: it is given as local data ({path}), which is read only.")
-        return path
-
     def _beside(self, base: Path, uri: str) -> list[StoredObject]:
         """Objects whose key begins with the last segment of `base` without being it or lying in it."""
         bucket, segments = parse(uri)
         if not segments or not base.parent.is_dir():
             return []
-        if base in self._elsewhere.values():  # a mapped file or folder stands alone
+        if "/".join([bucket, *segments]) in self._elsewhere:  # a mapped file or folder stands alone
             return []
         parent_uri = f"s3://{'/'.join([bucket, *segments[:-1]])}"
         found: list[StoredObject] = []
@@ -263,7 +285,8 @@ def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads, *, 
     """
     entries: list[ObjectEntry] = []
     for asset in assets:
-        path = store.path(asset.uri)
+        path = store.place(asset.uri)
+        store.hold(asset.uri)
         there = stored(path.name, asset.uri, path) if path.is_file() else None
         if there is not None and not verify and ledger.checksum(there) == asset.sha256:
             continue
@@ -289,41 +312,16 @@ def missing(what: str, uri: str, store: ObjectStore) -> str:
     )
 
 
+def _parts(uri: str) -> list[str]:
+    bucket, segments = parse(uri)
+    return [bucket, *segments]
+
+
 def _conflict(target: Path, uri: str) -> UserError:
     return UserError(
         f"{uri} cannot be written: a part of it is a file here and a folder there ({target}). Folders that stand for "
         "S3 cannot hold both; give the output another URI."
     )
-
-
-def parse(uri: str) -> tuple[str, list[str]]:
-    """Bucket and key segments; empty segments (`a//b`) are dropped, as a folder cannot hold them.
-
-    Raises:
-        UserError: not an s3:// URI, a bucket that none can have, or a key that leads outside (`..`).
-    """
-    if not uri.startswith("s3://"):
-        raise UserError(f"{uri!r} is not an s3:// URI. Allowed: s3://bucket/key.")
-    bucket, _, key = uri[len("s3://") :].partition("/")
-    if not _BUCKET.fullmatch(bucket):
-        raise UserError(f"{uri!r} names no bucket. Allowed: s3://bucket/key.")
-    segments = [segment for segment in key.split("/") if segment]
-    if "\0" in key:
-        raise UserError(f"{uri!r} holds a NUL character, which no file name can hold. Remove it.")
-    if any(segment in (".", "..") for segment in segments):
-        raise UserError(f"{uri!r} has a segment '.' or '..', which would lead to another place. Write it out.")
-    if any(map(is_too_long, segments)):
-        raise UserError(
-            f"{uri[:80]!r}... has a segment longer than {LONGEST_NAME} bytes, which no folder here can bear."
-        )
-    if len(key.encode("utf-8", "surrogatepass")) > _MAX_KEY_BYTES:
-        raise UserError(f"The key of {uri[:80]!r}... is longer than {_MAX_KEY_BYTES} bytes, the limit of S3.")
-    return bucket, segments
-
-
-def is_too_long(part: str) -> bool:
-    """Whether no file or folder can have this name."""
-    return len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME
 
 
 def walk(folder: Path) -> Iterator[tuple[str, Path]]:

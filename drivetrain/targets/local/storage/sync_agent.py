@@ -70,6 +70,7 @@ class SyncAgent:
 
     def restore(self) -> int:
         """Bring everything below the prefix to every host, torn files included; gives the number of files."""
+        self._store.hold(self._uri)
         objects = self._store.find(self._uri + "/")
         for folder in self._folders:
             folder.mkdir(parents=True, exist_ok=True)

@@ -96,7 +96,7 @@ class Trials:
         if self.folder.exists():
             for trial in self._load():
                 for entry in trial.objects:
-                    self._store.path(entry.uri).unlink(missing_ok=True)
+                    self._store.place(entry.uri).unlink(missing_ok=True)
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
         self.worked(0.0)

@@ -144,13 +144,6 @@ def test_an_empty_output_is_named_by_who_did_not_write_it(runs: LocalRuns) -> No
     )
 
 
-def test_a_step_may_not_write_to_local_data(runs: LocalRuns, tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    step = processing(runs, setting(*OUTPUT, "S3Uri", "s3://far/mine/out"))
-    with pytest.raises(UserError, match="s3://far/mine/out is given as local data"):
-        runs.start([step], data={"s3://far/mine": str(tmp_path / "mine")})
-
-
 def test_an_output_whose_place_is_taken_fails_its_step_and_leaves_nothing_half_done(runs: LocalRuns) -> None:
     program = "open('/opt/ml/processing/output/out/x', 'w').write('x')"
     runs.put("taken", "a file where a folder is wanted")

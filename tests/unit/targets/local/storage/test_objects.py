@@ -11,9 +11,9 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.storage import objects
+from drivetrain.targets.local.storage import objects, parse
 from drivetrain.targets.local.storage.job_data import Channel, place, processing_channels, training_channels
-from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, fetch, parse, sha256_of
+from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, fetch, sha256_of
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_key_cannot_be_a_file_and_a_folder(store: ObjectStore, tmp_path: Path)
         store.put("s3://bucket/data/train", b"x")
 
 
-def test_local_data_stands_in_for_a_uri_and_is_read_only(tmp_path: Path) -> None:
+def test_local_data_stands_in_for_a_uri(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "x.csv").write_text("x")
@@ -129,10 +129,33 @@ def test_local_data_stands_in_for_a_uri_and_is_read_only(tmp_path: Path) -> None
     assert names(store, "s3://far/data/x.csv") == ["x.csv"]
     [one] = store.find("s3://far/one.csv")
     assert (one.name, one.path) == ("one.csv", folder / "x.csv")
-    with pytest.raises(UserError, match="read only"):
-        store.put("s3://far/data/y.csv", b"")
     with pytest.raises(UserError, match="does not exist"):
         ObjectStore(tmp_path / "s3", {"s3://far/data": str(tmp_path / "nothing")})
+
+
+def test_what_a_run_writes_lies_over_local_data_and_what_others_wrote_there_is_not_seen(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "a.csv").write_text("theirs")
+    ObjectStore(tmp_path / "s3").put("s3://far/in/old.csv", b"of an earlier run")
+    store = ObjectStore(tmp_path / "s3", {"s3://far": str(folder)})
+    assert names(store, "s3://far/in/") == ["a.csv"]
+    assert store.exists("s3://far/in/") and not store.exists("s3://far/in/old.csv")
+    (tmp_path / "staged").mkdir()
+    (tmp_path / "staged" / "a.csv").write_text("ours")
+    (tmp_path / "staged" / "b.csv").write_text("new")
+    assert store.covered(tmp_path / "staged", "s3://far/in/") == 1
+    store.adopt(tmp_path / "staged", "s3://far/in/deep")
+    store.put("s3://far/in/a.csv", b"ours")
+    assert names(store, "s3://far/in/") == ["a.csv", "deep/a.csv", "deep/b.csv"]
+    assert [item.path.read_text() for item in store.find("s3://far/in/a.csv")] == ["ours"]
+    assert store.path("s3://far/in/a.csv").read_text() == "ours"
+    assert names(store, "s3://far/in/de") == ["deep/a.csv", "deep/b.csv"]
+    store.hold("s3://far/in/old.csv")
+    assert "old.csv" in names(store, "s3://far/in/")
+    store.remove("s3://far/in/a.csv", below="s3://far/in")
+    assert store.path("s3://far/in/a.csv").read_text() == "theirs"
+    assert sorted(path.name for path in folder.rglob("*")) == ["a.csv", "in"]
 
 
 def test_fetching_hashes_once_and_fills_every_host(store: ObjectStore, tmp_path: Path) -> None:
