@@ -97,6 +97,13 @@ class Work:
             local=settings.local,
         )
 
+    def warnings(self) -> list[str]:
+        """What the service would refuse of the definition, as `check` says it."""
+        from drivetrain.targets.sagemaker.document.document import read
+        from drivetrain.targets.sagemaker.inspection import warnings
+
+        return warnings(read(self.text, self.source))
+
 
 def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
     """The compiled pipeline of that name or file, with what was edited in Studio (its NAME.studio.yaml).

@@ -211,10 +211,7 @@ def _warned(definition: Work | None, observer: Observer) -> Observer:
 
     def tell(event: Event) -> None:
         if isinstance(event, ExecutionStarted):
-            from drivetrain.targets.sagemaker.document.document import read
-            from drivetrain.targets.sagemaker.inspection import warnings
-
-            for warning in warnings(read(definition.text, definition.source)):
+            for warning in definition.warnings():
                 print(f"warning: {warning}", file=sys.stderr)
         observer(event)
 
