@@ -332,18 +332,17 @@ def call_lambda(
     name: str,
     outputs: Mapping[str, ValueType] | None = None,
     after: Sequence[BaseStep | Dependency] = (),
-    **payload: Any,
+    payload: Any = None,
+    **fields: Any,
 ) -> LambdaStep:
-    """Call a Lambda function (its ARN) with a payload; `outputs` names what it returns and the types."""
+    """Call a Lambda (its ARN) with fields by name or a nested `payload={...}`; `outputs` names what it returns."""
+    from drivetrain.authoring.payload import payload_of
+
     if outputs is not None and not isinstance(outputs, Mapping):  # type: ignore[reportUnnecessaryIsInstance]
         raise SpecError(f'call_lambda(outputs={shown(outputs)}): name what comes back: outputs={{"score": "Float"}}.')
-    return LambdaStep(
-        name=name,
-        depends_on=dependencies(after),
-        function=as_value(function),
-        payload={key: as_value(value) for key, value in payload.items()},
-        outputs=dict(outputs or {}),
-    )
+    event = payload_of(payload, fields)
+    target, edges = as_value(function), dependencies(after)
+    return LambdaStep(name=name, depends_on=edges, function=target, payload=event, outputs=dict(outputs or {}))
 
 
 def join(*values: Any, on: str = "") -> Join:

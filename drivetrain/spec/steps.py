@@ -23,6 +23,7 @@ from drivetrain.spec.values import (
     LambdaOutputRef,
     LoggedRef,
     MetricRef,
+    NestedValue,
     OutputRef,
     PropertyRef,
     Value,
@@ -177,10 +178,7 @@ class TrainingStep(JobStep):
 
 
 class TuningStep(TrainingStep):
-    """Many trainings of one kind, with hyperparameters that a search chooses; `parameters` are those of all of them.
-
-    Its outputs are those of the best training.
-    """
+    """Many trainings with hyperparameters that a search chooses; its outputs are those of the best training."""
 
     kind: Literal["tuning"] = "tuning"  # type: ignore[assignment]
     search: Search
@@ -250,7 +248,7 @@ class LambdaStep(BaseStep):
 
     kind: Literal["lambda"] = "lambda"
     function: Value
-    payload: FrozenMap[Value] = Field(default_factory=FrozenDict)
+    payload: FrozenMap[NestedValue] = Field(default_factory=FrozenDict)
     outputs: FrozenMap[ValueType] = Field(default_factory=FrozenDict)
 
     def value(self, name: str) -> LambdaOutputRef:

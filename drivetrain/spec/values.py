@@ -13,7 +13,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from drivetrain.base.call_site import is_called_by_user
 from drivetrain.base.errors import SpecError, shown
-from drivetrain.spec import Frozen, Lazily
+from drivetrain.spec import Frozen, FrozenMap, Lazily
 from drivetrain.steps import listed
 
 ValueType = Literal["String", "Integer", "Float", "Boolean"]
@@ -89,8 +89,8 @@ class Reference(Pending):
     """Base of everything that stands for a value of the running pipeline."""
 
     def value_type(self) -> ValueType:
-        """The type of the value when it is known."""
-        return "String"
+        """The type of the value when it is known: its own field, where it has one."""
+        return getattr(self, "type", "String")
 
 
 class ParameterRef(Reference, defer_build=False):
@@ -99,9 +99,6 @@ class ParameterRef(Reference, defer_build=False):
     kind: Literal["parameter"] = "parameter"
     name: str
     type: ValueType
-
-    def value_type(self) -> ValueType:
-        return self.type
 
     def described(self) -> str:
         return f"Parameter {self.name!r}"
@@ -148,9 +145,6 @@ class MetricRef(Reference, defer_build=False):
     name: str
     type: Literal["Float", "String"] = "Float"
 
-    def value_type(self) -> ValueType:
-        return self.type
-
     def described(self) -> str:
         return f"{'Text' if self.type == 'String' else 'Metric'} {self.name!r} of step {self.step!r}"
 
@@ -192,9 +186,6 @@ class PropertyRef(Reference):
     path: str
     type: ValueType = "String"
 
-    def value_type(self) -> ValueType:
-        return self.type
-
     def described(self) -> str:
         return f"Property {self.path!r} of step {self.step!r}"
 
@@ -207,9 +198,6 @@ class LambdaOutputRef(Reference):
     name: str
     type: ValueType = "String"
 
-    def value_type(self) -> ValueType:
-        return self.type
-
     def described(self) -> str:
         return f"Output {self.name!r} of step {self.step!r}"
 
@@ -220,9 +208,6 @@ class ItemRef(Reference):
     kind: Literal["item"] = "item"
     path: str = ""
     type: ValueType = "String"
-
-    def value_type(self) -> ValueType:
-        return self.type
 
     def described(self) -> str:
         return f"Field {self.path!r} of the current item" if self.path else "The current item"
@@ -290,6 +275,17 @@ AnyReference = Annotated[
 # As a part of larger unions.
 EagerValue = Scalar | AnyReference
 Value = Annotated[EagerValue, Lazily()]
+
+
+class Nested(Frozen):
+    """A list or an object with values inside, for a program that takes JSON: one of both fields is given."""
+
+    kind: Literal["nested"] = "nested"
+    items: tuple[NestedValue, ...] | None = None
+    fields: FrozenMap[NestedValue] | None = None
+
+
+NestedValue = Annotated[EagerValue | Nested, Lazily()]
 
 
 def as_value(given: Any) -> Value:

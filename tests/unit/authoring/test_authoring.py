@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
@@ -27,7 +27,8 @@ from drivetrain import (
     when,
 )
 from drivetrain.components import Bounds, Checkpoints, Input, Output, component
-from drivetrain.spec.steps import ProcessingStep, TrainingStep
+from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.steps import LambdaStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, LoggedRef, MetricRef
 from drivetrain.steps import Since
 
@@ -227,6 +228,38 @@ def test_what_a_step_is_given_of_another_kind_is_refused_where_it_is_written() -
             script("a.py", **{name: 5})  # type: ignore[arg-type]
     with pytest.raises(SpecError, match=r"when\(5\) is not a condition\. Compare a reference"):
         when(5)  # type: ignore[arg-type]
+
+
+def test_the_payload_of_a_lambda_may_nest() -> None:
+    loaded = step(load, raw="s3://b/k")
+    size = Parameter.integer("Size", default=3)
+
+    def called(**given: Any) -> LambdaStep:
+        return call_lambda("arn:aws:lambda:us-east-1:1:function:f", name="ask", **given)
+
+    nested = {"name": "n", "where": {"data": [loaded["data"], 1, [True, 0.5]], "size": size, "none": {}}}
+    by_dict, by_name = called(payload=nested), called(where=nested["where"], payload={"name": "n"})
+    assert by_dict == by_name and list(by_dict.payload) == ["name", "where"]
+    built = Pipeline(name="p", steps=[loaded, by_dict], parameters=[size])
+    assert type(built).model_validate_json(built.model_dump_json()) == built
+    assert Graph(built).needs["ask"] == {"load"}
+    # A flat one is what it was, whatever its fields are called.
+    assert called(payload="x", who=1).payload == {"payload": "x", "who": 1}
+    assert called().payload == {}
+    for given, words in (
+        ({"payload": {"a": 1}, "a": 2}, r"'a' is given by name and in payload=\{\.\.\.\}\. Give it once"),
+        ({"payload": {1: 2}}, r"has the key 1\. JSON has texts alone: '1'"),
+        ({"a": [{"b": None}]}, r"payload\['a'\]\[0\]\['b'\]: None is a NoneType, which a pipeline cannot carry"),
+        ({"a": {"Get": "Parameters.Size"}}, "which SageMaker reads as a reference"),
+        ({"a": {"Std:Join": {}}}, "which SageMaker reads as a reference"),
+        ({"a": [float("nan")]}, "finite"),
+    ):
+        with pytest.raises(SpecError, match=words):
+            called(**given)
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(SpecError, match="deeper than 32"):
+        called(a=endless)
 
 
 def test_edges_conditions_and_the_rest() -> None:

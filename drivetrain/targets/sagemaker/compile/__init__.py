@@ -24,6 +24,8 @@ from drivetrain.spec.values import (
     LambdaOutputRef,
     LoggedRef,
     MetricRef,
+    Nested,
+    NestedValue,
     OutputRef,
     ParameterRef,
     PropertyRef,
@@ -73,9 +75,13 @@ def join(on: str, *values: Any) -> dict[str, Any]:
     return {"Std:Join": {"On": on, "Values": list(values)}}
 
 
-def spell(value: Value, graph: Graph) -> Any:
+def spell(value: NestedValue, graph: Graph) -> Any:
     """The JSON of a value; literals stay as they are."""
     match value:
+        case Nested(items=items, fields=fields):
+            if fields is None:
+                return [spell(item, graph) for item in items or ()]
+            return {name: spell(item, graph) for name, item in fields.items()}
         case ParameterRef(name=name):
             return get(f"Parameters.{name}")
         case ExecutionRef(field=field):

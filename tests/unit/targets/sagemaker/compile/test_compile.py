@@ -178,6 +178,16 @@ def test_checkpoints_lie_in_a_folder_of_step_and_configuration() -> None:
     assert checkpoint_uri(rate=0.2) != first, "another configuration must not find them"
 
 
+def test_the_payload_of_a_lambda_may_nest() -> None:
+    loaded = step(load, raw="s3://b/raw/")
+    given = {"data": [loaded["data"], {"at": join("v", loaded.metric("n"))}], "flat": 1}
+    asked = call_lambda("arn:aws:lambda:us-east-1:111122223333:function:f", name="ask", payload=given)
+    uri = {"Get": "Steps.load.ProcessingOutputConfig.Outputs['data'].S3Output.S3Uri"}
+    built = only(loaded, asked)
+    [first, second] = built["Arguments"]["data"]
+    assert first == uri and list(second["at"]) == ["Std:Join"] and built["Arguments"]["flat"] == 1
+
+
 def test_references_of_every_kind() -> None:
     loaded, fitted = step(load, raw="s3://b/raw/"), step(fit, data="s3://b/k")
     asked = call_lambda("arn:aws:lambda:us-east-1:111122223333:function:f", name="ask", outputs={"n": "Integer"}, m=1)
