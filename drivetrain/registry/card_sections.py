@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 from drivetrain.base.formatting import approval_words
 from drivetrain.registry.binding import AGAINST
-from drivetrain.registry.model_card import HEALTH
+from drivetrain.registry.model_card import HEALTH, TRAINED_BY_OTHERS, TRAINED_BY_US
 from drivetrain.registry.registry import ModelVersion
 
 MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
@@ -114,7 +114,9 @@ def _configuration(card: Mapping[str, Any]) -> Section:
     job = _mapping(training.get("training_job_details"))
     given = [_mapping(each) for each in _list(job.get("user_provided_hyper_parameters"))[:MAX_SETTINGS]]
     rows = tuple((_text(each.get("name")), _text(each.get("value"))) for each in given)
-    return Section("Configuration", (said,) if said else (), ("setting", "value"), rows)
+    return Section(
+        "Configuration", (said,) if said and (rows or said != TRAINED_BY_OTHERS) else (), ("setting", "value"), rows
+    )
 
 
 def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
@@ -141,7 +143,12 @@ def _health(card: Mapping[str, Any]) -> Section:
     )
     if failed:
         return Section("Health", ("Rules that failed the training:",), ("rule", "what it found"), failed)
-    return Section("Health", ("No health rule failed the training.",) if card.get("training_details") else ())
+    return Section("Health", ("No health rule failed the training.",) if _is_our_training(card) else ())
+
+
+def _is_our_training(card: Mapping[str, Any]) -> bool:
+    """True where `train` made the model: it watches its trainings, and its models answer by code of their own."""
+    return _text(_mapping(card.get("training_details")).get("training_observations")).startswith(TRAINED_BY_US)
 
 
 def _decision(decision: Mapping[str, Any]) -> Section:
@@ -173,7 +180,7 @@ def _serving(version: ModelVersion) -> Section:
         }
     of = f"{shlex.quote(version.group)} {version.version}"
     commands = [f"drivetrain models fetch {of} --output model    # its files, verified"]
-    if (version.card or {}).get("training_details"):  # its folder says how it is asked
+    if _is_our_training(version.card or {}) or version.lineage.get("code"):  # it has code by which it answers
         name = shlex.quote(version.group)
         commands.append(f"drivetrain models predict {name} --version {version.version} --input rows.csv")
     if version.status != "Approved":

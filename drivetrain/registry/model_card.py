@@ -23,6 +23,7 @@ Card = dict[str, Any]
 MOST_CHARACTERS = 100_000
 HEALTH = "health_"
 """Begins the custom details that say what a health rule found."""
+TRAINED_BY_US, TRAINED_BY_OTHERS = "Trained by drivetrain", "Trained by a script of its own."
 _LONG, _SHORT = 2048, 1024
 _MOST_HYPERPARAMETERS = 100
 
@@ -87,7 +88,7 @@ def _training(model: Mapping[str, Any]) -> dict[str, Any]:
     data = _mapping(model.get("data"))
     if (rows := data.get("rows")) is not None:
         described += f", {rows} rows"
-    observed = f"Trained by drivetrain: {described}." if described else "Trained by a script of its own."
+    observed = f"{TRAINED_BY_US}: {described}." if described else TRAINED_BY_OTHERS
     if continues := _mapping(model.get("continues")):
         named = (
             f"{continues.get('group')} version {continues.get('version')}" if "version" in continues else "the model"

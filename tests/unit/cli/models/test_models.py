@@ -13,7 +13,7 @@ from drivetrain.registry.card_sections import sections
 from drivetrain.registry.model_card import model_card
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
-from drivetrain.registry.registry import ModelVersion, RegistryError
+from drivetrain.registry.registry import ModelVersion, RegistryError, open_registry
 
 
 @pytest.fixture
@@ -396,3 +396,18 @@ def test_the_card_says_which_health_rules_failed() -> None:
     assert health.rows == (("overfitting", "loss rose for 3 epochs"),)
     titles = ["Overview", "Configuration", "Health", "Decision", "How to use it"]
     assert [each.title for each in sections(version)] == titles
+
+
+@pytest.mark.parametrize("code", [False, True])
+def test_the_card_of_a_model_of_ones_own_has_no_empty_sections(tmp_path: Path, code: bool) -> None:
+    folder = tmp_path / "model"
+    (folder / "code").mkdir(parents=True)
+    (folder / "model.json").write_text('{"owner": "team"}')
+    (folder / "trees.bin").write_bytes(b"trees")
+    if code:
+        (folder / "code" / "inference.py").write_text("def predict(rows): return rows")
+    register_model(folder, None, None, None, group="trees", registry=f"local:{tmp_path}/ledger.db")
+    version = open_registry(f"local:{tmp_path}/ledger.db").version("trees", "1")
+    titles = [each.title for each in sections(version)]
+    assert titles == ["Overview", "Decision", *(["Lineage"] if code else []), "How to use it"]
+    assert code == any("models predict" in command for command in sections(version)[-1].commands)
