@@ -38,6 +38,12 @@ def truncated(path: Path) -> None:
     (path / "2.parquet").write_bytes(whole[: len(whole) // 2])
 
 
+def not_utf8(path: Path) -> None:
+    binary = pa.array([b"\xff"], pa.binary())
+    texts = pa.Array.from_buffers(pa.string(), 1, binary.buffers())
+    parquet.write_table(pa.table({"id": [100], "label": [1], "x": texts}), path / "2.parquet")
+
+
 def text(content: str) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         (folder / "2.csv").write_text(content)
@@ -53,6 +59,12 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
         r"2\.csv, row 3, column 'x': 'soon' is not a float64",
     ),
     "a truncated Parquet file": (truncated, r"2\.parquet cannot be read as Parquet: .*Is it damaged, or cut short\?"),
+    "text that is not UTF-8 in Parquet": (not_utf8, r"2\.parquet, row 1, column 'x': b'\\xff' is not UTF-8"),
+    "a NUL in a name": (text("id,label,x\0\n100,1,2\n"), r"2\.csv: the name of column 3 holds a NUL: 'x\\x00'"),
+    "a link to nothing": (
+        lambda folder: (folder / "2.csv").symlink_to("/nowhere/2.csv"),
+        r"2\.csv is a link to '/nowhere/2\.csv', where no file is",
+    ),
     "an open quote": (text('id,label,x\n100,1,"2\n101,0,3\n'), r"2\.csv, row 2 is not CSV: .*quote not closed"),
     "an empty night": (text(""), r"2\.csv is empty \(0 bytes\)\. Was its upload cut short\?"),
     "too few cells": (text("id,label,x\n100,1\n"), r"2\.csv, row 2 has 2 cells; the header names 3 columns"),
