@@ -169,8 +169,9 @@ def own_file(step: JobStep, folder: Path) -> Path | None:
     return None if ours or not file.is_file() else file
 
 
-def files_named(pipeline: Pipeline, folder: Path) -> Iterator[str]:
-    """Warnings of absolute paths in the steps' components, which neither the cache nor a deployed job looks at."""
+def files_named(pipeline: Pipeline, folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Absolute paths in the steps' components, at which neither the cache nor a deployed job looks: the step, the path,
+    and a warning."""
     from drivetrain.spec.pipeline import Graph
     from drivetrain.spec.steps import JobStep
     from drivetrain.targets.assets.own_values import absolute_paths
@@ -180,11 +181,12 @@ def files_named(pipeline: Pipeline, folder: Path) -> Iterator[str]:
         if isinstance(step, JobStep) and file is not None:
             function = step.program.target.partition(":")[2]
             for line, path in absolute_paths(file.read_bytes(), function):
-                yield (
-                    f"{file.name}, line {line}: step {step.name!r} names {path}, of which the cache sees no change "
-                    f"and which no deployed job has. Make it an input: data: Input in {function}(), and "
-                    f"step({function}, data={path!r})."
+                warning = (
+                    f"{file.name}, line {line}: step {step.name!r} names {path}, which no deployed job has. The cache "
+                    "sees no change of it, so the step runs each time. Make it an input: "
+                    f"data: Input in {function}(), and step({function}, data={path!r})."
                 )
+                yield step.name, path, warning
 
 
 def _parsed(file: Path) -> list[ast.stmt]:

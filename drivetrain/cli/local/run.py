@@ -148,12 +148,14 @@ def run(
     def from_settings(given: Mapping[str, str]) -> list[str]:
         return [f"{name}={value}" for name, value in given.items()]
 
+    uncached: dict[str, str] = {}
     stubbed = {**options.stubs(from_settings(work.local.stubs)), **stubs}
     if work.pipeline is not None and _asks_of_this_machine(work.pipeline, work.folder):
         from drivetrain.cli.local.needs import files_named, refuse_lacking
 
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
-        for warning in files_named(work.pipeline, work.folder):
+        for name, path, warning in files_named(work.pipeline, work.folder):
+            uncached[name] = f"it reads {path}, of which the cache sees no change"
             print(f"warning: {warning}", file=sys.stderr)
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)
@@ -173,6 +175,7 @@ def run(
         data={**options.data(from_settings(work.local.data)), **local_data},
         mode=paths,
         cache=not no_cache,
+        uncached=uncached,
         triggered=work.pipeline is not None and bool(work.pipeline.triggers),
         explain_cache=explain_cache,
         interruptions=interruptions,

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import drivetrain
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean
@@ -29,6 +29,7 @@ IGNORE_FILE = ".drivetrainignore"
 # In every home of the local runner, wherever it lies.
 HOME_MARK = ".drivetrain-home"
 _NEVER = ("__pycache__", "node_modules", "site-packages")
+_OPENING = re.compile(rb"""(?:open|Path|read_\w+|load|loadtxt|genfromtxt|fromfile)\(\s*["']""")
 # Without such a line no function of a file changes a value for others.
 _CHANGEABLE = re.compile(rb"^[ \t]+global\s|^\w+.*=\s*(?:[\w.]*\(|\[|\{)", re.MULTILINE)
 
@@ -115,9 +116,11 @@ def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[st
         _check_module(step, source, travelling)
         _check_imports(step, source, travelling)
         _check_values(step, source, travelling)
+        _check_files(step, source, travelling)
     script = step.program.target if step.program.kind == "script" else None
     if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:  # else it comes with an input
         script = step.parameters.get("script")
+        _check_arguments(step, source, travelling)
     if isinstance(script, str) and source is not None and script not in travelling:
         there = (source / script).is_file()
         raise SpecError(
@@ -187,6 +190,52 @@ def _check_values(step: JobStep, source: Path, travelling: AbstractSet[str]) -> 
         line, wrong = changed_elsewhere(content, function)
         if wrong:
             raise at_place(SpecError(wrong), f"{Path(name).name}, line {line}")
+
+
+def _check_files(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
+    """Refuse a component that opens a file beside the pipeline's by its relative name: a job starts elsewhere, and only
+    Python files travel."""
+    module, _, function = step.program.target.partition(":")
+    name = f"{module.replace('.', '/')}.py"
+    content = (source / name).read_bytes() if name in travelling else b""
+    if _OPENING.search(content):
+        from drivetrain.targets.assets.own_values import opened_beside
+
+        line, file = opened_beside(content, function, source)
+        if file:
+            raise at_place(
+                SpecError(
+                    f"step {step.name!r} opens {file!r}, which does not travel: only Python files do. Make it "
+                    f"an input: data: Input in {function}(), and step({function}, data={file!r})."
+                ),
+                f"{Path(name).name}, line {line}",
+            )
+
+
+def _check_arguments(step: JobStep, source: Path | None, travelling: AbstractSet[str]) -> None:
+    """Refuse hyperparameters that a script's argparse would refuse when it starts."""
+    script, text = step.parameters.get("script"), step.parameters.get("hyperparameters")
+    if source is None or script not in travelling or not isinstance(text, str) or len(text) < 3:
+        return
+    import json
+
+    from drivetrain.targets.assets.own_values import unknown_argument
+
+    try:
+        given: Any = json.loads(text)
+    except ValueError:  # the component says so
+        return
+    short = step.parameters.get("contract", "toolkit") == "toolkit"
+    flags = {f"-{name}" if short and len(name) == 1 else f"--{name}": name for name in given if isinstance(given, dict)}
+    unknown, takes = unknown_argument((source / str(script)).read_bytes(), flags)
+    if unknown:
+        raise at_place(
+            SpecError(
+                f"Step {step.name!r}: {script} takes no argument {unknown}, which hyperparameters give it. "
+                f"{did_you_mean(unknown, takes)}"
+            ),
+            step.place,
+        )
 
 
 def _surely_imported(body: list[ast.stmt], function: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What a component's function takes from around it, read from its file: values that another process changes, and
-files that it names by an absolute path. Nothing is executed.
+files that it names by an absolute path or opens beside the pipeline; and the arguments that a script takes. Nothing is
+executed.
 
 Looked at are the function and what it calls of its file, by name.
 """
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 _CONTAINERS = frozenset(("dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque"))
 _CHANGES = frozenset(
@@ -25,11 +27,13 @@ _EVERYWHERE = ("/", "/bin", "/dev", "/etc", "/lib", "/opt/ml", "/proc", "/sys", 
 
 @dataclass
 class _Function:
-    """A function of the file: the names that it reads, those of the file that it changes, and texts, by line."""
+    """A function of the file: the names that it reads, those of the file that it changes, texts, and files that it
+    reads, by line."""
 
     reads: set[str] = field(default_factory=set[str])
     changes: dict[str, int] = field(default_factory=dict[str, int])
     texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    opened: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,43 @@ def absolute_paths(content: bytes, function: str) -> Iterator[tuple[int, str]]:
             texts += file.texts.get(name, ())
         for line, text in texts:
             known = any(os.path.normpath(text) == each or text.startswith(f"{each}/") for each in _EVERYWHERE)
+            known |= text in ("/tmp", "/var/tmp")  # where a program makes files of its own
             if text.startswith("/") and not known and "\0" not in text and os.path.exists(text):
                 yield line, text
+
+
+def opened_beside(content: bytes, function: str, folder: Path) -> tuple[int, str]:
+    """The line where a component opens a file that lies beside the pipeline's, by its relative name, and the name;
+    (0, "") where it opens none."""
+    file = _read(content)
+    for one in sorted(file.reached(function)):
+        for line, name in file.functions[one].opened:
+            if len(name) < 256 and not name.startswith("/") and not name.endswith(".py") and (folder / name).is_file():
+                return line, name
+    return 0, ""
+
+
+def unknown_argument(content: bytes, given: Iterable[str]) -> tuple[str, list[str]]:
+    """The first of the given arguments that a script's parser would refuse, and all that it takes; ("", []) where it
+    refuses none, or where that is not to be seen."""
+    try:
+        calls = [each for each in ast.walk(ast.parse(content)) if isinstance(each, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError):  # the script says so itself when it starts
+        return "", []
+    named = [_name(each.func) for each in calls]
+    parsers = [each for each, name in zip(calls, named, strict=True) if name.endswith("ArgumentParser")]
+    if len(parsers) != 1 or {each.arg for each in parsers[0].keywords} & {"parents", "prefix_chars", None}:
+        return "", []
+    if "parse_args" not in named or {"parse_known_args", "add_subparsers", "set_defaults"} & set(named):
+        return "", []
+    takes: list[str] = []
+    for call, name in zip(calls, named, strict=True):
+        flags = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if name == "add_argument" and (not flags or len(flags) < len(call.args) or not flags[0].startswith("-")):
+            return "", []
+        takes += flags if name == "add_argument" else []
+    # argparse takes the beginning of a name, too.
+    return next((each for each in given if not any(flag.startswith(each) for flag in takes)), ""), takes
 
 
 @lru_cache(maxsize=64)
@@ -127,9 +166,29 @@ def _function(node: ast.FunctionDef, containers: set[str]) -> _Function:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in _CHANGES:
                 if name in containers - local:
                     found.changes.setdefault(name, each.lineno)
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *rest]) if _reads(func, rest, each.keywords):
+                found.opened.append((each.lineno, name))
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Call(
+                        func=ast.Name(id="Path") | ast.Attribute(attr="Path"), args=[ast.Constant(value=str(name))]
+                    ),
+                    attr="read_text" | "read_bytes",
+                )
+            ):
+                found.opened.append((each.lineno, name))
             case _:
                 pass
     return found
+
+
+def _reads(function: ast.expr, rest: list[ast.expr], keywords: list[ast.keyword]) -> bool:
+    """Whether a call reads the file that its first argument names: open, and loaders such as pandas.read_csv."""
+    name = _name(function)
+    if name != "open":
+        return name.startswith("read_") or name in ("load", "loadtxt", "genfromtxt", "fromfile")
+    mode = next((each.value for each in keywords if each.arg == "mode"), rest[0] if rest else ast.Constant("r"))
+    return isinstance(mode, ast.Constant) and str(mode.value).startswith("r") and "+" not in str(mode.value)
 
 
 def _texts(*nodes: ast.AST) -> Iterator[tuple[int, str]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.document.document import StepNode
 
 # The options that are given by the name of a step.
-BY_STEP = ("callbacks", "functions", "stubs")
+BY_STEP = ("callbacks", "functions", "stubs", "uncached")
 
 
 def region_of(deployment: Deployment) -> str:
@@ -53,6 +53,7 @@ class Options:
         data: s3:// URI -> local file or folder that lies there for this run.
         mode: how /opt/ml is provided (container.py).
         cache: False runs every step; what they give is remembered all the same.
+        uncached: steps that run each time, with the reason.
         triggered: something starts the pipeline by itself, so that a run ends early in which nothing is new.
         explain_cache: say field by field why a step hit or missed.
         interruptions: when training jobs lose their machines (interruption_simulation/).
@@ -77,6 +78,7 @@ class Options:
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     mode: Mode = "auto"
     cache: bool = True
+    uncached: Mapping[str, str] = field(default_factory=dict[str, str])
     triggered: bool = False
     explain_cache: bool = False
     interruptions: tuple[Interruption, ...] = ()

@@ -108,6 +108,8 @@ def why_not_asked(step: StepNode, options: Options, scope: ExecutionScope) -> tu
         return ("--fresh",)
     if not options.cache:
         return ("the cache is off",)
+    if step.name in options.uncached:
+        return (options.uncached[step.name],)
     return ("it has no cache",) if not step.cache.enabled else ("--interrupt",)
 
 

@@ -244,7 +244,8 @@ class Execution:
             return None
         explanation = None
         # Who wants to see a training interrupted wants to see it run.
-        if self._options.cache and step.cache.enabled and not self._options.interrupts(step):
+        asked = self._options.cache and step.cache.enabled and step.name not in self._options.uncached
+        if asked and not self._options.interrupts(step):
             explanation = cache.look_up(
                 step,
                 arguments,

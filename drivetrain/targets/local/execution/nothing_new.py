@@ -128,7 +128,9 @@ def search_of(
 ) -> Search | None:
     """The search for a run that begins; None where it has to run to its end in any case."""
     row = ledger.execution(execution)
-    if contains_mask(row.parameters) or not options.cache or options.interruptions or options.selected:
+    if contains_mask(row.parameters) or not options.cache or options.uncached:
+        return None
+    if options.interruptions or options.selected:
         return None
     needs = dependencies(definition)
     steps = definition.walk()

@@ -29,6 +29,7 @@ from drivetrain.training.errors import LostRanksError, StoppedError
 from drivetrain.training.launch.processes import collectives, tensorflow_errors
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+_USAGE = 2  # with which argparse ends a program
 # Where the reason of a failed step goes; the platform shows at most this many characters of it.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 FAILURE_FILE_LIMIT = 1024
@@ -163,7 +164,9 @@ def report_exit(ending: SystemExit | None, last_words: str = "", *, code: int = 
     summary = f"it ended with exit code {given}" if isinstance(given, int) else f"it ended itself: {given}"
     if lines and isinstance(given, int):
         summary += f", and said: {without_secrets(lines[-1].strip()):.300}"
-    details = "\n".join([*lines, _short_traceback(ending)])
+    # What argparse says is whole; where it was called from helps nobody.
+    usage = given == _USAGE and any(line.startswith("usage: ") for line in last_words.splitlines())
+    details = "\n".join([*lines, *([] if usage else [_short_traceback(ending)])])
     _write_error_file("program", summary, details, code=given if isinstance(given, int) else FAILED)
 
 

@@ -134,10 +134,35 @@ def test_a_component_that_names_a_file_by_its_absolute_path_is_told(
     (tmp_path / "numbers.txt").write_text("1")
     assert own(tmp_path, f"return float(open('{tmp_path}/numbers.txt').read())") == 0
     assert capfd.readouterr().err == (
-        f"warning: own.py, line 8: step 'load' names {tmp_path}/numbers.txt, of which the cache sees no change and "
-        f"which no deployed job has. Make it an input: data: Input in load(), and step(load, "
+        f"warning: own.py, line 8: step 'load' names {tmp_path}/numbers.txt, which no deployed job has. The cache sees "
+        f"no change of it, so the step runs each time. Make it an input: data: Input in load(), and step(load, "
         f"data='{tmp_path}/numbers.txt').\n"
     )
+    (tmp_path / "numbers.txt").write_text("7")
+    assert own(tmp_path, f"return float(open('{tmp_path}/numbers.txt').read())") == 0
+    assert cli(["runs", "show", "latest", "--home", str(tmp_path / "home")]) == 0
+    assert "value 7.000" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "reading",
+    ["open('numbers.txt')", "read_csv('numbers.txt')", "Path('numbers.txt').read_text()", "open('numbers.txt', 'rb')"],
+)
+def test_a_file_beside_the_pipeline_is_refused_where_a_component_opens_it(
+    reading: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "numbers.txt").write_text("1")
+    assert own(tmp_path, f"return float({reading})") == 2
+    assert capfd.readouterr().err == (
+        "error: own.py, line 8: step 'load' opens 'numbers.txt', which does not travel: only Python files do. Make it "
+        "an input: data: Input in load(), and step(load, data='numbers.txt').\n"
+    )
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_file_that_a_component_writes_itself_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "numbers.txt").write_text("1")
+    assert own(tmp_path, "return float(open('numbers.txt', 'w').write('1') + len('numbers.txt'))") == 0
 
 
 def test_a_value_that_the_pipelines_function_changes_is_refused_where_a_component_reads_it(
@@ -153,3 +178,24 @@ def test_a_value_that_the_pipelines_function_changes_is_refused_where_a_componen
         "load() finds N as the file makes it. Give the value to the step: step(load, ...), as a parameter or "
         "as what another step returned (-> Value).\n"
     )
+
+
+def test_a_hyperparameter_that_the_script_does_not_take_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fit.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--epochs')\np.parse_args()\n"
+    )
+    text = (
+        "from drivetrain import Pipeline, step\nfrom drivetrain.components.train_script import train_script\n\n\n"
+        "def own() -> Pipeline:\n    fit = step(train_script, train='s3://b/t/', script='fit.py', "
+        'hyperparameters=\'{"epochs": 2, "epoch_size": 3}\')\n    return Pipeline(name="own", steps=[fit])\n'
+    )
+    (tmp_path / "own.py").write_text(text)
+    assert cli(["compile", str(tmp_path / "own.py")]) == 2
+    assert capfd.readouterr().err == (
+        "error: own.py, line 6: Step 'train-script': fit.py takes no argument --epoch_size, which hyperparameters give "
+        "it. Did you mean '--epochs'? Allowed: --epochs.\n"
+    )
+    (tmp_path / "own.py").write_text(text.replace("epoch_size", "epoch"))  # argparse takes a name's beginning
+    assert cli(["compile", str(tmp_path / "own.py"), "--output", str(tmp_path / "own.json")]) == 0

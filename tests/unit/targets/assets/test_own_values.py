@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.assets.own_values import absolute_paths, changed_elsewhere
+from drivetrain.targets.assets.own_values import absolute_paths, changed_elsewhere, unknown_argument
 
 HEAD = "N = 0\nSEEN = {}\n\n\ndef helper():\n    SEEN['a'] = 1\n\n\n"
 TRAIN = "@component\ndef train() -> float:\n"
@@ -63,3 +63,33 @@ def test_absolute_paths_of_this_machine_are_found_with_their_lines(tmp_path: Pat
         f"def nightly() -> Pipeline:\n    step(read, data='{tmp_path}')\n"
     )
     assert list(absolute_paths(text.encode(), "read")) == [(11, str(data)), (1, str(data))]
+
+
+PARSER = "p = argparse.ArgumentParser()\np.add_argument('--epochs', '-e', type=int)\np.add_argument('--lr')\n"
+
+
+@pytest.mark.parametrize("given", [["--rate"], ["--epochs", "--rate"], ["--rate", "-x"]])
+def test_an_argument_that_a_script_does_not_take_is_found(given: list[str]) -> None:
+    found = unknown_argument(f"{PARSER}p.parse_args()".encode(), given)
+    assert found == ("--rate", ["--epochs", "-e", "--lr"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{PARSER}p.parse_known_args()",
+        f"{PARSER}q = ArgumentParser(parents=[p])\nq.parse_args()",
+        f"{PARSER}p.add_argument(*names)\np.parse_args()",
+        f"{PARSER}p.add_argument('rate')\np.parse_args()",
+        f"{PARSER}p.add_subparsers()\np.parse_args()",
+        "p = HfArgumentParser(Options)\np.parse_args_into_dataclasses()",
+        "import sys\nprint(sys.argv)",
+        "def broken(",
+    ],
+)
+def test_what_only_the_script_knows_is_left_to_it(text: str) -> None:
+    assert unknown_argument(text.encode(), ["--rate"]) == ("", [])
+
+
+def test_the_beginning_of_an_argument_is_taken_as_argparse_does() -> None:
+    assert unknown_argument(f"{PARSER}p.parse_args()".encode(), ["--epo", "-e", "--l"])[0] == ""
