@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
 from drivetrain.cli.terminal import paint, table
 from drivetrain.report import in_a_line
+from drivetrain.targets.events import shown_run_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,10 @@ COST = "cost"
 def shown(report: Report, about_runs: Callable[..., str]) -> str:
     """The report of one execution; `about_runs` spells a command that is advised (`Deployer.about_runs`)."""
     execution = report.execution
-    sign = SIGNS.get(execution.status, "•")
-    head = paint(f"{sign} {execution.pipeline} {status_word(execution.status)}", execution.status)
+    found = list(report.rows())
+    unhealthy = any(step.shown_status == "Unhealthy" for step, *_ in found)
+    status = shown_run_status(execution.status, unhealthy=unhealthy)
+    head = paint(f"{SIGNS.get(status, '•')} {execution.pipeline} {status_word(status)}", status)
     if execution.started is not None and execution.ended is not None:
         head += f" in {duration(execution.ended - execution.started)}"
     elif execution.started is not None:
@@ -33,7 +36,7 @@ def shown(report: Report, about_runs: Callable[..., str]) -> str:
         lines.append(paint(in_a_line(execution.reason), "Failed"))
     rows: list[list[str]] = []
     styles: list[list[str]] = []
-    for step, cells, remark, _ in report.rows():
+    for step, cells, remark, _ in found:
         rows.append([*_cells(step), *cells, remark])
         styles.append([step.shown_status, step.shown_status, "", *("" for _ in cells), "dim"])
     if rows:

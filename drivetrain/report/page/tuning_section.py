@@ -10,6 +10,7 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import section, tile
 from drivetrain.report.charts.tuning_charts import by_epoch, by_parameter, by_training
 from drivetrain.report.content.tuning import TrainingFacts, TuningFacts
+from drivetrain.targets.events import unhealthy_part
 
 STYLE = "tuning.css"
 MAX_CHARTS = 8
@@ -106,8 +107,10 @@ def _row(
     *,
     is_best: bool,
 ) -> Markup:
-    word = _WORDS.get(one.status, one.status)
-    status = el("span", word, class_=f"status {status_class(_CLASSES.get(one.status, one.status))}")
+    unhealthy = one.status == "Completed" and unhealthy_part(one.reason)
+    word = "unhealthy" if unhealthy else _WORDS.get(one.status, one.status)
+    kind = "Unhealthy" if unhealthy else _CLASSES.get(one.status, one.status)
+    status = el("span", word, class_=f"status {status_class(kind)}")
     rest = ", ".join(f"{name} {_value(one.parameters[name])}" for name in names[len(shown) :] if name in one.parameters)
     return el(
         "tr",

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from drivetrain.base.formatting import count, duration, number
+from drivetrain.base.formatting import UNHEALTHY, count, duration, number
 from drivetrain.base.masking import Masking
+from drivetrain.targets.events import unhealthy_part
 from drivetrain.targets.local.tuning.config import TuningConfig
 from drivetrain.targets.local.tuning.ranking import best
 from drivetrain.targets.local.tuning.trials import Trial
@@ -35,7 +36,9 @@ def result(config: TuningConfig, ended: Sequence[Trial], masking: Masking) -> st
     parts += [f"{failed} failed"] if failed else []
     told = dict(list(masking(first.parameters).items())[:_MOST_TOLD])
     others = "; " + ", ".join(parts) if parts else ""
-    return f"{_best_words(config, first)} (training {first.label} of {len(ended)}: {chosen(told)}{others})"
+    said = f"{_best_words(config, first)} (training {first.label} of {len(ended)}: {chosen(told)}{others})"
+    failed_rule = unhealthy_part(first.reason)
+    return f"{said}; {UNHEALTHY}{failed_rule}" if failed_rule else said
 
 
 def _best_words(config: TuningConfig, trial: Trial) -> str:

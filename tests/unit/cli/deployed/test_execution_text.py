@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from drivetrain.cli.deployed.execution_text import compared
+from drivetrain.cli.deployed.execution_text import compared, shown
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import Report, StepReport
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun
@@ -37,3 +38,17 @@ def test_time_and_cost_stand_side_by_side() -> None:
 def test_a_cost_that_nobody_knows_is_said_to_be_unknown() -> None:
     text = compared([report("aaaa", step("train", 1.0)), report("bbbb", step("train", 2.0))])
     assert "aaaa: Cost: not known." in text and "$" not in text
+
+
+def test_a_training_that_a_health_rule_failed_has_no_tick() -> None:
+    def trained(healthy: float) -> Report:
+        made = step("train", 250.0)
+        assert made.job is not None
+        return report("aaaa", replace(made, job=replace(made.job, metrics={"healthy": healthy})))
+
+    text = shown(trained(0.0), lambda *_: "")
+    assert text.startswith("! nightly unhealthy in")
+    assert "! train" in text and "a health rule failed its model" in text
+    assert trained(0.0).to_json()["steps"][0]["unhealthy"] is True
+    assert trained(0.0).to_json()["steps"][0]["status"] == "Succeeded"
+    assert shown(trained(1.0), lambda *_: "").startswith("✓ nightly succeeded in")

@@ -34,12 +34,18 @@ class StepReport:
     starts_from: str = ""
     """What a training says that it starts from; or that its log, where it does, may not be read."""
 
+    @property
+    def unhealthy(self) -> bool:
+        """Whether a health rule failed its model: `train` logs healthy=0 then, which is a metric of its job."""
+        return self.step.status == "Succeeded" and self.job is not None and self.job.metrics.get("healthy") == 0
+
     def to_json(self) -> dict[str, Any]:
         step, job = self.step, self.job
         return {
             "step": step.name,
             "type": step.type,
             "status": step.shown_status,
+            "unhealthy": self.unhealthy,
             "started": step.started,
             "seconds": step.seconds,
             "attempts": step.attempts,
@@ -121,7 +127,8 @@ class Report:
                 "" if job is None or job.billable is None else duration(job.billable),
                 "" if item.cost is None else money(item.cost, self.currency),
             )
-            yield item.step, cells, _remark(item), job is not None
+            step = replace(item.step, status="Unhealthy") if item.unhealthy else item.step
+            yield step, cells, _remark(item), job is not None
 
     def total(self) -> str | None:
         """What the machines cost; None where that is not known."""
@@ -157,6 +164,8 @@ class Report:
 def _remark(item: StepReport) -> str:
     step, job = item.step, item.job
     parts = [] if step.value is None else [step.value]
+    if item.unhealthy:
+        parts.append("a health rule failed its model: its log says which, and what to do")
     if step.cached_from:
         parts.append(f"from {step.cached_from}")
     if item.starts_from:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.events import StepFinished, StepNoted
+from drivetrain.report.content.from_ledger import run_facts
+from drivetrain.report.page.tuning_section import tunings_section
+from drivetrain.targets.events import StepFinished, StepNoted, unhealthy_part
 from drivetrain.targets.local.execution import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
@@ -388,3 +390,26 @@ def test_what_only_a_search_finds_a_stub_has_to_give(runs: LocalRuns, path: str)
     after = runs.processing("after", "", arguments=[{"Get": f"Steps.tune.{path}"}])
     with pytest.raises(UserError, match=r"--stub tune gives no '\w+'\. Give it in the stub's file"):
         runs.start([tuning(training(runs)), after], stubs={"tune": {}})
+
+
+UNHEALTHY = """
+import json
+from pathlib import Path
+finding = {"rule": "nan_or_inf", "step": 9, "action": "fail", "text": "the loss is nan", "advice": "Lower it."}
+Path("/opt/ml/output/data/health").mkdir(parents=True)
+Path("/opt/ml/output/data/health/health.json").write_text(json.dumps({"findings": [finding]}))
+print("loss=1.0;")
+"""
+
+
+def test_a_tuning_whose_best_training_failed_a_health_rule_says_so(runs: LocalRuns) -> None:
+    ranges = categories(x=["1"])
+    summary = runs.start(
+        [tuning(training(runs, UNHEALTHY), ranges=ranges, strategy="Grid", most=1)], image_commands=COMMAND
+    )
+    assert summary.status == "Succeeded", summary.reason
+    assert unhealthy_part(row(runs).value) == "nan_or_inf at step 9: the loss is nan. Lower it."
+    with Ledger(runs.home) as ledger:
+        assert ledger.execution("latest").shown_status == "Unhealthy"
+        page = str(tunings_section(run_facts(ledger, summary.execution).tunings))
+    assert "status is-unhealthy" in page
