@@ -1,4 +1,4 @@
-"""What SDK v3 makes of a ModelTrainer runs on this machine, from its definition and what lies in the bucket."""
+"""What SDK v3 makes of a ModelTrainer runs on this machine, from its definition and its files in S3 (--read-s3)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from drivetrain.targets.events import StepFinished
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from tests.fixtures.local_runs import LocalRuns
+from tests.fixtures.s3_server import environment
 from tests.fixtures.sagemaker_service.server import TestAccount
 from tests.sdk.conftest import run
 
@@ -43,8 +44,8 @@ if int(os.environ.get("RANK", 0)) == 0:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, account: TestAccount) -> tuple[dict[str, Any], Path, str]:
-    """The definitions, and what the SDK has put into the bucket."""
+def made(tmp_path_factory: pytest.TempPathFactory, account: TestAccount) -> tuple[dict[str, Any], str]:
+    """The definitions, and the bucket into which the SDK has put what they read."""
     folder, client = tmp_path_factory.mktemp("trainers"), account.client("s3")
     (folder / "source").mkdir()
     (folder / "source" / "train.py").write_text(SCRIPT)
@@ -52,25 +53,20 @@ def made(tmp_path_factory: pytest.TempPathFactory, account: TestAccount) -> tupl
     client.put_object(Bucket=bucket, Key="data/a.csv", Body=b"1\n")
     role = f"arn:aws:iam::{account.number}:role/pipelines"
     said = run("model_trainer.py", folder, bucket, role, folder / "source", **account.variables)
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-        for entry in page["Contents"]:
-            path = folder / "bucket" / entry["Key"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(client.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read())
-    return said, folder / "bucket", bucket
+    return said, bucket
 
 
 @pytest.mark.parametrize(("kind", "total"), [("script", 1), ("torchrun", 2), ("hosts", 2), ("mpi", 2)])
 def test_a_model_trainer_runs_from_its_definition(
-    made: tuple[dict[str, Any], Path, str], tmp_path: Path, kind: str, total: int
+    made: tuple[dict[str, Any], str], account: TestAccount, tmp_path: Path, kind: str, total: int
 ) -> None:
     if kind == "mpi" and shutil.which("mpirun") is None:
         pytest.skip("there is no mpirun")
-    definitions, uploaded, bucket = made
+    definitions, bucket = made
     runs = LocalRuns(tmp_path)
-    shutil.copytree(uploaded, runs.home.objects / bucket)
-    options = Options(pipeline=kind)
-    summary = Runner(runs.home, runs.events.append).start(json.dumps(definitions[kind]), {"Epochs": 3}, options)
+    options = Options(pipeline=kind, read_s3=True)
+    with environment(account.variables):
+        summary = Runner(runs.home, runs.events.append).start(json.dumps(definitions[kind]), {"Epochs": 3}, options)
     assert summary.status == "Succeeded", summary.reason
     (model,) = (runs.home.objects / bucket / "out").rglob("model.tar.gz")
     with tarfile.open(model) as archive:

@@ -90,6 +90,7 @@ def run(
         list[str] | None,
         Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
     ] = None,
+    read_s3: Annotated[bool, Option("--read-s3", help="Copy other inputs from S3, with your credentials.")] = False,
     tag: Annotated[
         list[str] | None, Option("--tag", metavar="NAME=TEXT", help="Mark the run, to find it. Repeatable.")
     ] = None,
@@ -137,6 +138,7 @@ def run(
         given |= {
             "--callback": callback,
             "--data": data,
+            "--read-s3": read_s3,
             "--interrupt": interrupt,
             "--paths": paths != "auto",
             "--verify": verify,
@@ -173,6 +175,7 @@ def run(
         stubs=stubbed,
         image_commands={**options.image_commands(from_settings(work.local.image_commands)), **commands},
         data={**options.data(from_settings(work.local.data)), **local_data},
+        read_s3=read_s3,
         mode=paths,
         cache=not no_cache,
         uncached=uncached,

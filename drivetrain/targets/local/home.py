@@ -51,6 +51,11 @@ class Home:
         return self.root / "s3"
 
     @property
+    def s3_inputs(self) -> Path:
+        """The cache of what was read from S3 (storage/s3_inputs.py)."""
+        return self.root / "s3_inputs"
+
+    @property
     def decoded(self) -> Path:
         """The folder of decoded data (drivetrain/training/input_pipeline/decoded.py)."""
         return self.root / "decoded"

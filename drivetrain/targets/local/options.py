@@ -51,6 +51,7 @@ class Options:
         stubs: step name -> what it would give (see stubs.py); the step is not run.
         image_commands: image URI or its last part (`name:tag`, `name`) -> the command to run in its place.
         data: s3:// URI -> local file or folder that lies there for this run.
+        read_s3: copy other inputs from S3 with the caller's credentials.
         mode: how /opt/ml is provided (container.py).
         cache: False runs every step; what they give is remembered all the same.
         uncached: steps that run each time, with the reason.
@@ -76,6 +77,7 @@ class Options:
     stubs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     image_commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     data: Mapping[str, str] = field(default_factory=dict[str, str])
+    read_s3: bool = False
     mode: Mode = "auto"
     cache: bool = True
     uncached: Mapping[str, str] = field(default_factory=dict[str, str])

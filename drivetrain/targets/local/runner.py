@@ -268,7 +268,15 @@ class Runner:
     def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> Masking:
         """Refuse what cannot run; gives what must not be kept."""
         scope = self._scope(definition, request, id, store)
+        if not request.options.read_s3:
+            check(definition, scope, request.options, store)
+            return scope.masking
+        from drivetrain.targets.local.storage.s3_inputs import S3Inputs
+
+        inputs = S3Inputs(self.home.s3_inputs)
+        store.in_s3 = inputs.has
         check(definition, scope, request.options, store)
+        inputs.bring(store)
         return scope.masking
 
     def _scope(

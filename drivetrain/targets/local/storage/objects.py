@@ -78,13 +78,16 @@ class ObjectStore:
         """The sha256 of objects that this process has read, as they were then."""
         self._elsewhere: dict[str, Path] = {}
         self._held: set[str] = set()
+        self.in_s3: Callable[[str, bool], bool] = lambda uri, is_here: is_here
+        """Asked for a URI that is not given: True where it will be provided before the run, or is here already."""
         for uri, path in (data or {}).items():
+            if not Path(path).exists():
+                raise UserError(f"{path}, given for {uri}, does not exist.")
             self.provide(uri, Path(path))
+        self._alone = frozenset(self._elsewhere)  # a file or folder of the user's stands for the URI, neighbours do not
 
     def provide(self, uri: str, path: Path) -> None:
-        """From now on, `uri` and what is below it is read from a local file or folder."""
-        if not path.exists():
-            raise UserError(f"{path}, given for {uri}, does not exist.")
+        """From now on, what begins with `uri` is read from where `path` and its neighbours begin so."""
         self._elsewhere["/".join(_parts(uri))] = path.absolute()
 
     @property
@@ -138,11 +141,10 @@ class ObjectStore:
         return sorted(found.values(), key=lambda item: item.name)
 
     def _found(self, base: Path, uri: str) -> list[StoredObject]:
-        folder_only = uri.endswith("/") or not parse(uri)[1]
+        folder_only, stem = uri.endswith("/") or not parse(uri)[1], uri.rstrip("/")
         found: list[StoredObject] = []
-        stem = uri.rstrip("/")
         if base.is_dir():
-            found += [stored(name, f"{stem}/{name}", path) for name, path in walk(base)]
+            found = [stored(name, f"{stem}/{name}", path) for name, path in walk(base)]
         elif base.is_file() and not folder_only:
             found.append(stored(stem.rpartition("/")[2], uri, base))
         if not folder_only:
@@ -152,7 +154,10 @@ class ObjectStore:
     def exists(self, uri: str) -> bool:
         """Whether any object's key begins so."""
         given = self._given(uri)
-        return self._is_there(given or self.place(uri), uri) or (given is not None and bool(self.find(uri)))
+        is_here = self._is_there(given or self.place(uri), uri)
+        if given is None:
+            return is_here if self._is_held(uri) else self.in_s3(uri, is_here)
+        return is_here or bool(self.find(uri))
 
     def _is_there(self, base: Path, uri: str) -> bool:
         if base.is_dir():
@@ -240,7 +245,7 @@ class ObjectStore:
         bucket, segments = parse(uri)
         if not segments or not base.parent.is_dir():
             return []
-        if "/".join([bucket, *segments]) in self._elsewhere:  # a mapped file or folder stands alone
+        if "/".join([bucket, *segments]) in self._alone:
             return []
         parent_uri = f"s3://{'/'.join([bucket, *segments[:-1]])}"
         found: list[StoredObject] = []
