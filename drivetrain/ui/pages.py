@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from importlib import import_module
@@ -115,7 +116,8 @@ class Pages:
         at_work = None
         if path.startswith("/runs/") and re.fullmatch(_RUN_ID, id := path.split("/")[2]):
             files += sorted(self.home.run(id).glob("*/attempt-*/logs/*.log"))
-            at_work = self.home.is_running(id)  # a runner that is killed changes no file
+            with suppress(UserError):  # without locks nothing runs there, and what lies there can be read
+                at_work = self.home.is_running(id)  # a runner that is killed changes no file
         elif path == "/starts":
             files += [self.home.root / "serving" / name for name in ("started.jsonl", "served.json")]
             at_work = int(time.time() / 60)  # the next times change by themselves

@@ -326,6 +326,12 @@ def test_what_is_served_and_when_it_starts_next(ask: Asked, monkeypatch: pytest.
     assert "Nothing is served now" not in page
 
 
+def test_runs_can_be_looked_at_without_locks(ask: Asked, runs: list[dt.Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as without_locks:
+        without_locks.setattr(fcntl, "flock", _refused)
+        assert runs[0].id in ask(f"/runs/{runs[0].id}")
+
+
 def test_a_runner_that_was_killed_is_seen(ask: Asked, runs: list[dt.Run]) -> None:
     with ask.home.lock(runs[0].id):
         ask(f"/runs/{runs[0].id}")
