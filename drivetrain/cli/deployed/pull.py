@@ -53,7 +53,8 @@ def pull(
     What apply wrote last, the code and what is deployed are merged. The edits become a file beside the pipeline,
     NAME.studio.yaml, for you to review and to keep in git: every compile lays it on the definition. A definition that
     is deployed from its own file is changed in that file. Where code and Studio changed the same thing in different
-    ways, nothing is written, and you choose.
+    ways, nothing is written, and you choose. With --adopt, a pipeline that no code here makes is written to
+    NAME.json; the next apply of that file makes it yours.
 
     \b
     Examples:
@@ -62,6 +63,7 @@ def pull(
       drivetrain pull digits.py --dry-run
       drivetrain pull retraining --give-up steps.train.Arguments
       drivetrain pull -d exported.json -c production.yaml
+      drivetrain pull nightly --adopt -c production.yaml
     """
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.studio.suggestions import suggest
@@ -83,8 +85,16 @@ def pull(
         if name is not None:
             raise UserError("--name is of a definition (-d FILE.json). A pipeline is called what its code says.")
         from drivetrain.authoring.loading import load
+        from drivetrain.cli.operands import is_pipeline
         from drivetrain.studio.pulling import sides_of
 
+        if adopt and not is_pipeline(target):
+            from drivetrain.cli.deployed.adopting import write_deployed
+
+            if take:
+                raise UserError(f"--take-studio and --take-code are of a pipeline here, and {target!r} is none.")
+            write_deployed(target, config, set_ or (), dry_run=dry_run, as_json=as_json)
+            return 0
         loaded = load(target, config, set_ or ())
         _check_has_studio(loaded.pipeline.deployment.target)
         sides = sides_of(loaded, target, adopt=adopt)

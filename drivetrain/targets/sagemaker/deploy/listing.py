@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
 from drivetrain.targets.sagemaker.account import Account, is_of_aws
-from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OURS, read_pipeline
+from drivetrain.targets.sagemaker.deploy.deployed import (
+    APPLIED,
+    APPLYING,
+    OURS,
+    OWNER,
+    LostError,
+    base_of,
+    read_pipeline,
+)
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, executions
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.refusals import AbsentError, DeniedError
 
 PAGE = 100
@@ -92,4 +102,11 @@ def _state(account: Account, name: str, tags: dict[str, str]) -> State:
     there = read_pipeline(account, name)
     if there is None:
         raise AbsentError(f"There is no pipeline {name!r} any more.")
-    return "as applied" if digest_of(there.text) == tags[APPLIED] else "edited"
+    if digest_of(there.text) == tags[APPLIED]:
+        return "as applied"
+    root = tags.get(OWNER, "").partition(" ")[0]  # of its owner, in whose bucket the record is
+    with suppress(LostError, DeniedError):
+        base = base_of(account, replace(there, tags=tags), root) if root else None
+        if base is not None and not differences(base, there.definition):
+            return "as applied"  # written in another way, with the same meaning: taken over, say
+    return "edited"

@@ -77,6 +77,60 @@ def test_what_aws_manages_is_left_out_and_cannot_be_pulled(
     assert "'theirs' is managed by AWS" in drivetrain.error("plan", "-d", file, *place)
 
 
+def test_a_deployed_pipeline_is_imported_by_its_name_or_arn(drivetrain: Any, account: TestAccount) -> None:
+    by_hand(account, "reports")
+    said = drivetrain("import", "reports")
+    assert said.startswith("pipeline 'reports' in us-east-1: 1 step (1 Fail)")
+    assert said.endswith("Write it to a file: drivetrain import reports --region us-east-1 -o reports.json\n")
+    arn = f"arn:aws:sagemaker:us-east-1:{account.number}:pipeline/reports"
+    for given in (["reports", "--region", "us-east-1"], [arn]):
+        assert "Run it here: drivetrain run -d got.json" in drivetrain("import", *given, "-o", "got.json")
+        assert json.loads((drivetrain.folder / "got.json").read_text()) == DEFINITION
+    assert json.loads(drivetrain("import", arn, "--json"))["pipeline_arn"] == arn
+    # A file of that name is read, unless a region is given.
+    drivetrain.write("reports", {**DEFINITION, "Steps": []})
+    assert "0 steps" in drivetrain("import", "reports")
+    assert "1 step " in drivetrain("import", "reports", "--region", "us-east-1")
+    assert "Did you mean 'reports'?" in drivetrain.error("import", "report")
+    assert "--region eu-west-1" in drivetrain.error("import", "reports", "--region", "eu-west-1")
+    other = arn.replace(account.number, "210987654321").replace("reports", "others")
+    assert "or that account does not share it with" in drivetrain.error("import", other)
+    assert "Leave --region out" in drivetrain.error("import", arn, "--region", "eu-west-1")
+    assert "is no ARN of a pipeline" in drivetrain.error("import", f"{arn}/execution/x")
+    assert "No such file" in drivetrain.error("import", "reports.json")
+    assert "is no name of one" in drivetrain.error("import", "reports.json", "--region", "us-east-1")
+
+
+@pytest.mark.slow
+def test_what_the_list_offers_is_taken_over_as_a_file_and_marked_by_apply(
+    drivetrain: Any, account: TestAccount
+) -> None:
+    by_hand(account, "reports")
+    place = [
+        f"--set=deployment.targets.sagemaker.bucket={account.make_bucket()}",
+        f"--set=deployment.targets.sagemaker.role=arn:aws:iam::{account.number}:role/pipelines",
+    ]
+    assert "Would write reports.json" in drivetrain("pull", "reports", "--adopt", "--dry-run", *place)
+    said = drivetrain("pull", "reports", "--adopt", *place)
+    assert json.loads((drivetrain.folder / "reports.json").read_text()) == DEFINITION
+    assert listed(drivetrain)["reports"]["state"] == "not ours"
+    assert f"Then: drivetrain apply -d reports.json --set {place[0].removeprefix('--set=')}" in said
+    assert "reports.json is there already" in drivetrain.error("pull", "reports", "--adopt", *place)
+    drivetrain("apply", "-d", "reports.json", "--yes", *place)
+    assert listed(drivetrain)["reports"]["state"] == "as applied"
+    # Another team's: its owner is named, and apply asks for --adopt.
+    (drivetrain.folder / "reports.json").unlink()
+    theirs, other = (
+        place[0].partition("bucket=")[2],
+        f"--set=deployment.targets.sagemaker.bucket={account.make_bucket()}",
+    )
+    said = drivetrain("pull", "reports", "--adopt", other, place[1])
+    assert f"It is deployed by: s3://{theirs}" in said and said.endswith(" --adopt\n")
+    assert "it belongs to" in drivetrain.error("apply", "-d", "reports.json", "--yes", other, place[1])
+    drivetrain("apply", "-d", "reports.json", "--yes", "--adopt", other, place[1])
+    assert "Did you mean 'reports'?" in drivetrain.error("pull", "report", "--adopt", *place)
+
+
 def test_where_nothing_is_it_says_what_to_do(drivetrain: Any, account: TestAccount) -> None:
     assert drivetrain("list", "--deployed").startswith("Nothing is deployed in us-east-1. Deploy a pipeline: ")
     assert listed(drivetrain, "--region", "eu-west-1") == {}
