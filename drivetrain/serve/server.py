@@ -17,12 +17,13 @@ from typing import IO, TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import MODEL_PACKAGE_EVENT
 from drivetrain.serve.history import History
-from drivetrain.serve.local_events import Watch
+from drivetrain.serve.local_events import Watch, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.pipeline import EventTrigger, Schedule
 from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.options import region_of
+from drivetrain.triggers.formatting import when
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
 from drivetrain.triggers.schedules import Clock, clock
@@ -92,7 +93,7 @@ class Server:
                         self._by_clock, ClockTrigger(clock(trigger)), args=(one, trigger), name=trigger.name
                     )
         self._serving = folder / "served.json"
-        write_whole(self._serving, json.dumps([_of_pipeline(one) for one in self._served]))
+        write_whole(self._serving, json.dumps([of_pipeline(one) for one in self._served]))
         self._ending = threading.Event()
         self._looks = threading.Thread(target=self._look, args=(poll_s,), name="look at what happened", daemon=True)
 
@@ -202,10 +203,14 @@ class Server:
         return f"found nothing new since {found}" if found else "succeeded"
 
 
-def _of_pipeline(one: Served) -> dict[str, Any]:
+def of_pipeline(one: Served) -> dict[str, Any]:
     """For whoever shows what is served and when it starts next."""
-    triggers = [trigger.model_dump(mode="json") for trigger in one.pipeline.triggers]
-    return {"pipeline": one.pipeline.name, "triggers": triggers}
+    triggers = one.pipeline.triggers
+    return {
+        "pipeline": one.pipeline.name,
+        "triggers": [trigger.model_dump(mode="json") for trigger in triggers],
+        "waits": {each.name: when(each) + ("" if is_seen(each) else " (not seen here)") for each in triggers},
+    }
 
 
 def _locked(folder: Path) -> IO[bytes]:

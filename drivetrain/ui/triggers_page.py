@@ -33,13 +33,13 @@ def _waiting(folder: Path) -> Markup:
             el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}"),
             trigger["name"],
             trigger["kind"].replace("_", " "),
-            _next(trigger),
+            _next(trigger, one.get("waits", {})),
         )
         for one in served
         for trigger in one["triggers"]
     ]
     nothing = el("p", "Nothing is served now. Start it: ", el("code", "drivetrain serve"))
-    table = listing(("Pipeline", "Trigger", "Kind", "Next (UTC)"), rows) if rows else nothing
+    table = listing(("Pipeline", "Trigger", "Kind", "Next (UTC), or what it waits for"), rows) if rows else nothing
     return section("Served now", table, id="served")
 
 
@@ -59,14 +59,15 @@ def _is_served(folder: Path) -> bool:
         return False
 
 
-def _next(trigger: dict[str, Any]) -> Content:
+def _next(trigger: dict[str, Any], waits: dict[str, str]) -> Content:
+    """When it starts next, or what it waits for in the server's words (`waits`, by the trigger's name)."""
     from drivetrain.spec.pipeline import Schedule
     from drivetrain.triggers.schedules import clock
 
     if not trigger["enabled"]:
         return "off"
     if trigger["kind"] != "schedule":
-        return "by event"
+        return waits.get(trigger["name"], "by event")
     times = islice(clock(Schedule.model_validate(trigger)).next_times(datetime.now(UTC)), NEXT_TIMES)
     said = [time.astimezone(UTC).strftime("%Y-%m-%d %H:%M") for time in times]
     return [el("div", text) for text in said] or "never"

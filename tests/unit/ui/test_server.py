@@ -303,17 +303,21 @@ def _refused(*_: object) -> None:
 
 
 def test_what_is_served_and_when_it_starts_next(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    from drivetrain.spec.pipeline import RegistryEvent, Schedule
+    from drivetrain.serve.runs import Served
+    from drivetrain.serve.server import of_pipeline
+    from drivetrain.spec.pipeline import Limit, Pipeline, RegistryEvent, Schedule, Upload
 
     folder = ask.home.root / "serving"
     folder.mkdir(exist_ok=True)
     triggers = [
         Schedule(name="yearly", cron="30 4 1 1 ? *"),
         Schedule(name="resting", rate="1 day", enabled=False),
-        RegistryEvent(name="approved", group="small"),
+        RegistryEvent(name="approved", group="small", limit=Limit(starts=2)),
+        RegistryEvent(name="promoted", group="small", status=None, stage="Production"),
+        Upload(name="new-rows", bucket="lake"),
     ]
-    served = [{"pipeline": "small", "triggers": [each.model_dump(mode="json") for each in triggers]}]
-    (folder / "served.json").write_text(json.dumps(served))
+    served = Served(Pipeline(name="small", steps=(), triggers=tuple(triggers)), ())
+    (folder / "served.json").write_text(json.dumps([of_pipeline(served)]))
     assert "Nothing is served now" in ask("/starts")  # it was killed, and left the file behind
     with (folder / "lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -322,7 +326,10 @@ def test_what_is_served_and_when_it_starts_next(ask: Asked, monkeypatch: pytest.
         without_locks.setattr(fcntl, "flock", _refused)
         assert "Nothing is served now" in ask("/starts")  # where locks are not to be had, serve does not start
     year = datetime.now(UTC).year
-    assert all(text in page for text in (f"{year + 1}-01-01 04:30", f"{year + 3}-01-01 04:30", "off", "by event"))
+    assert all(text in page for text in (f"{year + 1}-01-01 04:30", f"{year + 3}-01-01 04:30", "off"))
+    assert "a model of small: Approved, changed ModelApprovalStatus; at most 2 in 1 day<" in page
+    assert "stage Production, changed ModelLifeCycle (not seen here)" in page
+    assert page.count("(not seen here)") == 2
     assert "Nothing is served now" not in page
 
 
