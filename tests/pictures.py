@@ -35,7 +35,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH = 104
 WIDTHS = (400, 1000, 1800)
 MAX_HEIGHT = 2000
-QUALITY = 36
+QUALITY = 28
 MAX_BYTES = 800_000
 # What clears the lines of the progress before they are printed again.
 _ERASED = re.compile(r"\x1b\[\d+F\x1b\[J")

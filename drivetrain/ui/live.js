@@ -27,10 +27,12 @@ function take(old, fresh) {
   }
   if (isUsed(old)) return false;
   const open = [...old.querySelectorAll("details")].map((each) => each.open);
-  const across = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+  const scrolled = [...old.querySelectorAll(".scroll")].map((each) => [each.scrollLeft, each.scrollTop]);
   old.replaceWith(fresh);
   [...fresh.querySelectorAll("details")].forEach((each, place) => { each.open = Boolean(open[place]); });
-  [...fresh.querySelectorAll(".scroll")].forEach((each, place) => { each.scrollLeft = across[place] || 0; });
+  [...fresh.querySelectorAll(".scroll")].forEach((each, place) => {
+    [each.scrollLeft, each.scrollTop] = scrolled[place] || [0, 0];
+  });
   return true;
 }
 

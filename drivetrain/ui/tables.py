@@ -78,7 +78,7 @@ def _table(head: Sequence[str], body: Sequence[Sequence[Any]], width: int, *, is
     if width > MAX_COLUMNS:
         cut.append(f"the first {MAX_COLUMNS} of {width:,} columns")
     note = el("p", f"Shown: {', '.join(cut)}.") if cut else None
-    return [note, el("div", table, class_="scroll", tabindex=0)]
+    return [note, el("div", table, class_="scroll preview", tabindex=0)]
 
 
 def _kind(cell: str) -> str | None:

@@ -15,7 +15,7 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.ui.pages import Pages
 from drivetrain.ui.server import Server
-from tests.browser.test_walk import PIPELINES, WRONG, started
+from tests.browser.test_walk import PIPELINES, started
 from tests.fixtures.browser import Browser, program, until
 
 pytestmark = [
@@ -57,7 +57,7 @@ def test_stop_go_on_run_again_look_at_files_and_roll_back(home: Home, base: str)
         page = browser.run("location.href")
         follow(browser, "form[action$='/stop'] button")
         browser.wait_for("saves a checkpoint first")
-        assert browser.run(WRONG) == []
+        assert browser.wrong() == []
         follow(browser, "form[action$='/stop'] button")
         browser.wait_for("stopped", "header")
         assert run.wait(60) != 0
@@ -86,7 +86,7 @@ def test_stop_go_on_run_again_look_at_files_and_roll_back(home: Home, base: str)
         browser.open(page)
         follow(browser, ".steps th a[href$='/steps/score']")
         browser.wait_for("Output report")
-        assert browser.run(WRONG) == []
+        assert browser.wrong() == []
         follow(browser, "a[aria-label='Show card.json']")
         browser.wait_for("district", "pre")
         browser.open(page + "/steps/fit")
@@ -102,7 +102,7 @@ def test_stop_go_on_run_again_look_at_files_and_roll_back(home: Home, base: str)
         browser.wait_for("Version 2 is the champion")
         for width in (400, 1100):
             browser.look(width)
-            assert browser.run(WRONG) == []
+            assert browser.wrong() == []
         follow(browser, "form[action$='/rollback'] button")
         browser.wait_for("shop version 1 is approved.")
         until(lambda: registry.version("shop", 2).status == "Rejected")

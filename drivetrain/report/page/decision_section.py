@@ -194,7 +194,9 @@ def _rules(caption: str, head: tuple[str, ...], rows: list[Markup], there: int) 
     if not rows:
         return None
     more = f", the first {len(rows)} of {there:,}" if there > len(rows) else ""
-    names = [el("th", name, scope="col", class_="right" if name not in ("metric", "") else None) for name in head]
+    names = [
+        el("th", name, scope="col", class_=None if name == "metric" else "right") if name else el("td") for name in head
+    ]
     table = el(
         "table", el("caption", caption + more), el("thead", el("tr", names)), el("tbody", rows), class_="metrics rules"
     )

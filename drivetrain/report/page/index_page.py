@@ -154,7 +154,7 @@ def _row(line: Line, columns: Sequence[str], address: Callable[[str], str], *, s
         el("th", el("a", name, el("code", row.id), href=address(row.id)), scope="row", title=row.note),
         el("td", row.pipeline, class_="pipeline"),
         el("td", status_mark(row.shown_status)),
-        el("td", moment(row.started)),
+        el("td", moment(row.started), class_="moment"),
         el("td", duration(line.seconds) if line.seconds is not None else "–", class_="right"),
         [
             el("td", _value(value), class_="right none" if value is None else "right", data_name=words(name))

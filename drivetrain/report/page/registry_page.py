@@ -95,7 +95,7 @@ def _row(version: ModelVersion, address: Callable[[str], str], card: str, *, dec
             [el("span", f"{words(name)} {number(value)}", class_="tag") for name, value in numbers],
             class_="numbers",
         ),
-        el("td", moment(version.created_at)),
+        el("td", moment(version.created_at), class_="moment"),
         el("td", el("a", el("code", run), href=address(run)) if run else "–"),
     )
 
