@@ -231,15 +231,26 @@ def trackers(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]
 
 
 def data(given: Iterable[str] | None) -> dict[str, str]:
-    """`s3://URI=PATH` texts.
+    """`s3://URI=PATH` texts; `model/NAME=PATH` for a model of the account.
 
     Raises:
         UserError: something that is no S3 URI, or a path that does not exist.
     """
     found: dict[str, str] = {}
     for text in given or ():
+        if text.startswith("model/") and "=" in text:
+            from drivetrain.targets.local.batch_transform.account_models import uri_of
+
+            name, _, path = text.removeprefix("model/").partition("=")
+            if not Path(path).exists() or not path:
+                raise UserError(f"--data {text!r}: there is no file or folder {path!r}.")
+            found[uri_of(name, is_archive=not Path(path).is_dir())] = path
+            continue
         if not text.startswith("s3://") or "=" not in text:
-            raise UserError(f"--data {text!r}: give s3://BUCKET/KEY=PATH, with a file or folder of this machine.")
+            raise UserError(
+                f"--data {text!r}: give s3://BUCKET/KEY=PATH, with a file or folder of this machine, or "
+                "model/NAME=PATH for a model of the account."
+            )
         # A key may hold "=" (dt=2026-11-20/), and so may a path: the longest URI with a path that exists.
         cuts = [at for at, char in enumerate(text) if char == "="]
         cut = next((at for at in reversed(cuts) if text[at + 1 :] and Path(text[at + 1 :]).exists()), None)

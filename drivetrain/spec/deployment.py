@@ -125,7 +125,7 @@ class LocalRun(Frozen):
     image_commands: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Image -> command that runs in its place."""
     data: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """s3:// URI -> file or folder here."""
+    """s3:// URI, or `model/NAME` of a model in the account -> file or folder here."""
     trackers: FrozenMap[FrozenMap[str | int | float | bool]] = Field(default_factory=FrozenDict)
     """Experiment tracker -> where it is: `mlflow: {uri: ...}` (docs/trackers.md)."""
 

@@ -88,7 +88,7 @@ def run(
     ] = None,
     data: Annotated[
         list[str] | None,
-        Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+        Option("--data", metavar="S3URI=PATH", help="A file or folder for this URI, or for `model/NAME`."),
     ] = None,
     read_s3: Annotated[bool, Option("--read-s3", help="Copy other inputs from S3, with your credentials.")] = False,
     tag: Annotated[

@@ -66,6 +66,10 @@ def test_local_data(tmp_path: Path) -> None:
         data([f"s3://bucket/x={tmp_path / 'gone'}"])
     with pytest.raises(UserError, match="give s3://BUCKET/KEY=PATH"):
         data([f"bucket/x={folder}"])
+    with pytest.raises(UserError, match="there is no file or folder 'gone'"):
+        data(["model/churn=gone"])
+    with pytest.raises(UserError, match=r"'\.\./x' is no name of a model"):
+        data([f"model/../x={folder}"])
 
 
 def test_selected_steps_are_named_with_commas_each_once() -> None:

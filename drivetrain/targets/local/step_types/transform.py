@@ -17,7 +17,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import contains_mask
 from drivetrain.targets.local import jobs
-from drivetrain.targets.local.batch_transform import inputs, settings
+from drivetrain.targets.local.batch_transform import account_models, inputs, settings
 from drivetrain.targets.local.batch_transform.containers import (
     Serving,
     containers,
@@ -49,7 +49,7 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         named = arguments.get("ModelName")
         found.append(
             f"{where}: ModelName {json.dumps(named):.120} is no model of this definition. Allowed on this machine: "
-            f"that of a Model step{stub}"
+            f"that of a Model step; {_given(named)}{stub}"
         )
         return found
     try:
@@ -154,7 +154,13 @@ def _planned_model(plan: RunPlan) -> Mapping[str, Any] | None:
     if isinstance(name, dict):
         steps = [get.step for get in references(name) if get.step]
         return next((models[step] for step in steps if step in models), None)
-    return next((given for given in models.values() if given.get("ModelName") == name and name is not None), None)
+    of_a_step = (given for given in models.values() if given.get("ModelName") == name and name is not None)
+    return next(of_a_step, None) or account_models.model_of(name, plan.store)
+
+
+def _given(name: Any) -> str:
+    """How to give a model of the account."""
+    return f"one of the account, given by --data model/{name if isinstance(name, str) else 'NAME'}=FOLDER"
 
 
 def _containers(context: StepContext) -> list[Mapping[str, Any]]:
@@ -176,4 +182,6 @@ def _containers(context: StepContext) -> list[Mapping[str, Any]]:
                 )
             registry = LocalRegistry(context.home.ledger, region=context.facts.region)
             return [from_package(container, registry) for container in found]
-    raise UserError(f"there is no model {name!r} in this run. Make it with a Model step.")
+    if (model := account_models.model_of(name, context.store)) is not None:
+        return containers(model)
+    raise UserError(f"there is no model {name!r} in this run. Make it with a Model step, or give {_given(name)}.")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli.options import data
 from drivetrain.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join, model_of
 
@@ -130,6 +131,30 @@ def test_a_model_answers_by_its_own_code_file_by_file(runs: LocalRuns) -> None:
         assert predict.value == "2 files, 2 requests"
         read = {row.name: row.files for row in ledger.artifacts(summary.execution, "predict") if row.flow == "input"}
     assert read == {"model": 1, "data": 2}
+
+
+def test_a_folder_or_an_archive_stands_for_a_model_of_the_account(runs: LocalRuns, tmp_path: Path) -> None:
+    uri = runs.put("in/a.csv", "1,2\n")
+    (tmp_path / "churn" / "code").mkdir(parents=True)
+    (tmp_path / "churn" / "factor").write_text("3")
+    step = transform_step(uri, model="churn-2026")
+    given = data([f"model/churn-2026={tmp_path / 'churn'}"])
+    with pytest.raises(UserError, match=r"no code/inference\.py that is known of\. Give --image-command 'churn-2026=C"):
+        runs.start([step], data=given)
+    (tmp_path / "churn" / "code" / "inference.py").write_text(CODE)
+    assert runs.start([step], data=given).status == "Succeeded"
+    assert outputs(runs) == {"a.csv.out": "9\n"}
+    packed = tmp_path / "model.tar.gz"  # alone, or in the folder that a training left
+    packed.write_bytes(archive({"factor": "5", "code/inference.py": CODE}))
+    name = {"Get": "Parameters.Model"}
+    parameters = [{"Name": "Model", "Type": "String", "DefaultValue": "churn-2026"}]
+    step = transform_step(uri, model=name)
+    for place in (packed, tmp_path):
+        given = data([f"model/churn-2026={place}"])
+        assert runs.start([step], data=given, parameters=parameters).status == "Succeeded"
+        assert outputs(runs) == {"a.csv.out": "15\n"}
+    with pytest.raises(UserError, match=r"\"other\" is no model .* given by --data model/other=FOLDER; or its results"):
+        runs.start([step], {"Model": "other"}, data=given, parameters=parameters)
 
 
 def test_columns_are_kept_from_the_model_and_joined_to_its_answers(runs: LocalRuns) -> None:
