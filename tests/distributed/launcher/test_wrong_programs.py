@@ -21,7 +21,9 @@ def test_a_recipe_that_cannot_be_imported(processes: int, start: Any, digits: Pa
     ended = start(f"--processes={processes}", *program)
     _, err = ended.communicate(timeout=120)
     assert ended.returncode == 2
-    assert err.startswith(REASON) and err.count("\n") == 1
+    # torch's store may warn that a rank has ended while another was asking.
+    ours = [line for line in err.splitlines() if not line.startswith("[W")]
+    assert len(ours) == 1 and ours[0].startswith(REASON)
     assert (tmp_path / "failure").read_text().startswith(REASON)
 
 
