@@ -237,7 +237,18 @@ def open_registry(url: str) -> Registry:
         InputError: no such kind, with the closest match.
     """
     url = named(url)
-    kind, colon, location = url.partition(":")
+    kind = checked_kind(url)
+    location = url.partition(":")[2]
+    return cast("Registry", importlib.import_module(f"{__package__}.backends.{kind}").connect(location))
+
+
+def checked_kind(url: str) -> str:
+    """The kind of registry that a URL names.
+
+    Raises:
+        InputError: no such kind, with the closest match.
+    """
+    kind, colon, _ = url.partition(":")
     available = kinds()
     if kind not in available:
         if not colon and ("/" in url or "." in url):
@@ -245,7 +256,7 @@ def open_registry(url: str) -> Registry:
         raise InputError(
             f"registry {shown(url)!r}: unknown kind {shown(kind)!r}. {did_you_mean(kind, [*available, 'auto'])}"
         )
-    return cast("Registry", importlib.import_module(f"{__package__}.backends.{kind}").connect(location))
+    return kind
 
 
 def named(url: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from drivetrain.base.errors import SpecError
 from drivetrain.rules import RuleBook, graph_rules, job_rules, limit_rules, option_rules
 from drivetrain.spec.pipeline import Graph, Pipeline
-from drivetrain.spec.resources import COMPARE, EVALUATE
+from drivetrain.spec.resources import COMPARE, EVALUATE, REGISTER_MODEL
 from drivetrain.spec.steps import TRAIN, ForEachStep, JobStep, TrainingStep, TuningStep
 from drivetrain.spec.values import ItemRef
 
@@ -41,6 +41,10 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
         from drivetrain.rules import decision_rules
 
         yield decision_rules.rule
+    if programs & {COMPARE, REGISTER_MODEL}:
+        from drivetrain.rules import registry_rules
+
+        yield registry_rules.rule
     if programs & {TRAIN, EVALUATE}:
         from drivetrain.rules import metric_rules
 

@@ -1,0 +1,48 @@
+"""What is registered has a place and a registry of a known kind before anything is trained."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import pytest
+
+from drivetrain import Parameter, Pipeline, SpecError, step
+from drivetrain.components.register_model import register_model
+from drivetrain.rules import registry_rules
+
+
+def registering(*parameters: Parameter, **given: Any) -> Pipeline:
+    made = step(register_model, model="s3://bucket/model/", group="digits", **given)
+    return Pipeline(name="p", parameters=list(parameters), steps=[made])
+
+
+def refusal(**given: Any) -> str:
+    with pytest.raises(SpecError) as caught:
+        registering(**given)
+    return str(caught.value)
+
+
+def test_every_rule_has_a_test_here() -> None:
+    tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
+    assert {rule.__name__ for rule in registry_rules.rule} <= tests
+
+
+def test_rule_registered_models_have_an_artifact() -> None:
+    assert "step 'register-model' registers a model without artifact=" in refusal()
+    registering(artifact="s3://bucket/model/")
+    place = Parameter.string("Place")
+    registering(place, artifact=place)
+
+
+def test_rule_registries_are_of_a_known_kind() -> None:
+    said = refusal(artifact="s3://bucket/model/", registry="mlfow:http://host:5000")
+    assert (
+        "step 'register-model': registry 'mlfow:http://host:5000': unknown kind 'mlfow'. Did you mean 'mlflow'" in said
+    )
+    assert "names no kind. Write it as local:build/ledger.db" in refusal(
+        artifact="s3://bucket/model/", registry="build/ledger.db"
+    )
+    for known in ("auto", "local", "mlflow:http://host:5000"):
+        registering(artifact="s3://bucket/model/", registry=known)
