@@ -52,6 +52,7 @@ class Options:
         image_commands: image URI or its last part (`name:tag`, `name`) -> the command to run in its place.
         data: s3:// URI -> local file or folder that lies there for this run.
         read_s3: copy other inputs from S3 with the caller's credentials.
+        s3_views: s3:// URI -> the copy that the run began with (storage/s3_inputs.py).
         mode: how /opt/ml is provided (container.py).
         cache: False runs every step; what they give is remembered all the same.
         uncached: steps that run each time, with the reason.
@@ -78,6 +79,7 @@ class Options:
     image_commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     read_s3: bool = False
+    s3_views: Mapping[str, str] = field(default_factory=dict[str, str])
     mode: Mode = "auto"
     cache: bool = True
     uncached: Mapping[str, str] = field(default_factory=dict[str, str])

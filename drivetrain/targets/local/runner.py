@@ -88,7 +88,7 @@ class Runner:
             request = self._with_reference(request)
             self._select(definition, request, store)
         # The time of start is only known once the ledger has it; nothing that is checked depends on it.
-        masking = self._check(definition, request, id, store)
+        masking, request = self._check(definition, request, id, store)
         if fresh:
             from drivetrain.targets.local.execution.fresh import refuse_kept_checkpoints
 
@@ -158,7 +158,7 @@ class Runner:
             definition = read(request.text, f"execution {row.id}")
             store = ObjectStore(self.home.objects, request.options.data)
             put_assets(store, assets, ledger)
-            ledger.masking = self._check(definition, request, row.id, store)
+            ledger.masking, request = self._check(definition, request, row.id, store)
             ledger.facts = self._facts(request, row.id, row.started)
             if text is not None:
                 self._refuse_another_training(definition, request, saved, row, steps, store)
@@ -265,19 +265,18 @@ class Runner:
         with Ledger(self.home) as ledger:
             return select(definition, request.options.selected, ledger, store, request.options.selected_from)
 
-    def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> Masking:
-        """Refuse what cannot run; gives what must not be kept."""
-        scope = self._scope(definition, request, id, store)
-        if not request.options.read_s3:
-            check(definition, scope, request.options, store)
-            return scope.masking
+    def _check(self, definition: Definition, request: Request, id: str, store: ObjectStore) -> tuple[Masking, Request]:
+        """Refuse what cannot run; gives what must not be kept, and the request with what was copied for it."""
+        scope, options = self._scope(definition, request, id, store), request.options
+        if not options.read_s3:
+            check(definition, scope, options, store)
+            return scope.masking, request
         from drivetrain.targets.local.storage.s3_inputs import S3Inputs
 
-        inputs = S3Inputs(self.home.s3_inputs)
-        store.in_s3 = inputs.has
-        check(definition, scope, request.options, store)
-        inputs.bring(store)
-        return scope.masking
+        inputs = S3Inputs(self.home.s3_inputs, store, options.s3_views)
+        check(definition, scope, options, store)
+        inputs.bring()
+        return scope.masking, replace(request, options=replace(options, s3_views=inputs.views))
 
     def _scope(
         self, definition: Definition, request: Request, id: str, store: ObjectStore, started: float = 0.0
@@ -341,4 +340,5 @@ def _going_on(given: Options | None, saved: Options) -> Options:
     """The options of a resumed execution: which steps it runs, and from where it takes the rest, stay the same."""
     if given is None:
         return saved
-    return replace(given, selected=saved.selected, selected_from=saved.selected_from)
+    kept = {"selected": saved.selected, "selected_from": saved.selected_from, "s3_views": saved.s3_views}
+    return replace(given, **kept, read_s3=given.read_s3 or saved.read_s3)

@@ -313,7 +313,7 @@ def missing(what: str, uri: str, store: ObjectStore) -> str:
     """Nothing is there: where it should be, and how to bring it."""
     return (
         f"{what} reads {uri}, and nothing is there on this machine ({store.path(uri)}). Give it with "
-        f"--data {uri}=LOCAL_PATH, or put it there."
+        f"--data {uri}=LOCAL_PATH, let `drivetrain run --read-s3` copy it, or put it there."
     )
 
 

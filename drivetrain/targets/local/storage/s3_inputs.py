@@ -2,8 +2,8 @@
 
 `has` lists a URI while the definition is checked, and `bring` copies what was listed and lets the store read it there.
 An object lies in the cache once a version (by its entity tag): a later run copies what has changed. What the URI held
-is a folder of links to the cache, named by a hash of the listing, which nobody changes any more; so a run that goes on
-while another one copies newer objects reads what it began with.
+is a view, a folder of links to the cache, named by a hash of the listing, which nobody changes any more; so a run that
+goes on after another one has copied newer objects reads what it began with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,27 @@ def _to_stderr(text: str) -> None:
 
 
 class S3Inputs:
-    """The inputs of one run; `folder` has the cache."""
+    """The inputs of one run.
 
-    def __init__(self, folder: Path, tell: Callable[[str], None] = _to_stderr) -> None:
+    Args:
+        folder: the cache.
+        store: asks `has` from now on, and reads what was brought.
+        views: URI -> the view that the run began with, of one that goes on, empty where S3 had none; S3 is not asked
+            for them again.
+
+    Raises:
+        UserError: such a view was removed.
+    """
+
+    def __init__(
+        self, folder: Path, store: ObjectStore, views: Mapping[str, str], tell: Callable[[str], None] = _to_stderr
+    ) -> None:
         self._folder = folder
+        self._store = store
+        self.views = dict(views)
+        store.in_s3 = self.has
+        for uri in self.views:
+            self._provide(uri)
         self._tell = tell
         self._clients: dict[str, Client] = {}
         self._listed: dict[str, list[_Object]] = {}
@@ -65,6 +82,8 @@ class S3Inputs:
         Raises:
             UserError: no access, no answer, or more objects than are copied, and nothing is here.
         """
+        if uri in self.views:
+            return is_here
         if uri not in self._listed:
             bucket, _ = parse(uri)
             try:
@@ -77,10 +96,10 @@ class S3Inputs:
                 if bucket not in self._refused:
                     self._tell(f"note: {error} What lies in this home is read.")
                 self._refused[bucket] = error
-                return True
+                self._listed[uri] = []
         return is_here or bool(self._listed[uri])
 
-    def bring(self, store: ObjectStore) -> None:
+    def bring(self) -> None:
         """Copy what was listed, and have the store read it from there; says first what it is, then how far it is.
 
         Raises:
@@ -94,10 +113,17 @@ class S3Inputs:
                 self._copy(missing)
         # `s3://b/in` after `s3://b/in/`, of which it has all: they are one place in the store.
         for uri, items in sorted(self._listed.items(), key=lambda listed: not listed[0].endswith("/")):
-            if items:
-                bucket, segments = parse(uri)
-                view = self._view(items)
-                store.provide(uri, view.joinpath(bucket, *segments))
+            self.views[uri] = self._view(items) if items else ""
+            self._provide(uri)
+
+    def _provide(self, uri: str) -> None:
+        if not self.views[uri]:
+            return
+        view = self._folder / "views" / self.views[uri]
+        if not view.is_dir():
+            raise UserError(f"{view}, the copy of {uri} that this run began with, was removed. Start a new run.")
+        bucket, segments = parse(uri)
+        self._store.provide(uri, view.joinpath(bucket, *segments))
 
     def _objects(self, uri: str) -> Iterator[_Object]:
         bucket, _ = parse(uri)
@@ -183,12 +209,12 @@ class S3Inputs:
         path = self._cache(item)
         return path.is_file() and path.stat().st_size == item.size
 
-    def _view(self, items: list[_Object]) -> Path:
-        """A folder in which the objects lie below their buckets' names."""
+    def _view(self, items: list[_Object]) -> str:
+        """The name of a folder in which the objects lie below their buckets' names."""
         name = hashlib.sha256("".join(item.cached for item in items).encode()).hexdigest()[:32]
         view = self._folder / "views" / name
         if view.is_dir():
-            return view
+            return name
         incoming = self._folder / f".{name}.{os.getpid()}"
         for item in items:
             path = incoming.joinpath(item.bucket, *parse(f"s3://{item.bucket}/{item.key}")[1])
@@ -208,7 +234,7 @@ class S3Inputs:
             shutil.rmtree(incoming)
             if not view.is_dir():
                 raise
-        return view
+        return name
 
 
 def _caller() -> str:

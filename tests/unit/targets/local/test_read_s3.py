@@ -108,19 +108,31 @@ def test_no_credentials_are_one_line(runs: LocalRuns, account: TestAccount, buck
 
 
 def test_keys_that_no_disk_can_hold_are_refused(account: TestAccount, bucket: str, tmp_path: Path) -> None:
-    inputs, client = S3Inputs(tmp_path / "cache", print), account.client("s3")
+    inputs, client = S3Inputs(tmp_path / "cache", ObjectStore(tmp_path / "s3"), {}, print), account.client("s3")
     for key in ("twice/a//b", "twice/a/b", "both/x", "both/x/y"):
         client.put_object(Bucket=bucket, Key=key, Body=b"1")
     with pytest.raises(UserError, match="would be one file here"):
         inputs.has(f"s3://{bucket}/twice/", False)
     assert inputs.has(f"s3://{bucket}/both/", False)
     with pytest.raises(UserError, match="a file where another key needs a folder"):
-        inputs.bring(ObjectStore(tmp_path / "s3"))
+        inputs.bring()
 
 
 def test_an_object_that_is_replaced_meanwhile_is_not_mixed(account: TestAccount, bucket: str, tmp_path: Path) -> None:
-    inputs = S3Inputs(tmp_path / "cache", print)
+    inputs = S3Inputs(tmp_path / "cache", ObjectStore(tmp_path / "s3"), {}, print)
     assert inputs.has(f"s3://{bucket}/in/", False)
     account.client("s3").put_object(Bucket=bucket, Key="in/a.csv", Body=b"9")
     with pytest.raises(UserError, match=r"in/a\.csv changed while it was copied"):
-        inputs.bring(ObjectStore(tmp_path / "s3"))
+        inputs.bring()
+
+
+def test_a_run_that_goes_on_reads_what_it_began_with(runs: LocalRuns, account: TestAccount, bucket: str) -> None:
+    step = reading(runs, f"s3://{bucket}/in/", {"a.csv": "1", "deep/b.csv": "22"})
+    fail = {**runs.processing("fail", "import sys; sys.exit(1)"), "DependsOn": ["read"]}
+    after = {**reading(runs, f"s3://{bucket}/in/", {"a.csv": "1", "deep/b.csv": "22"}, "after"), "DependsOn": ["fail"]}
+    assert runs.start([step, fail, after], read_s3=True).status == "Failed"
+    account.client("s3").put_object(Bucket=bucket, Key="in/a.csv", Body=b"9")
+    runs.put("code/fail/fail.py", "")
+    with environment({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}):  # nobody is asked
+        summary = runs.resume()
+    assert summary.status == "Succeeded", summary.reason
