@@ -12,7 +12,9 @@ from pathlib import Path
 from drivetrain.base.errors import UserError
 
 
-def write_deployed(name: str, config: Path | None, overrides: Sequence[str], *, dry_run: bool, as_json: bool) -> None:
+def write_deployed(
+    name: str, config: Path | None, overrides: Sequence[str], region: str | None, *, dry_run: bool, as_json: bool
+) -> None:
     """Write what is deployed under that name to NAME.json in the current folder.
 
     Raises:
@@ -28,7 +30,7 @@ def write_deployed(name: str, config: Path | None, overrides: Sequence[str], *, 
     from drivetrain.targets.sagemaker.deploy.fetching import fetch
     from drivetrain.targets.sagemaker.document.document import read, write
 
-    deployer, _ = deployer_of(name, config, overrides)
+    deployer, _ = deployer_of(name, config, overrides, region)
     if not isinstance(deployer, SageMaker):
         raise UserError("--adopt takes over pipelines of SageMaker, and the settings name another target.")
     there, where = fetch(name, deployer.place)

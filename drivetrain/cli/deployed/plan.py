@@ -64,6 +64,8 @@ def plan(
         say("\n".join(in_words(made, wanted)))
         if (refusal := made.refusal()) is not None:
             say(f"\nApply will refuse this. {refusal}")
+            if out is not None:
+                say(f"{out} is refused, too: plan again with --discard or --adopt, and --out {shlex.quote(str(out))}")
         elif out is not None:
             again = "".join(f" --set {key}=..." for key in wanted.withheld)
             say(f"\nApply it: drivetrain apply --plan {shlex.quote(str(out))}{again}")

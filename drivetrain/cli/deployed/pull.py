@@ -45,6 +45,9 @@ def pull(
     adopt: Annotated[
         bool, Option("--adopt", help="Take over what apply, or another project, made: what differs is an edit.")
     ] = False,
+    region: Annotated[
+        str | None, Option("--region", metavar="REGION", help="Of a pipeline that no code here makes, with --adopt.")
+    ] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the edits, and write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -79,21 +82,24 @@ def pull(
             if place in take:
                 raise UserError(f"{place} is given to both --take-studio and --take-code. Choose one.")
             take[place] = "studio" if side == "studio" else "code"
+    if region is not None and (target is None or not adopt or _is_pipeline(target)):
+        raise UserError(
+            "--region is of a pipeline that no code here makes, with --adopt. Settings say it of others (-c)."
+        )
     if definition is not None and target is None:
         sides = _of_definition(definition, name, config, set_, adopt=adopt)
     elif target is not None and definition is None:
         if name is not None:
             raise UserError("--name is of a definition (-d FILE.json). A pipeline is called what its code says.")
         from drivetrain.authoring.loading import load
-        from drivetrain.cli.operands import is_pipeline
         from drivetrain.studio.pulling import sides_of
 
-        if adopt and not is_pipeline(target):
+        if adopt and not _is_pipeline(target):
             from drivetrain.cli.deployed.adopting import write_deployed
 
             if take:
                 raise UserError(f"--take-studio and --take-code are of a pipeline here, and {target!r} is none.")
-            write_deployed(target, config, set_ or (), dry_run=dry_run, as_json=as_json)
+            write_deployed(target, config, set_ or (), region, dry_run=dry_run, as_json=as_json)
             return 0
         loaded = load(target, config, set_ or ())
         _check_has_studio(loaded.pipeline.deployment.target)
@@ -116,6 +122,12 @@ def pull(
         if sides.beside:
             say("\n".join(sides.beside))
     return CONFLICTS if merged.conflicts else 0
+
+
+def _is_pipeline(target: str) -> bool:
+    from drivetrain.cli.operands import is_pipeline
+
+    return is_pipeline(target)
 
 
 def _check_has_studio(on: str) -> None:

@@ -110,11 +110,12 @@ def test_what_the_list_offers_is_taken_over_as_a_file_and_marked_by_apply(
         f"--set=deployment.targets.sagemaker.bucket={account.make_bucket()}",
         f"--set=deployment.targets.sagemaker.role=arn:aws:iam::{account.number}:role/pipelines",
     ]
-    assert "Would write reports.json" in drivetrain("pull", "reports", "--adopt", "--dry-run", *place)
+    assert "Would write reports.json" in drivetrain("pull", "reports", "--adopt", "--dry-run", "--region", "us-east-1")
     said = drivetrain("pull", "reports", "--adopt", *place)
     assert json.loads((drivetrain.folder / "reports.json").read_text()) == DEFINITION
     assert listed(drivetrain)["reports"]["state"] == "not ours"
     assert f"Then: drivetrain apply -d reports.json --set {place[0].removeprefix('--set=')}" in said
+    assert "--region is of a pipeline" in drivetrain.error("pull", "reports", "--region", "us-east-1", *place)
     assert "reports.json is there already" in drivetrain.error("pull", "reports", "--adopt", *place)
     drivetrain("apply", "-d", "reports.json", "--yes", *place)
     assert listed(drivetrain)["reports"]["state"] == "as applied"
@@ -127,6 +128,8 @@ def test_what_the_list_offers_is_taken_over_as_a_file_and_marked_by_apply(
     said = drivetrain("pull", "reports", "--adopt", other, place[1])
     assert f"It is deployed by: s3://{theirs}" in said and said.endswith(" --adopt\n")
     assert "it belongs to" in drivetrain.error("apply", "-d", "reports.json", "--yes", other, place[1])
+    said = drivetrain("plan", "-d", "reports.json", "--out", "plan.json", other, place[1])
+    assert said.endswith("plan.json is refused, too: plan again with --discard or --adopt, and --out plan.json\n")
     drivetrain("apply", "-d", "reports.json", "--yes", "--adopt", other, place[1])
     assert "Did you mean 'reports'?" in drivetrain.error("pull", "report", "--adopt", *place)
 
@@ -165,6 +168,9 @@ def test_the_last_execution_and_its_state(nightly: Any, account: TestAccount) ->
 @pytest.mark.slow
 def test_what_others_did_is_told(nightly: Any, account: TestAccount) -> None:
     by_hand(account, "theirs")
+    client = account.client("sagemaker")
+    client.update_pipeline(PipelineName="nightly", PipelineDefinition=json.dumps(DEFINITION, indent=3))
+    assert listed(nightly)["nightly"]["state"] == "as applied"  # the same, written in another way
     edited = json.dumps({**DEFINITION, "Metadata": {"a": "b"}})
     account.client("sagemaker").update_pipeline(PipelineName="nightly", PipelineDefinition=edited)
     found = listed(nightly)
