@@ -74,35 +74,37 @@ _IN_URL = r"://(?:([^/\s:@\"<>]*:)([^/\s@\"<>]+)|([\w-]{20,}))@"
 # The names of signatures in the query of a signed URL; others look like secrets by themselves.
 _SIGNATURES = frozenset(["sig", "signature", "x-amz-signature", "x-goog-signature"])
 _IN_QUERY = r"[?&]([\w.-]{1,64})=([^&\s\"'<>#]+)"
-# How the keys of an issuer begin, as far as the first digit (see `LogMasking`), and the whole; a group is the secret.
+# How the keys of an issuer begin, and the whole; a group is the secret. The letters with which a beginning begins stand
+# in a sample, too (see `LogMasking`).
 _SHAPES = (
     (("AKIA", "ASIA"), r"A[KS]IA[A-Z0-9]{16}\b"),
     (("FwoG", "IQoJ"), r"(?:FwoG|IQoJ)[\w+/%]{100,}={0,2}"),  # session tokens of AWS
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh._[A-Za-z0-9]{36,}"),
+    (("gh[pousr]_",), r"gh._[A-Za-z0-9]{36,}"),
     (("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,}"),
-    (("gl",), r"gl(?:pat|rt|dt|ptt|ft|soat|cbt|agent|imt|oas)-[\w-]{20,}(?:\.[\w-]{2,}){0,2}"),
-    (("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"), r"[\w-]{23,28}\.[\w-]{6}\.[\w-]{27,}"),  # Discord's bots
+    (("gl(?:pat|rt|dt|ptt|ft|soat|cbt|agent|imt|oas)-",), r"gl[a-z]+-[\w-]{20,}(?:\.[\w-]{2,}){0,2}"),
     (("xox", "xapp-"), r"x(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
     (("hooks.slack.com/",), r"hooks\.slack\.com/((?:services|workflows|triggers)/[\w/+-]{16,})"),
     (("/webhooks/",), r"/webhooks/(\d{5,}/[\w-]{20,})"),  # Discord
     (("hf_", "api_org_"), r"(?:hf|api_org)_[A-Za-z0-9]{30,}"),
     (("sk-",), r"sk-(?=[\w-]{0,200}\d)[\w-]{20,}"),  # OpenAI, Anthropic
     (("AIza",), r"AIza[\w-]{35}"),
-    (("ya",), r"ya29\.[\w-]{20,}"),
+    ((r"ya(?:29)?\.",), r"ya29\.[\w-]{20,}"),
     (("GOCSPX-",), r"GOCSPX-[\w-]{20,}"),
-    (("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[rs]k_...._[A-Za-z0-9]{10,}"),  # Stripe
+    (("sk_(?:live|test)_", "rk_(?:live|test)_"), r"[rs]k_...._[A-Za-z0-9]{10,}"),  # Stripe
     (("SG.",), r"SG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
     (("SK",), r"SK[0-9a-f]{32}\b"),  # Twilio
     (("npm_",), r"npm_[A-Za-z0-9]{36}\b"),
     (("pypi-",), r"pypi-[\w-]{40,}"),
     (("dapi",), r"dapi[0-9a-f]{32}\b(?:-\d+)?"),  # Databricks
-    (("hvs.", "hvb.", "hvr."), r"hv.\.[\w-]{20,}"),  # Vault
-    (("dop_v", "doo_v", "dor_v"), r"do._v1_[0-9a-f]{40,}"),  # DigitalOcean
+    (("hv[sbr].",), r"hv.\.[\w-]{20,}"),  # Vault
+    (("do[opr]_v",), r"do._v1_[0-9a-f]{40,}"),  # DigitalOcean
     (("dp.",), r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{1,40}\.)?[A-Za-z0-9]{40,}"),  # Doppler
     (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
     (("sig=",), r"sig=([A-Za-z0-9%+/=]{20,})"),  # Azure
     (("eyJ",), r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),  # JWT
 )
+# Bots of Discord: what a sample has of the second and third part.
+_DISCORD = r"\.[\w-]{0,6}\.[\w-]"
 # What may stand before a key, beside marks: an escape of JSON, a URL or a terminal.
 _ESCAPE = r"(?:\\[nrtbfv]|%[0-9A-Fa-f]{2}|\[[\d;]{0,12}m)\Z"
 _LONGEST_ESCAPE = 16
@@ -144,7 +146,7 @@ def without(text: str, secrets: Iterable[str], found: list[str] | None = None, s
 
 def _without_named(text: str, hints: Sequence[str], found: list[str], sample: str) -> str:
     """The text with `***` for the values that it gives to names of secrets."""
-    from drivetrain.base.named_values import named_values, names
+    from drivetrain.base.named_values import in_path, is_random, named_values, names
 
     if not {"bearer", "curl"}.intersection(hints) and not any(names(sample, hints, looks_secret)):
         return text
@@ -153,20 +155,9 @@ def _without_named(text: str, hints: Sequence[str], found: list[str], sample: st
         for name, begins, ends, certain in named_values(text, hints, looks_secret)
         if MASK not in (value := text[begins:ends])
         and not _is_number(value)
-        and (certain or not _looks_weak(name) or _is_random(_in_path(text, begins, name, value)))
+        and (certain or not _looks_weak(name) or is_random(in_path(text, begins, name, value)))
     ]
     return _masked(text, spans, found)
-
-
-def _in_path(text: str, begins: int, name: str, value: str) -> str:
-    """The value alone, of s3://bucket/name=value/file."""
-    return value.partition("/")[0] if text.endswith(f"/{name}=", 0, begins) else value
-
-
-def _is_random(value: str) -> bool:
-    """True of what looks like a token rather than a word, a path or an address."""
-    has_digit = any(letter.isdigit() for letter in value)
-    return (len(value) >= 20 and (has_digit or not {"_", "."}.intersection(value))) or (len(value) >= 8 and has_digit)
 
 
 def _is_number(value: str) -> bool:
@@ -182,10 +173,14 @@ def without_shapes(text: str, found: list[str] | None = None, sample: str | None
         from drivetrain.base.private_keys import private_keys
 
         spans += private_keys(text)
-    for literals, pattern in _SHAPES:
-        for literal in literals:
-            if literal in sample:
-                spans += _of_shape(text, literal, pattern)
+    for beginnings, pattern in _SHAPES:
+        for beginning in beginnings:
+            if _stem(beginning) in sample:
+                spans += _of_shape(text, beginning, pattern)
+    if "." in sample and re.search(_DISCORD, sample):
+        from drivetrain.base.discord_tokens import discord_tokens
+
+        spans += discord_tokens(text, _is_a_beginning)
     return _masked(text, spans, found)
 
 
@@ -197,13 +192,19 @@ def _of_urls(text: str) -> Iterator[tuple[int, int]]:
             yield match.span(2)
 
 
-def _of_shape(text: str, literal: str, pattern: str) -> Iterator[tuple[int, int]]:
-    place = text.find(literal)
-    while place >= 0:
-        match = re.compile(pattern).match(text, place) if _is_a_beginning(text, place) else None
+@lru_cache
+def _stem(beginning: str) -> str:
+    return re.split(r"[\[(]", beginning)[0]
+
+
+def _of_shape(text: str, beginning: str, pattern: str) -> Iterator[tuple[int, int]]:
+    ends = 0
+    for begun in re.finditer(beginning, text):
+        place = begun.start()
+        match = re.compile(pattern).match(text, place) if place >= ends and _is_a_beginning(text, place) else None
         if match is not None:
+            ends = match.end()
             yield match.span(match.lastindex or 0)
-        place = text.find(literal, place + len(literal) if match is None else match.end())
 
 
 def _is_a_beginning(text: str, place: int) -> bool:

@@ -128,6 +128,17 @@ def names(text: str, hints: Iterable[str], wanted: Callable[[str], bool]) -> Ite
                 break
 
 
+def in_path(text: str, begins: int, name: str, value: str) -> str:
+    """The value alone, of s3://bucket/name=value/file."""
+    return value.partition("/")[0] if text.endswith(f"/{name}=", 0, begins) else value
+
+
+def is_random(value: str) -> bool:
+    """True of what looks like a token rather than a word, a path or an address."""
+    has_digit = _has_digit(value)
+    return (len(value) >= 20 and (has_digit or not {"_", "."}.intersection(value))) or (len(value) >= 8 and has_digit)
+
+
 def _places(text: str, words: Iterable[str]) -> list[int]:
     small = text.replace("\u0130", "i").lower()  # the one letter whose small one is longer
     places: list[int] = []
