@@ -19,6 +19,7 @@ from drivetrain.targets.sagemaker.permissions.matching import covers, like
         ("a.c", "abc", False),
         ("a*", "a\nb", True),
         ("a*bcd*", "abcbcbcd", True),  # what follows a `*` is tried from every place
+        ("*aab", "aaab", True),  # from the very next one
         ("*a*", "", False),
         ("a**", "a", True),
         ("a?*", "a", False),
