@@ -239,8 +239,8 @@ class RunFacts:
 
     @property
     def deciding(self) -> frozenset[str]:
-        """Names of metrics by which conditions and comparisons decide."""
-        return self.read_by_conditions | {decision.metric for decision in self.decisions}
+        """Names of metrics by which comparisons decide, else conditions; after a comparison those read what it said."""
+        return frozenset(decision.metric for decision in self.decisions) or self.read_by_conditions
 
     def plain_numbers(self) -> tuple[Measured, ...]:
         """What steps returned whose findings are not told in another way."""

@@ -123,8 +123,12 @@ def test_the_first_tile_of_numbers_is_the_metric_that_decides() -> None:
         tiles.index("recall at 95, decides") < tiles.index("loss") and "accuracy" not in tiles.partition("</header>")[0]
     )
     numbers = Measured(step="score", numbers={"accuracy": 0.5, "num_samples": 3.0, "price": 0.25})
-    tiles = render(run(measured=(numbers,), decisions=(DecisionFacts(step="c", metric="price"),)))
-    assert tiles.index("<span>price") < tiles.index("<span>accuracy")
+    tiles = render(run(measured=(numbers,), read_by_conditions=frozenset({"price", "value"})))
+    assert tiles.index("<span>price, decides") < tiles.index("<span>accuracy<")
+    # After a comparison a condition reads what that came to, which is no metric.
+    decided = DecisionFacts(step="c", metric="price")
+    facts = run(decisions=(decided,), read_by_conditions=frozenset({"register"}))
+    assert facts.deciding == {"price"}
 
 
 def test_charts_are_chosen_on_a_served_page_only() -> None:
