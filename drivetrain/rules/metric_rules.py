@@ -121,4 +121,6 @@ def _scored(step: JobStep) -> list[str] | None:
     scoring = step.parameters.get("scoring", "")
     if not isinstance(scoring, str):
         return None
-    return [name.strip() for name in _OPTIONS.sub("", scoring).split(",") if name.strip()]
+    while (without := _OPTIONS.sub("", scoring)) != scoring:  # options may hold brackets of their own
+        scoring = without
+    return [name.strip() for name in scoring.split(",") if name.strip()]

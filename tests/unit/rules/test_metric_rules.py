@@ -69,7 +69,8 @@ def test_rule_decided_metrics_are_measured(field: str, given: str) -> None:
 
 def test_metrics_of_classes_averages_and_own_modules_are_measured() -> None:
     pipeline({"metric": "f1_macro", "floors": '{"accuracy_class_3": 0.9, "loss": 1}'}, metric="num_samples")
-    pipeline({"metric": "gini"}, scoring="accuracy, my_metrics.gini", metric="top_k_k_5", recipe="elsewhere.faces")
+    pipeline({"metric": "gini"}, scoring="accuracy, my_metrics.gini(at=(1, (2, 3)))", metric="gini_1")
+    pipeline({"metric": "gini"}, scoring="top_k(k=5)", recipe="elsewhere.faces")  # whose metrics nobody can read
 
 
 def test_rule_evaluations_measure_what_they_are_told() -> None:
