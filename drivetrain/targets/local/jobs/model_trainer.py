@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from drivetrain.base.errors import WARNING
+from drivetrain.base.errors import WARNING, UserError
 from drivetrain.targets.local.execution.context import RunPlan
 from drivetrain.targets.local.storage.job_data import TRAINING, entries, member, text
 from drivetrain.targets.sagemaker.document import object_in
@@ -94,7 +94,7 @@ def adapt(root: Path, hosts: Sequence[str], *, is_rewritten: bool) -> list[str]:
     _replace(drivers / START, {' || -z "$SM_PIP_CMD"': "", f">> {_FAILURE}": ">> /dev/null"})
     if is_rewritten:
         for path in (*drivers.rglob("*.py"), *drivers.rglob("*.sh")):
-            path.write_text(mounts.rewrite(path.read_text(encoding="utf-8"), root), encoding="utf-8")
+            _write(path, mounts.rewrite(_text_of(path), root))
     _, left_out = _mpi_options(distributed)
     lines = [f"note: {' '.join(left_out)} of {_MPI_OPTIONS} is left out."] if left_out else []
     warnings = bool_warnings(code / script) if (code / script).is_file() else ()
@@ -105,25 +105,37 @@ def _driver(launcher: str, script: str, values: Mapping[str, Any], distributed: 
     from drivetrain.steps.trainer_mode import arguments as script_arguments
     from drivetrain.targets.local.containers import toolkit
 
-    processes = 1 if launcher == "python" else int(distributed.get("process_count_per_node") or 0)
+    given = 1 if launcher == "python" else distributed.get("process_count_per_node") or 0
+    if not str(given).isdecimal():
+        raise UserError(f"distributed.json: process_count_per_node is {given!r:.80}. Allowed: a whole number.")
     variables, _ = _mpi_options(distributed)
-    command = [*toolkit.launched(launcher, processes), "--script", script, *script_arguments(values)]
+    command = [*toolkit.launched(launcher, int(given)), "--script", script, *script_arguments(values)]
     return _DRIVER.format(command=command, variables={**variables, "DRIVETRAIN_FAILURE_FILE": _FAILURE})
 
 
 def _mpi_options(distributed: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     from drivetrain.targets.local.containers import toolkit
 
-    return toolkit.mpi_options(" ".join(distributed.get(_MPI_OPTIONS) or ()))
+    given: Any = distributed.get(_MPI_OPTIONS) or []
+    words = cast("list[Any]", given) if isinstance(given, list) else [given]
+    return toolkit.mpi_options(" ".join(map(str, words)))
 
 
 def _replace(path: Path, texts: Mapping[str, str]) -> None:
     if not path.is_file():
         return
-    content = path.read_text(encoding="utf-8")
+    content = _text_of(path)
     for old, new in texts.items():
         content = content.replace(old, new)
-    path.write_text(content, encoding="utf-8")
+    _write(path, content)
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _write(path: Path, content: str) -> None:
+    path.write_text(content, encoding="utf-8", errors="surrogateescape")
 
 
 def _read(path: Path) -> dict[str, Any]:

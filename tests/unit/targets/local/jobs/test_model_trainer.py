@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.targets.local.jobs import model_trainer
 
 START = """#!/bin/bash
@@ -78,8 +79,10 @@ def test_nothing_is_installed_and_hosts_meet_where_they_are(root: Path) -> None:
 
 
 def test_without_a_mount_every_path_is_rewritten(root: Path) -> None:
-    model_trainer.adapt(root, ["127.0.0.1"], is_rewritten=True)
     drivers = root / "input/data/sm_drivers"
+    (drivers / "latin.py").write_bytes(b"# \xe9\nprint('/opt/ml/model')\n")
+    model_trainer.adapt(root, ["127.0.0.1"], is_rewritten=True)
+    assert (drivers / "latin.py").read_bytes() == f"# \udce9\nprint('{root}/model')\n".encode(errors="surrogateescape")
     assert f"source {root}/input/sm_training.env" in (drivers / "sm_train.sh").read_text()
     assert f"{root}/output/failure" in (drivers / "distributed_drivers/mpi_driver.py").read_text()
 
@@ -89,3 +92,9 @@ def test_what_is_missing_is_left_to_the_job(root: Path, left_out: str) -> None:
     (root / "input/data/sm_drivers" / left_out).unlink()
     model_trainer.adapt(root, ["127.0.0.1"], is_rewritten=False)
     assert not (root / "input/data/sm_drivers" / left_out).exists()
+
+
+def test_odd_numbers_of_processes_are_refused(root: Path) -> None:
+    (root / "input/data/sm_drivers/distributed.json").write_text(json.dumps({"process_count_per_node": {"Get": "x"}}))
+    with pytest.raises(UserError, match=r"process_count_per_node is \{'Get': 'x'\}\. Allowed: a whole number"):
+        model_trainer.adapt(root, ["127.0.0.1"], is_rewritten=False)
