@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -74,4 +75,5 @@ def test_a_killed_compilation_is_named_and_keeps_nobody_waiting(tmp_path: Path) 
             assert "compiling planted in" in rest
             assert second.returncode == 0, rest
         finally:
-            os.kill(hanging, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(hanging, signal.SIGKILL)
