@@ -253,7 +253,11 @@ def _lost_references(
                         f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no {get.path[0]!r}. Give it "
                         "in the stub's file."
                     )
-                elif step.name not in options.stubs and (output := lacking(step, get, source, stub)) is not None:
+                elif (
+                    step.name not in options.stubs
+                    and (not options.selected or get.step in options.selected)  # else an earlier run brings it
+                    and (output := lacking(step, get, source, stub)) is not None
+                ):
                     uri = output_uri(known.get(get.step, {}), output)
                     if uri is None or not store.exists(uri):  # perhaps an earlier run left it there
                         path = "model.tar.gz" if output == "model" else "FOLDER"

@@ -39,8 +39,11 @@ FOLDERS = "OutputFolders"
 RETURN = "Return"
 # Types of steps that read what others wrote, the members of their arguments that name it, and those in which the same
 # members name what is written.
-_READERS = ("Processing", "Training", "Tuning", "Model", "Transform")
 _READ = ("S3Uri", "ModelDataUrl")
+_READERS = {
+    **dict.fromkeys(("Processing", "Training", "Tuning", "Model", "Transform"), _READ),
+    "RegisterModel": _READ[1:],
+}
 _NOT_READ = ("S3Output", "CheckpointConfig")
 
 
@@ -107,7 +110,11 @@ def lacking(reader: StepNode, get: Get, source: StepNode, stub: Any) -> str | No
         return None
     output = _output_at(source, get.path)
     given = cast("dict[str, Any]", stub)
-    return output if output and not brings(given, output) and get in _read(reader.arguments) else None
+    return (
+        output
+        if output and not brings(given, output) and get in _read(reader.arguments, _READERS[reader.type])
+        else None
+    )
 
 
 def brings(stub: Mapping[str, Any], output: str) -> bool:
@@ -142,17 +149,17 @@ def _output_at(step: StepNode, path: Sequence[str | int]) -> str | None:
             return None
 
 
-def _read(node: Any) -> Iterator[Get]:
-    """The references that name data which a step with these arguments reads."""
+def _read(node: Any, members: Sequence[str]) -> Iterator[Get]:
+    """The references in these members, which name data that a step reads."""
     if isinstance(node, dict):
         for key, value in cast("dict[str, Any]", node).items():
-            if key in _READ:
+            if key in members:
                 yield from references(value)
             elif key not in _NOT_READ:
-                yield from _read(value)
+                yield from _read(value, members)
     elif isinstance(node, list):
         for item in cast("list[Any]", node):
-            yield from _read(item)
+            yield from _read(item, members)
 
 
 def run(context: StepContext) -> StepResult:

@@ -207,9 +207,11 @@ def test_a_stub_that_lacks_what_another_step_reads_is_found_before_anything_star
 def test_a_stub_without_the_model_that_is_read_is_found_before_anything_starts(runs: LocalRuns, tmp_path: Path) -> None:
     model = {"Get": "Steps.train.ModelArtifacts.S3ModelArtifacts"}
     train = runs.training("train", "pass")
+    registered = {"InferenceSpecification": {"Containers": [{"Image": "i", "ModelDataUrl": model}]}}
     for use in (
         runs.processing("use", "pass", inputs={"model": model}),
         {"Name": "use", "Type": "Model", "Arguments": {"PrimaryContainer": {"Image": "i", "ModelDataUrl": model}}},
+        {"Name": "use", "Type": "RegisterModel", "Arguments": {"ModelPackageGroupName": "g", **registered}},
     ):
         with pytest.raises(
             UserError, match=r"step 'use' reads the output 'model' of 'train', and --stub train brings n"
