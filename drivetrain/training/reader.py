@@ -141,20 +141,12 @@ def matrix(columns: Columns, names: Sequence[str]) -> NDArray[Any]:
         return view
     for name in names:
         if columns[name].dtype.kind in "OUS":
-            other = next((f"such as {str(cell)!r:.80}, " for cell in columns[name] if not _is_number(cell)), "")
+            other = next((cell for cell in columns[name] if not str(cell)[-1:].isdigit()), columns[name][:1])
             raise InputError(
-                f"column {name!r} is text, {other}where the recipe reads numbers. Mend these cells in the data: "
-                f"prepare_data's schema='{name}:float64' names the first with its row."
+                f"column {name!r} is text, such as {str(other)!r:.80}, where the recipe reads numbers. Mend it: "
+                f"prepare_data's schema='{name}:float64' names the first."
             )
     return np.stack([columns[name] for name in names], axis=1)
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def load_reader(

@@ -16,8 +16,6 @@ pipelines.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -345,17 +343,4 @@ def wrong_answer(recipe: Recipe, method: str, answer: object, wanted: str) -> In
     """The error for a method that returns what the contract does not have."""
     shape: Any = getattr(answer, "shape", None)
     given = f"a {type(answer).__name__}" if shape is None else f"shape {list(shape)}"
-    advice = ""
-    if shape is not None and not list(shape) and method in ("losses", "metrics"):
-        how = " (a loss of torch or Keras: reduction='none')" if method == "losses" else ""
-        advice = f" Leave out the mean over the batch{how}: the training takes it."
-    return InputError(
-        f"{type(recipe).__module__}: {method}() of the recipe returned {given}; it must return {wanted}.{advice}"
-    )
-
-
-def source_hash(recipe: Recipe) -> str:
-    """SHA-256 of the recipe's file: an edited recipe is another training."""
-    file = sys.modules[type(recipe).__module__].__file__
-    assert file is not None  # recipes are found by file name
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return InputError(f"{type(recipe).__module__}: {method}() of the recipe returned {given}; it must return {wanted}.")

@@ -53,7 +53,8 @@ def samples_of(
     def of_samples(method: str, answer: Any) -> NDArray[Any]:
         """One value a sample: as float64, or bool where it is."""
         if not framework.is_tensor(answer) or tuple(answer.shape) != (num_samples,):
-            raise wrong_answer(recipe, method, answer, f"one number a sample, shape [{num_samples}]")
+            mean = "not a mean: reduction='none'" if method == "losses" else "not a mean"
+            raise wrong_answer(recipe, method, answer, f"one number a sample, shape [{num_samples}], {mean}")
         values = framework.array(answer)
         return values if values.dtype == np.bool_ else values.astype(np.float64)
 

@@ -257,7 +257,8 @@ class Strategy:
                 outputs = self._cast(self.model(inputs, training=True))
             losses: Any = self.recipe.losses(outputs, targets)
             if not tf.is_tensor(losses) or losses.shape != weights.shape:
-                raise wrong_answer(self.recipe, "losses", losses, f"one number a sample, shape {list(weights.shape)}")
+                wanted = f"one number a sample, shape {list(weights.shape)}, not a mean: reduction='none'"
+                raise wrong_answer(self.recipe, "losses", losses, wanted)
             weighted = losses * tf.cast(weights, losses.dtype)
             summed = tf.reduce_sum(weighted) * scale[0]
             for loss in self._losses_of_layers():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from drivetrain.base.errors import InputError, first_line
+from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.recipe import HasLossWeights, Recipe, wrong_answer
 
@@ -39,31 +38,6 @@ def build_model(recipe: Recipe) -> nn.Module:
     return model
 
 
-# What torch says of a tensor that does not fit a layer. Its errors of memory, compilers and lost ranks have classes of
-# their own; those of gloo speak of connections.
-_MISFIT = re.compile(
-    r"shapes? cannot be multiplied|size of tensor|"
-    r"to have \d+ channels|[Ee]xpected .*\b(?:size|shape)\b|\bD (?:or|input)"
-)
-
-
-def misfit(recipe: Recipe, model: nn.Module, error: RuntimeError) -> InputError | None:
-    """What to say of an error in the model's forward pass, where a layer does not fit its input; else None."""
-    if type(error) is not RuntimeError or not _MISFIT.search(first_line(error)):
-        return None
-    names = {id(module): name for name, module in model.named_modules() if name}
-    layer, trace = "", error.__traceback__
-    while trace is not None:
-        module = trace.tb_frame.f_locals.get("self")
-        if id(module) in names and isinstance(module, nn.Module):
-            layer = f" layer {names[id(module)]} ({type(module).__name__}) of"
-        trace = trace.tb_next
-    return InputError(
-        f"{type(recipe).__module__}: the input does not fit{layer} the recipe's model: {first_line(error)}. Mend "
-        "the sizes in model(), or what batch() gives."
-    )
-
-
 def real(recipe: Recipe, outputs: Tensor) -> Tensor:
     """The outputs as they are.
 
@@ -83,7 +57,8 @@ def check_values(recipe: Any, method: str, values: object, targets: trees.Tree) 
     # (torch's `len` of a tensor takes ten times as long as its shape, and this is asked in every step.)
     number = targets.shape[0] if isinstance(targets, Tensor) and targets.dim() else trees.num_samples(targets)
     if not isinstance(values, Tensor) or values.shape != (number,):
-        raise wrong_answer(recipe, method, values, f"one number a sample, shape [{trees.num_samples(targets)}]")
+        mean = ", not a mean: reduction='none'" if method == "losses" else ""
+        raise wrong_answer(recipe, method, values, f"one number a sample, shape [{trees.num_samples(targets)}]{mean}")
 
 
 def exact(recipe: Recipe, outputs: trees.Tree, dtype: torch.dtype) -> trees.Tree:

@@ -31,10 +31,11 @@ from drivetrain.training.torch.health.watcher import Watcher
 from drivetrain.training.torch.joining import sum_tensor
 from drivetrain.training.torch.layers import compile_layers, recompute_activations
 from drivetrain.training.torch.loss_checks import FirstLosses
+from drivetrain.training.torch.misfits import misfit
 from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.parallel.layout import lay_out
 from drivetrain.training.torch.precision import LossScale, precision_of
-from drivetrain.training.torch.recipes import check_values, exact, misfit, real, weights_of
+from drivetrain.training.torch.recipes import check_values, exact, real, weights_of
 from drivetrain.training.trees import Tree
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).

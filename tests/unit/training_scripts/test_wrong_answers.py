@@ -54,8 +54,8 @@ WRONG = {
     ),
     "a mean": Wrong(
         "def losses(self, outputs, targets): return super().losses(outputs, targets).mean()",
-        r"losses\(\) of the recipe returned shape \[\]; it must return one number a sample, shape \[4\]\. "
-        r"Leave out the mean over the batch \(a loss of torch or Keras: reduction='none'\): the training takes it\.$",
+        r"losses\(\) of the recipe returned shape \[\]; it must return one number a sample, shape \[4\], "
+        r"not a mean: reduction='none'\.$",
     ),
     "a mean for each": Wrong(
         "def losses(self, outputs, targets): l = super().losses(outputs, targets); return l * 0 + l.mean()",
@@ -72,7 +72,7 @@ WRONG = {
     ),
     "a mean as a metric": Wrong(
         "def metrics(self, outputs, targets): return {'accuracy': torch.tensor(0.5)}",
-        r"must return one number a sample, shape \[4\]\. Leave out the mean over the batch: the training takes it\.$",
+        r"must return one number a sample, shape \[4\], not a mean\.$",
     ),
     "no metrics": Wrong(
         "def metrics(self, outputs, targets): return 0.5",

@@ -86,7 +86,7 @@ def test_columns_of_one_type_are_one_matrix_without_a_copy(prepared_data: Module
     assert whole.tolist() == [[0, 1, 2]] * 2 and np.shares_memory(whole, found["b"])
     assert matrix(found, ["c", "a"]).tolist() == [[2, 0]] * 2
     with pytest.raises(
-        InputError, match=r"column 't' is text, such as 'n/a', where the recipe reads numbers\. Mend these"
+        InputError, match=r"column 't' is text, such as 'n/a', where the recipe reads numbers\. Mend it"
     ):
         matrix({"t": np.array(["1.5", "n/a", "x"], dtype=object)}, ["t"])
     assert matrix(dict(found), ["b", "c"]).tolist() == [[1, 2]] * 2
