@@ -14,9 +14,10 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.config import check_sampling
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
+from drivetrain.training.input_pipeline.labels import check_labels
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Indices, Reader, check_labels, load_reader
+from drivetrain.training.reader import Indices, Reader, load_reader
 from drivetrain.training.recipe import Batch, Recipe, unlabelled_batch, wrong_answer
 
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.data import fitted
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.reader import Columns, check_labels
+from drivetrain.training.input_pipeline.labels import check_labels
+from drivetrain.training.reader import Columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
