@@ -195,6 +195,9 @@ def bind(
             continue
         if given[key] is None and declared.optional:
             continue
+        if given[key] is None:
+            default = "" if declared.required else f" Leave it out for {declared.default!r}."
+            raise SpecError(f"Step {label!r}: {key} is None. Allowed: {declared.described()}.{default}")
         if isinstance(given[key], dict | list | tuple) and declared.type is str:
             raise SpecError(
                 f"Step {label!r}: {key} is {shown(given[key])}; it takes a text with JSON. Write {key}=json.dumps(...)."

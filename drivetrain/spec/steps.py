@@ -75,7 +75,9 @@ class BaseStep(Frozen):
             SpecError: when the step has no such output.
         """
         if output not in self.output_names():
-            raise SpecError(f"Step {self.name!r} has no output {output!r}. {did_you_mean(output, self.output_names())}")
+            raise SpecError(
+                f"Step {self.name!r} has no output {output!r}. {did_you_mean(str(output), self.output_names())}"
+            )
         return OutputRef(step=self.name, output=output)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]

@@ -109,6 +109,7 @@ def test_a_function_that_never_comes_back_needs_no_return(tmp_path: Path, body: 
     ("more", "said"),
     [
         ("make()", "TypeError: make() needs the folder 'out'. In a pipeline it is a step, which the"),
+        ("step(make, rows=None)", "Step 'make': rows is None. Allowed: int. Leave it out for 3."),
         ("stp(make)", "NameError: name 'stp' is not defined. Did you mean 'step'?"),
         ("step(take, value=[1])", "Step 'take': value is [1], a value that is there now. It takes what another step"),
     ],
