@@ -105,6 +105,7 @@ _SHAPES = (
 )
 # Bots of Discord: what a sample has of the second and third part.
 _DISCORD = r"\.[\w-]{0,6}\.[\w-]"
+_DISCORD_REST = r"\.[\w-]{6}\.[\w-]{27}"
 # What may stand before a key, beside marks: an escape of JSON, a URL or a terminal.
 _ESCAPE = r"(?:\\[nrtbfv]|%[0-9A-Fa-f]{2}|\[[\d;]{0,12}m)\Z"
 _LONGEST_ESCAPE = 16
@@ -177,7 +178,7 @@ def without_shapes(text: str, found: list[str] | None = None, sample: str | None
         for beginning in beginnings:
             if _stem(beginning) in sample:
                 spans += _of_shape(text, beginning, pattern)
-    if "." in sample and re.search(_DISCORD, sample):
+    if "." in sample and re.search(_DISCORD, sample) and re.search(_DISCORD_REST, text):
         from drivetrain.base.discord_tokens import discord_tokens
 
         spans += discord_tokens(text, _is_a_beginning)

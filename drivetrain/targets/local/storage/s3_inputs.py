@@ -9,6 +9,7 @@ goes on after another one has copied newer objects reads what it began with.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -239,14 +240,13 @@ class S3Inputs:
 
 def _caller() -> str:
     """Who asks, and where."""
-    from drivetrain.targets.sagemaker.account import Account, region_or_default
-    from drivetrain.targets.sagemaker.refusals import ServiceError as RefusedError
-
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
     if endpoint and not os.environ.get("AWS_ENDPOINT_URL_STS"):
         return f"at {endpoint}"  # another service than AWS's: nobody else knows these credentials
+    session, exceptions = (importlib.import_module(f"botocore.{name}") for name in ("session", "exceptions"))
     try:
-        account = Account(region_or_default(None))
-        return f"as {account.caller} (account {account.number}, region {account.region})"
-    except RefusedError as error:
+        client = session.get_session().create_client("sts", region_name=os.environ.get("AWS_REGION"))
+        caller = client.get_caller_identity()
+    except (exceptions.BotoCoreError, exceptions.ClientError) as error:
         return f"(whose credentials these are is not known: {error})"
+    return f"as {caller['Arn']} (account {caller['Account']}, region {client.meta.region_name})"
