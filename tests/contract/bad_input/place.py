@@ -202,7 +202,14 @@ def processing(
         ],
         "ProcessingOutputConfig": {
             "Outputs": [
-                {"OutputName": key, "S3Output": {"S3Uri": uri, "LocalPath": f"/opt/ml/processing/output/{key}"}}
+                {
+                    "OutputName": key,
+                    "S3Output": {
+                        "S3Uri": uri,
+                        "LocalPath": f"/opt/ml/processing/output/{key}",
+                        "S3UploadMode": "EndOfJob",
+                    },
+                }
                 for key, uri in (outputs or {}).items()
             ]
         },
