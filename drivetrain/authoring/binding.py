@@ -297,7 +297,7 @@ def numbers_of(component: Component[..., Any]) -> tuple[str, ...] | None:
                 raise at_place(
                     SpecError(
                         f"{node.name}() returns {ast.unparse(number)} as {key.value!r}. Allowed in {promised}: finite "
-                        "numbers. Leave the name out where there is none; a text needs a TypedDict with a str field."
+                        "numbers. Leave the name out if there is no number; a text needs a TypedDict with a str field."
                     ),
                     f"{component.file.name}, line {number.lineno}",
                 )

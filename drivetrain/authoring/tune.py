@@ -146,7 +146,7 @@ def _check(training: TrainingStep, name: str, given: Any) -> None:
     for value in values:
         fits = isinstance(value, type(now)) or (isinstance(now, float) and isinstance(value, int))
         if not fits or (isinstance(value, bool) and not isinstance(now, bool)):
-            raise SpecError(f"Step {training.name!r}: {name!r} takes {kinds[type(now)]}, and {value!r} is none.")
+            raise SpecError(f"Step {training.name!r}: {name!r} takes {kinds[type(now)]}, not {value!r}.")
         if declared := declared_parameter(training.program.target, name):
             refuse_beyond(f"Step {training.name!r}", declared, value)
 

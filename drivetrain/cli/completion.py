@@ -21,7 +21,7 @@ MOST_RUNS = 50
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    """Print the script by which a shell completes drivetrain.
+    """Print the script that lets a shell complete drivetrain.
 
     \b
     Examples:

@@ -55,7 +55,7 @@ Target = Annotated[
         "--target",
         "-t",
         metavar="NAME",
-        help="For what: sagemaker, kubeflow, ... (docs/targets.md)  [default: deployment.target of the settings]",
+        help="The target: sagemaker, kubeflow, ... (docs/targets.md)  [default: deployment.target of the settings]",
         complete=_targets,
     ),
 ]
@@ -82,7 +82,7 @@ OnSet = Annotated[
 ]
 Region = Annotated[
     str | None,
-    Option("--region", metavar="REGION", help="Of AWS  [default: of the settings, or AWS_REGION]"),
+    Option("--region", metavar="REGION", help="The AWS region  [default: the settings' region, or AWS_REGION]"),
 ]
 Interrupt = Annotated[
     list[str] | None,

@@ -80,7 +80,7 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
     if origin is None:
         raise UserError(
             f"Run {execution} was not started from a named pipeline with settings, so there is nothing to compile "
-            "anew. Start it again with the other settings: a training goes on from its checkpoints."
+            "again. Start it with the changed settings: a training goes on from its checkpoints."
         )
     from dataclasses import replace
 

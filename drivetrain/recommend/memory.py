@@ -77,8 +77,8 @@ def _of_part(plan: Sizing, candidate: Candidate, part: Part) -> Memory:
     whole = facts.parameter_bytes * plan.stored * held
     trained = facts.trainable_share
     if shard > 1:
-        # The layer that is computed and the one that is fetched ahead are whole for a moment, in the format that is
-        # computed in; and so is one's gradient, in the format that gradients are summed in.
+        # Two layers are unsharded at once, the current and the prefetched one, in the format of the computation; and
+        # one layer's gradient, in the format in which gradients are summed.
         layer = facts.parameter_bytes * part.largest_layer / tensor
         casts = layer * (2 * plan.computed + trained * plan.stored)
         if stays_whole(candidate):

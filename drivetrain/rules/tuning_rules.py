@@ -52,8 +52,9 @@ def the_objective_is_logged(graph: Graph) -> Iterator[str]:
     for step in _tunings(graph):
         if step.search.objective not in step.logs:
             yield (
-                f"step {step.name!r}: its trainings log no {step.search.objective!r}. "
-                f"{did_you_mean(step.search.objective, step.logs)}"
+                f"step {step.name!r}: its trainings do not log the objective {step.search.objective!r}. "
+                f"{did_you_mean(step.search.objective, step.logs)} For another metric add a pattern to the `logs` of "
+                "the component."
             )
 
 

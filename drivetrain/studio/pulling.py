@@ -216,7 +216,7 @@ def in_the_account(
     applied = reading.base_of(account, there, place.root)
     if applied is None:
         raise UserError(
-            f"Pipeline {name!r} was not made by `drivetrain apply`, so nobody can say what was edited. Take it over "
-            "as it is, everything that differs from the code as an edit: --adopt"
+            f"Pipeline {name!r} was not made by `drivetrain apply`, so edits cannot be told from what was deployed. "
+            "Take it over as it is, with every difference from the code as an edit: --adopt"
         )
     return there, applied

@@ -135,8 +135,7 @@ def _tried(
 
 
 def _scalars(settings: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Name -> value of every setting that is a single value, and can be given with --set; of the blocks of targets that
-    of SageMaker, where Studio is."""
+    """Name -> value of the scalar settings, which --set takes, including `deployment.targets.sagemaker.*`."""
     if isinstance(settings, Deployment):
         yield from _scalars(settings_of(settings), f"{prefix}targets.{NAME}.")
         return

@@ -48,6 +48,6 @@ def _git(*words: str) -> str:
 
 def _unknown(why: str) -> UserError:
     return UserError(
-        f"{why} So the repository's first commit is not known, by which a deployed pipeline is known as this "
-        "project's. Mend that, or name the project: deployment.project in the settings file."
+        f"{why} So the repository's first commit is unknown, and with it which deployed pipelines are this project's. "
+        "Fix that, or name the project: deployment.project in the settings file."
     )

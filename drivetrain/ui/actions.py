@@ -77,7 +77,7 @@ class Actions:
         if action == "stop":
             return self._ask_to_stop(row)
         if action == "resume":
-            said = el("p", f"The run goes on where it is {status_word(row.status)}: what is done is not done again.")
+            said = el("p", f"The run goes on where it was {status_word(row.status)}: finished steps do not run again.")
             hidden = {"key": secrets.token_urlsafe(16)}
             form = _form(f"{run_address(row.id)}/resume", "Go on", hidden)
             return _question(f"Go on with run {row.id}?", said, _command(f"drivetrain runs resume {row.id}"), form)
@@ -212,7 +212,7 @@ class Actions:
         told = [
             el("p", "The pipeline is compiled as its file is now, with the settings and parameters of this run."),
             el("p", "Run again: steps with a cache that are the same take their earlier results."),
-            el("p", "Run all anew (--fresh): nothing of earlier runs is used, no result and no checkpoint."),
+            el("p", "Run all anew (--fresh): no result and no checkpoint of an earlier run is used."),
         ]
         if row.status == "Interrupted":
             told.insert(1, el("p", "This run was interrupted. If the pipeline is the same, Run again goes on with it."))

@@ -30,8 +30,8 @@ def check(
     """Check a definition: what would be refused, and where.
 
     Names, references, conditions and cycles, and the arguments of every job against the service's own model, each
-    problem with its path; and which step types and functions are not known here. For which target a file is, its
-    content says. Ends with 1 when there are problems. Needs no network and no account.
+    problem with its path; and which step types and functions are not known here. The content of a file says for which
+    target it is. Ends with 1 when there are problems. Needs no network and no account.
 
     \b
     Examples:

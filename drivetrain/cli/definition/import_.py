@@ -1,4 +1,4 @@
-"""`drivetrain import`: a definition that somebody else made."""
+"""`drivetrain import`: a definition that was not made here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def import_(
     ],
     output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the definition there.")] = None,
     region: Annotated[
-        str | None, Option("--region", metavar="REGION", help="Of a deployed pipeline  [default: AWS_REGION]")
+        str | None, Option("--region", metavar="REGION", help="The deployed pipeline's region  [default: AWS_REGION]")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -68,7 +68,7 @@ class Manifests(Protocol):
 
 @app.command()
 def infra(
-    on: Annotated[str, Argument(metavar="TARGET", help="For which target: kubeflow.")],
+    on: Annotated[str, Argument(metavar="TARGET", help="The target: kubeflow.")],
     target: Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
     output: Annotated[
         Path | None,

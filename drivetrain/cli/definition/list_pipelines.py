@@ -20,9 +20,11 @@ MAX_FILE_BYTES = 512 * 1024
 
 @app.command(name="list")
 def list_(
-    deployed: Annotated[bool, Option("--deployed", help="Those that are deployed, and what became of them.")] = False,
+    deployed: Annotated[
+        bool, Option("--deployed", help="List deployed pipelines, with their last executions.")
+    ] = False,
     region: Annotated[
-        str | None, Option("--region", metavar="REGION", help="With --deployed: where  [default: AWS_REGION]")
+        str | None, Option("--region", metavar="REGION", help="With --deployed: the region  [default: AWS_REGION]")
     ] = None,
     limit: Annotated[
         int, Option("--limit", "-n", min=1, max=10_000, metavar="N", help="With --deployed: how many.")

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from drivetrain.cli.declared import App, Argument, Option
 
 app = App(
-    help="Print JSON Schemas, by which editors find mistakes.\n\n"
-    "With one an editor completes names and underlines what is wrong. For YAML, begin the file with "
+    help="Print JSON Schemas, which help editors find mistakes.\n\n"
+    "With a schema, an editor completes names and underlines mistakes. For YAML, begin the file with "
     "`# yaml-language-server: $schema=FILE`.",
 )
 
@@ -21,7 +21,7 @@ def settings(
     target: Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
     output: Output = None,
 ) -> None:
-    """Print that of a pipeline's settings file.
+    """Print the schema of a pipeline's settings file.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def settings(
 
 @app.command()
 def definition(output: Output = None) -> None:
-    """Print that of SageMaker definitions, as they are written here.
+    """Print the schema of SageMaker definitions, as written here.
 
     \b
     Examples:
@@ -48,7 +48,7 @@ def definition(output: Output = None) -> None:
 
 @app.command()
 def patch(output: Output = None) -> None:
-    """Print that of NAME.studio.yaml, the edits made in Studio.
+    """Print the schema of NAME.studio.yaml, the edits from Studio.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ def destroy(
     config: Config = None,
     set_: Set = None,
     foreign: Annotated[
-        bool, Option("--foreign", help="Also another project's, or what apply did not surely make.")
+        bool, Option("--foreign", help="Also delete what is another project's, or perhaps not made by apply.")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,

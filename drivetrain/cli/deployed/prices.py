@@ -54,7 +54,7 @@ def update(
     """Fetch a region's whole list through the AWS Price List API.
 
     It needs the permission pricing:GetProducts. The list is kept in $DRIVETRAIN_PRICES, or else in
-    ~/.local/share/drivetrain/prices.json, and stands before the one that is shipped.
+    ~/.local/share/drivetrain/prices.json, and takes precedence over the shipped list.
 
     \b
     Examples:

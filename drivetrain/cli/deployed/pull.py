@@ -29,34 +29,35 @@ def pull(
     set_: Set = None,
     take_studio: Annotated[
         list[str] | None,
-        Option(metavar="PLACE", help="Of conflicts there and below: take what Studio has. Repeatable."),
+        Option(metavar="PLACE", help="Resolve conflicts at or below PLACE with Studio's value. Repeatable."),
     ] = None,
     take_code: Annotated[
         list[str] | None,
-        Option(metavar="PLACE", help="Of conflicts and edits there and below: keep the code. Repeatable."),
+        Option(metavar="PLACE", help="Keep the code at and below PLACE, against conflicts and edits. Repeatable."),
     ] = None,
     give_up: Annotated[
         list[str] | None,
         Option(
             metavar="PLACE",
-            help="Take an edit, those below a place, or `all` out of the file, such as one that no longer fits.",
+            help="Remove edits from the file: the one at PLACE, those below it, or `all`.",
         ),
     ] = None,
     adopt: Annotated[
-        bool, Option("--adopt", help="Take over what apply, or another project, made: what differs is an edit.")
+        bool, Option("--adopt", help="Take over a pipeline of other origin: differences become edits.")
     ] = False,
     region: Annotated[
-        str | None, Option("--region", metavar="REGION", help="Of a pipeline that no code here makes, with --adopt.")
+        str | None,
+        Option("--region", metavar="REGION", help="With --adopt: the region of a pipeline that has no code here."),
     ] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the edits, and write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
     """Bring edits that were made in Studio into the code.
 
-    What apply wrote last, the code and what is deployed are merged. The edits become a file beside the pipeline,
-    NAME.studio.yaml, for you to review and to keep in git: every compile lays it on the definition. A definition that
-    is deployed from its own file is changed in that file. Where code and Studio changed the same thing in different
-    ways, nothing is written, and you choose. With --adopt, a pipeline that no code here makes is written to
+    It merges what apply wrote last, the code, and what is deployed. The edits go to a file beside the pipeline,
+    NAME.studio.yaml, for you to review and to keep in git: every compile applies it to the definition. A definition
+    that is deployed from its own file is changed in that file. If code and Studio changed the same thing in different
+    ways, nothing is written, and you choose. With --adopt, a deployed pipeline without code here is written to
     NAME.json; the next apply of that file makes it yours.
 
     \b
@@ -84,13 +85,15 @@ def pull(
             take[place] = "studio" if side == "studio" else "code"
     if region is not None and (target is None or not adopt or _is_pipeline(target)):
         raise UserError(
-            "--region is of a pipeline that no code here makes, with --adopt. Settings say it of others (-c)."
+            "--region is for a pipeline without code here, with --adopt. For others the settings name the region (-c)."
         )
     if definition is not None and target is None:
         sides = _of_definition(definition, name, config, set_, adopt=adopt)
     elif target is not None and definition is None:
         if name is not None:
-            raise UserError("--name is of a definition (-d FILE.json). A pipeline is called what its code says.")
+            raise UserError(
+                "--name is for a definition (-d FILE.json). A pipeline with code has the name that its code gives."
+            )
         from drivetrain.authoring.loading import load
         from drivetrain.studio.pulling import sides_of
 
@@ -98,7 +101,7 @@ def pull(
             from drivetrain.cli.deployed.adopting import write_deployed
 
             if take:
-                raise UserError(f"--take-studio and --take-code are of a pipeline here, and {target!r} is none.")
+                raise UserError(f"--take-studio and --take-code need a pipeline with code here; {target!r} has none.")
             write_deployed(target, config, set_ or (), region, dry_run=dry_run, as_json=as_json)
             return 0
         loaded = load(target, config, set_ or ())
@@ -139,8 +142,8 @@ def _check_has_studio(on: str) -> None:
 
     if on != DEFAULT:
         raise UserError(
-            f"{find_target(on).TITLE} has no Studio whose edits could be pulled. Where somebody else changed the "
-            "pipeline there, `drivetrain plan` says so, and --discard all gives it up."
+            f"{find_target(on).TITLE} has no Studio whose edits could be pulled. `drivetrain plan` shows what others "
+            "changed in the pipeline; `drivetrain apply --discard all` overwrites it."
         )
 
 

@@ -21,16 +21,20 @@ def start(
     ] = None,
     select: Annotated[
         list[str] | None,
-        Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier execution's."),
+        Option("--select", metavar="STEP,...", help="Run these steps only; take the rest from an earlier execution."),
     ] = None,
     source: Annotated[
         str | None,
-        Option("--from", metavar="ID", help="Whose results stand for the other steps  [default: the latest]"),
+        Option("--from", metavar="ID", help="The execution whose results the other steps keep  [default: the latest]"),
     ] = None,
     parallel: Annotated[int | None, Option("--parallel", min=1, metavar="N", help="Steps at a time.")] = None,
-    version: Annotated[int | None, Option("--version", min=1, metavar="N", help="A version of it.")] = None,
-    alias: Annotated[str | None, Option("--alias", metavar="NAME", help="The version of that alias.")] = None,
-    name: Annotated[str | None, Option("--name", metavar="NAME", help="What the execution is called.")] = None,
+    version: Annotated[
+        int | None, Option("--version", min=1, metavar="N", help="Start this version of the pipeline.")
+    ] = None,
+    alias: Annotated[
+        str | None, Option("--alias", metavar="NAME", help="Start the version that has this alias.")
+    ] = None,
+    name: Annotated[str | None, Option("--name", metavar="NAME", help="A name for the execution.")] = None,
     fresh: Annotated[bool, Option("--fresh", help="Use nothing of earlier ones: no result, no checkpoint.")] = False,
     follow: Annotated[bool, Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
     on: On = None,

@@ -36,8 +36,8 @@ def verify(
 ) -> int:
     """Read every stored file, and say what is damaged.
 
-    Runs trust a file whose size and times are as they were; this reads the bytes. Exit code 1 where one is damaged: the
-    next run then makes it again, where it can. What a later run has made again is said, and is no error.
+    Runs trust a file whose size and times are as they were; this reads the bytes. Exit code 1 if one is damaged: the
+    next run makes it again if it can. Files that a later run has made again are listed, and are no error.
 
     \b
     Examples:

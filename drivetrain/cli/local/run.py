@@ -57,7 +57,7 @@ def run(
         bool, Option("--explain-cache", help="Say, field by field, why a step is taken from the cache or not.")
     ] = False,
     verify: Annotated[
-        bool, Option("--verify", help="First read all stored files; what is damaged is made again.")
+        bool, Option("--verify", help="First read all stored files, and make damaged ones again.")
     ] = False,
     fresh: Annotated[bool, Option("--fresh", help="Use nothing of earlier runs: no result, no checkpoint.")] = False,
     parallel: Annotated[
@@ -65,7 +65,7 @@ def run(
     ] = None,
     select: Annotated[
         list[str] | None,
-        Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier run's."),
+        Option("--select", metavar="STEP,...", help="Run these steps only; take the rest from an earlier run."),
     ] = None,
     from_: Annotated[
         str | None, Option("--from", metavar="RUN", help="The earlier run, for --select  [default: the latest]")
@@ -76,7 +76,7 @@ def run(
     ] = None,
     image_command: Annotated[
         list[str] | None,
-        Option("--image-command", metavar="IMAGE=CMD", help="What to run in the place of this image."),
+        Option("--image-command", metavar="IMAGE=CMD", help="A command to run instead of this image."),
     ] = None,
     function: Annotated[
         list[str] | None,
@@ -157,7 +157,7 @@ def run(
 
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
         for name, path, warning in files_named(work.pipeline, work.folder):
-            uncached[name] = f"it reads {path}, of which the cache sees no change"
+            uncached[name] = f"it reads {path}, and the cache does not see when that file changes"
             print(f"warning: {warning}", file=sys.stderr)
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)

@@ -30,7 +30,8 @@ def serve(
     home: Home = None,
     on: On = None,
     poll: Annotated[
-        float, Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: between two looks.")
+        float,
+        Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: seconds between two looks."),
     ] = 60.0,
     fresh: Annotated[bool, Option("--fresh", help="The first start of each uses nothing of earlier runs.")] = False,
     as_json: JsonLines = False,

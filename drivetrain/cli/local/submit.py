@@ -62,7 +62,7 @@ def submit(
     config: Config = None,
     target: Annotated[Literal["local"], Option("--target", help="Where the job runs.")] = "local",
     instance: Annotated[
-        str, Option("--instance", metavar="TYPE", help="The instance type that it is made for.")
+        str, Option("--instance", metavar="TYPE", help="The instance type that the job is for.")
     ] = "ml.m5.xlarge",
     hosts: Annotated[int, Option("--hosts", min=1, metavar="N", help="Hosts.")] = 1,
     processes: Annotated[
@@ -101,7 +101,7 @@ def submit(
     """Run one component as a job, without writing a pipeline.
 
     It is a pipeline of one step: the same progress, ledger, report and cache as with `drivetrain run`. Inputs are paths
-    or s3:// URIs; what can be set is what the component declares: `drivetrain submit train --help` lists it.
+    or s3:// URIs; `drivetrain submit train --help` lists what can be set of `train`.
 
     \b
     Examples:

@@ -77,7 +77,7 @@ def replay(
 ) -> None:
     """Show what an event would start, with which values, and why not.
 
-    Nothing is started, and no account is asked: of executions that were before nothing is known.
+    Nothing is started, and no account is asked, so earlier executions are not known.
 
     \b
     Examples:

@@ -14,7 +14,7 @@ app = App()
 @app.command()
 def ui(
     port: Annotated[
-        int, Option("--port", min=0, max=65_535, metavar="N", help="Of this machine  [default: a free one]")
+        int, Option("--port", min=0, max=65_535, metavar="N", help="The port to listen on  [default: a free one]")
     ] = 0,
     open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     home: Home = None,

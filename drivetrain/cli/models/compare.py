@@ -85,7 +85,7 @@ def comparison_text(a: ModelVersion, b: ModelVersion) -> str:
         ]
         blocks.append("\n".join([paint("what differs in the lineage", "bold"), *lines]))
     if rows and not with_intervals:
-        blocks.append("Without the decision on one of them against the other nobody knows how much of it is chance.")
+        blocks.append("These versions were not compared on the same rows, so the differences may be chance.")
     return "\n\n".join(blocks)
 
 

@@ -1,4 +1,4 @@
-"""`drivetrain models fetch`: a version's files, where they are those that were registered."""
+"""`drivetrain models fetch`: a version's files, verified against the hash that was registered."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def fetch(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch a version's files, held against their registered hash.
+    """Fetch a version's files, verified by the registered hash.
 
-    An endpoint loads what lies at the version's place without looking. Ask this before a deployment, or deploy the
-    files that it keeps: it fails where they are others.
+    An endpoint does not verify the files it loads. Run this before deploying: it fails if the files were changed.
+    With --output it keeps the files that it verified, for you to deploy.
 
     \b
     Examples:

@@ -23,10 +23,10 @@ Group = Annotated[str, Argument(metavar="GROUP", help="The model group.")]
 Version = Annotated[str, Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
 Against = Annotated[
     str,
-    Option("--against-decision", metavar="REASON", help="Why, where the decision on it speaks against it; kept."),
+    Option("--against-decision", metavar="REASON", help="The reason to act against the decision; recorded."),
 ]
-By = Annotated[str | None, Option("--by", metavar="NAME", help="Who decides; kept with the login, and not verified.")]
-Reason = Annotated[str | None, Option("--reason", "-m", metavar="TEXT", help="Why; kept with the decision.")]
+By = Annotated[str | None, Option("--by", metavar="NAME", help="Who decides; recorded with the login, not verified.")]
+Reason = Annotated[str | None, Option("--reason", "-m", metavar="TEXT", help="The reason; recorded with the decision.")]
 
 
 @app.command(name="list")
@@ -136,7 +136,7 @@ def show(
 def compare(
     group: Group,
     a: Annotated[str, Argument(metavar="A", help="A version: a number, `latest`, or `approved`.")] = "approved",
-    b: Annotated[str, Argument(metavar="B", help="Another one.")] = "latest",
+    b: Annotated[str, Argument(metavar="B", help="The other version.")] = "latest",
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
@@ -174,8 +174,8 @@ def approve(
     """Approve a version: it is the champion from then on.
 
     The champion is the newest approved version: newer ones that are approved are rejected, as `rollback` does. The
-    decision of compare binds: a version that it keeps out, or that it compared with another champion than today's, is
-    approved with --against-decision only.
+    decision of compare binds: a version that it rejects, or that it compared with another champion than today's, needs
+    --against-decision.
 
     \b
     Examples:
@@ -201,7 +201,7 @@ def reject(
 @app.command(name="approvals")
 def approvals_(
     group: Group,
-    people: Annotated[int | None, Argument(metavar="PEOPLE", help="So many different people must approve.")] = None,
+    people: Annotated[int | None, Argument(metavar="PEOPLE", help="How many different people must approve.")] = None,
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,

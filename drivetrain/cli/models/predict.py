@@ -46,7 +46,7 @@ def predict(
         str, Option("--keep", metavar="COLUMNS", help="Columns of the input to hand on, such as id,site.")
     ] = "",
     time_limit: Annotated[
-        float, Option("--time-limit", metavar="SECONDS", help="The model's code is ended after so long.")
+        float, Option("--time-limit", metavar="SECONDS", help="Stop the model's code after this time.")
     ] = TIME_LIMIT_S,
     registry: RegistryUrl = None,
     home: Home = None,
@@ -137,8 +137,8 @@ def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Pat
     with open_model(path) as folder:
         if not (folder / ENTRY).is_file():
             raise UserError(
-                f"{version.group} version {version.version} brings no {ENTRY}, by which models answer: it was not "
-                "written by this version's train. Train it again."
+                f"{version.group} version {version.version} has no {ENTRY}, so it cannot predict. `train` writes one: "
+                "train again, or add one to a model of your own."
             )
         yield folder
 

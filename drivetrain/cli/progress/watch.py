@@ -109,7 +109,7 @@ def resume(
         if options.origin is None:
             raise UserError(
                 f"--set: execution {id} was not started from a pipeline with settings (drivetrain run PIPELINE), so "
-                "there is nothing to compile anew. Start it again with what shall be different: a training goes on "
+                "there is nothing to compile again. Start it with the changed values: a training goes on "
                 "from its checkpoints where they are kept in the same place."
             )
         built, settings = compiled_again(options.origin, overrides)

@@ -47,7 +47,7 @@ def doctor(home: Home = None, as_json: Json = False) -> int:
 
     It looks at versions, packages, disk, isolation, GPUs and credentials.
 
-    Nothing is changed and nobody is called. The exit code is 1 when something hinders every run.
+    It changes nothing and asks no service. The exit code is 1 when something hinders every run.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def _isolation() -> Finding:
     return Finding(
         "isolation",
         "note",
-        "no namespaces: paths below /opt/ml are rewritten in what a step is told",
+        "no namespaces: paths below /opt/ml are rewritten in the arguments and variables of steps",
         "Programs that name /opt/ml in their code find nothing there. Allow user namespaces "
         "(sysctl kernel.unprivileged_userns_clone=1), or read the folders from arguments and SM_ variables.",
     )

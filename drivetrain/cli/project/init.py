@@ -21,7 +21,7 @@ TEMPLATE = Path(__file__).with_name("template")
 _PLACES = {"pipeline.yml": ".github/workflows/pipeline.yml"}
 _IGNORED = ".drivetrain/\n__pycache__/\n"
 _REQUIREMENTS = """\
-# drivetrain is not on PyPI: what is called so there is somebody else's.
+# drivetrain is not on PyPI: a package of that name there is not ours.
 {source}
 pytest==9.2.0
 """
@@ -43,7 +43,7 @@ def init(
     """Write a small project that works: data, pipeline, tests, CI.
 
     Nothing that is there is overwritten. drivetrain is not on PyPI, so CI installs it from a wheel, which is copied
-    into the project, or from an address that cannot change (a wheel's with its hash, a commit's).
+    into the project, or from an address that cannot change (of a wheel with its hash, or of a commit).
 
     \b
     Examples:

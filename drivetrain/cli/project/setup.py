@@ -40,7 +40,7 @@ def setup(
     debugger: smdebug, the library of SageMaker Debugger, patched for today's numpy, with torch. Scripts with a hook of
     smdebug's own run in it; `drivetrain health show` reads what they save.
 
-    The environment that is there already is left as it is; what was cut off is taken up.
+    A complete environment is left as it is; an interrupted setup is resumed.
 
     \b
     Examples:

@@ -46,7 +46,7 @@ def recommend(
         int | None, Option("--accumulation", min=1, metavar="N", help="Pieces of a batch  [default: 1]")
     ] = None,
     activation_checkpointing: Annotated[
-        bool | None, Option("--activation-checkpointing", help="Compute activations again.")
+        bool | None, Option("--activation-checkpointing", help="Recompute activations in the backward pass.")
     ] = None,
     write: Annotated[
         bool, Option("--write", help="Measure, and keep the facts beside the pipeline or in this folder.")

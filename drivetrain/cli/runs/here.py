@@ -12,10 +12,10 @@ from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
 
 SpotDiscount = Annotated[
     float | None,
-    Option(metavar="SHARE", help="What spot machines cost less, 0.7 for 70 % off: says what they saved."),
+    Option(metavar="SHARE", help="The discount of spot machines, 0.7 for 70 % off: shows what they saved."),
 ]
 Price = Annotated[
-    str | None, Option(metavar="PRICES", help="on_demand=1.20,spot=0.36 for an hour of a machine, instead.")
+    str | None, Option(metavar="PRICES", help="Prices of a machine and hour instead: on_demand=1.20,spot=0.36.")
 ]
 
 
@@ -60,9 +60,11 @@ def resume(
 
 
 def callback(
-    token: Annotated[str | None, Argument(metavar="TOKEN", help="Whose question; all are listed without.")] = None,
+    token: Annotated[
+        str | None, Argument(metavar="TOKEN", help="The question's token; without one, all questions are listed.")
+    ] = None,
     output: Annotated[
-        list[str] | None, Option("--output", "-o", metavar="NAME=VALUE", help="What the step gives. Repeatable.")
+        list[str] | None, Option("--output", "-o", metavar="NAME=VALUE", help="An output of the step. Repeatable.")
     ] = None,
     fail: Annotated[str | None, Option("--fail", metavar="REASON", help="The step fails, for this reason.")] = None,
     home: Home = None,
@@ -88,7 +90,8 @@ def report(
     execution: Execution = "latest",
     open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     site: Annotated[
-        Path | None, Option("--site", metavar="FOLDER", help="The pages of all runs and models, with their list.")
+        Path | None,
+        Option("--site", metavar="FOLDER", help="Write the pages of all runs and models there, with a list."),
     ] = None,
     spot_discount: SpotDiscount = None,
     price: Price = None,

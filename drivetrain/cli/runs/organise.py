@@ -9,7 +9,7 @@ from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json
 
-Yes = Annotated[bool, Option("--yes", "-y", help="Do it; without, it is only shown.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Delete; without it, only show what would go.")]
 MOST_LISTED = 20
 
 
@@ -21,10 +21,8 @@ def add_to(app: App) -> None:
 
 def tag(
     execution: Execution,
-    tags: Annotated[list[str] | None, Argument(metavar="NAME=TEXT...", help="Tags to give.")] = None,
-    remove: Annotated[
-        list[str] | None, Option("--remove", metavar="NAME", help="A tag to take away. Repeatable.")
-    ] = None,
+    tags: Annotated[list[str] | None, Argument(metavar="NAME=TEXT...", help="Tags to add.")] = None,
+    remove: Annotated[list[str] | None, Option("--remove", metavar="NAME", help="A tag to remove. Repeatable.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +55,7 @@ def tag(
 
 def name(
     execution: Execution,
-    name: Annotated[str | None, Argument(metavar="NAME", help="The name; without, it loses its name.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="The new name; leave it out to remove the name.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +84,7 @@ def name(
 
 def note(
     execution: Execution,
-    text: Annotated[str | None, Argument(metavar="TEXT", help="The note; without, it is taken away.")] = None,
+    text: Annotated[str | None, Argument(metavar="TEXT", help="The new note; leave it out to remove the note.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -119,7 +117,7 @@ def delete(
 ) -> None:
     """Remove runs and what they wrote. Shows what it would free; --yes does it.
 
-    Runs stay that a registered model, another run or a run at work needs.
+    Runs that a registered model, another run, or a running one needs are kept.
 
     \b
     Examples:
@@ -134,14 +132,14 @@ def prune(
     older_than: Annotated[
         str | None, Option("--older-than", metavar="AGE", help="Only runs older than that: 12h, 30d, 2w.")
     ] = None,
-    pipeline: Annotated[str | None, Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
+    pipeline: Annotated[str | None, Option("--pipeline", "-p", metavar="NAME", help="Only its runs.")] = None,
     yes: Yes = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Remove old runs and what they wrote. Shows what it would free; --yes does it.
 
-    Runs stay that have a name, or that a registered model, another run or a run at work needs.
+    Runs that have a name, or that a registered model, another run, or a running one needs, are kept.
 
     \b
     Examples:

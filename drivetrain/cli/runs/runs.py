@@ -67,7 +67,9 @@ def _given(options: Mapping[str, Any]) -> str | None:
 def list_(
     pipeline: Annotated[
         str | None,
-        Option("--pipeline", "-p", metavar="PIPELINE", help="Of this one only; a deployed one may be FILE.py."),
+        Option(
+            "--pipeline", "-p", metavar="PIPELINE", help="Only its runs; a deployed pipeline may be given as FILE.py."
+        ),
     ] = None,
     limit: Annotated[
         int, Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
@@ -77,7 +79,7 @@ def list_(
         Option("--where", "-w", metavar="CONDITION", help='Only runs it holds for: "accuracy > 0.98".'),
     ] = None,
     sort: Annotated[
-        str | None, Option("--sort", metavar="NAME", help="By this value; -NAME for the greatest first.")
+        str | None, Option("--sort", metavar="NAME", help="Sort by this value; -NAME puts the greatest first.")
     ] = None,
     home: Home = None,
     on: On = None,
@@ -142,7 +144,7 @@ def list_(
 def show(
     execution: Execution = "latest",
     events: Annotated[
-        bool, Option("--events", help="Its changes of status instead, as EventBridge tells them.")
+        bool, Option("--events", help="Show its changes of status instead, as EventBridge events.")
     ] = False,
     follow: Annotated[bool, Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
     spot_discount: SpotDiscount = None,
@@ -269,9 +271,9 @@ def logs(
         str | None,
         Argument(metavar="STEP", help="A step; the failed, running or last one unless given.", complete=_steps),
     ] = None,
-    follow: Annotated[bool, Option("--follow", "-f", help="Go on until the step ends.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Follow the log until the step ends.")] = False,
     attempt: Annotated[
-        int | None, Option("--attempt", min=1, metavar="N", help="Which try; the last unless given.")
+        int | None, Option("--attempt", min=1, metavar="N", help="Which attempt; the last unless given.")
     ] = None,
     lines: Annotated[int | None, Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     home: Home = None,

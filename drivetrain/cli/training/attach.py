@@ -16,13 +16,13 @@ def attach(
     run: Annotated[
         str, Argument(metavar="RUN", help="A run's id, the beginning of it, or `latest`.", show_default=False)
     ] = "latest",
-    rank: Annotated[int | None, Option("--rank", metavar="N", help="One rank alone.")] = None,
+    rank: Annotated[int | None, Option("--rank", metavar="N", help="Only this rank.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Show the stack of each process of a run, even a hung one.
 
-    The processes go on as they were. py-spy is asked where it is installed; else Python itself answers.
+    The processes go on as they were. It uses py-spy if that is installed, and Python's own signal handler if not.
     In a container of a cluster: python -m drivetrain.training.launch.processes.stacks, after kubectl exec or, with
     SageMaker's remote debugging, aws ssm start-session --target sagemaker-training-job:JOB_algo-1.
 

@@ -24,7 +24,9 @@ Step = Annotated[str | None, Option("--step", metavar="NAME", help="The run's st
 @app.command()
 def show(
     what: What = "latest",
-    steps: Annotated[int, Option("--steps", min=0, metavar="N", help="Of each rank's last steps so many.")] = 3,
+    steps: Annotated[
+        int, Option("--steps", min=0, metavar="N", help="How many of each rank's last steps to show.")
+    ] = 3,
     step: Step = None,
     home: Home = None,
     as_json: Json = False,
@@ -43,7 +45,7 @@ def show(
 def replay(
     what: What = "latest",
     rules: Annotated[
-        str, Option("--rules", metavar="JSON", help="As health_rules of a training.", show_default=False)
+        str, Option("--rules", metavar="JSON", help="Rules, as in a training's health_rules.", show_default=False)
     ] = "{}",
     step: Step = None,
     home: Home = None,

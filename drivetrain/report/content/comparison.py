@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
 
 CONFIDENCE = 0.95
-COST = "not known: this machine ran them, and nobody bills it"
+COST = "not known: they ran on this machine, which is not billed"
 """Of runs of this machine; what those of a deployed pipeline cost, `drivetrain runs compare --on` tells."""
 
 

@@ -30,7 +30,7 @@ from drivetrain.report.content.worst import WORST_FILE, WorstSample, worst_sampl
 
 EVALUATION_FILE = "evaluation.json"
 CURVES_FILE = "curves.json"
-# More than anybody reads of in one page; what is more is counted.
+# Upper bounds per page; entries beyond them are only counted.
 MAX_METRICS = 5_000
 MAX_SLICES = 1_000
 MAX_UNDEFINED = 1_000

@@ -103,7 +103,7 @@ def health_of(home: Home, step: str, arguments: Mapping[str, Any], response: Map
             return facts_of(step, health, profile)
         return facts_of(step, told_by_trial(place, place.stat().st_mtime_ns)) if place.exists() else None
     except (OSError, ValueError, RecursionError, EOFError, UserError):
-        return None  # thrown away since, or a program of somebody else's wrote it: the page does without
+        return None  # deleted since, or not written by us: the page leaves it out
 
 
 def _contents(place: Path, members: Sequence[str]) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from drivetrain.report.content.goodput import Attempt, Interruption, JobTimes, Phase
 
-# More than anybody reads of in one page; what is counted is counted of these.
+# Upper bound per page; totals cover only these.
 MAX_ENTRIES = 10_000
 
 

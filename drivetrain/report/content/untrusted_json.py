@@ -1,4 +1,4 @@
-"""JSON that a program of somebody's wrote: read within limits, and taken for what it is, not for what it should be."""
+"""Untrusted JSON: read within bounds, with every type checked."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def method(spent: Account) -> str:
     return (
         f"{said} Young's estimate is 1 - sqrt(2 x save / time between interruptions) - restart / time between "
         f"interruptions, with what was measured here: a save stops the training for {duration(save)}, an interruption "
-        f"comes every {duration(failure)}, a restart takes {duration(restart)}. It is for interruptions without "
-        "notice: who is told in time to save loses less."
+        f"comes every {duration(failure)}, a restart takes {duration(restart)}. The "
+        "estimate assumes no notice; with notice less is lost."
     )
 
 

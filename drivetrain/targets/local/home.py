@@ -216,7 +216,7 @@ def hold(descriptor: int, how: int, home: Path) -> None:
         if error.errno not in NO_LOCKS:
             raise
         raise UserError(
-            f"{home} lies on a file system without locks (flock), by which runs are kept apart. Give a home on another "
+            f"{home} lies on a file system without locks (flock), which keep runs apart. Give a home on another "
             "one, such as a local disk, by --home or $DRIVETRAIN_HOME."
         ) from None
 

@@ -65,7 +65,7 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         if name not in step.property_files:
             problems.append(f"{where}: no property file {name!r}. {did_you_mean(name, step.property_files)}")
     if RETURN in given and not remote_function.is_one(plan.arguments):
-        problems.append(f"{where}: {RETURN} is of a Python function (@step), and the step is none.")
+        problems.append(f"{where}: {RETURN} is for a Python function (@step), and the step is not one.")
     home = Home(plan.store.root.parent)
     runs = home.runs.resolve()
     for name, path in object_in(given, FOLDERS).items():

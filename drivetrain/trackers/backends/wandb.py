@@ -36,7 +36,7 @@ class Settings(TrackerSettings):
 def connect(settings: Settings, run: TrackedRun, earlier: str | None) -> WandbRun:
     """The run of W&B's that has our id."""
     if settings.mode == "online" and not os.environ.get("WANDB_API_KEY") and not _logged_in():
-        raise ValueError("W&B knows nobody here: set $WANDB_API_KEY, run wandb login, or give mode: offline")
+        raise ValueError("not logged in to W&B: set $WANDB_API_KEY, run wandb login, or give mode: offline")
     import wandb
 
     settings.folder.mkdir(parents=True, exist_ok=True)

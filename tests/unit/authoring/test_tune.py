@@ -265,9 +265,9 @@ def test_the_best_value_is_compared_as_the_text_that_the_service_has() -> None:
     [
         ({"rat": between(0.1, 1.0)}, "has no hyperparameter 'rat'. Did you mean 'rate'"),
         ({"rate": 0.5}, "a range is between"),
-        ({"layers": between(0.5, 2.0)}, "'layers' takes a whole number, and 0.5 is none"),
-        ({"layers": one_of(True)}, "'layers' takes a whole number, and True is none"),
-        ({"fast": one_of("yes")}, "'fast' takes true or false, and 'yes' is none"),
+        ({"layers": between(0.5, 2.0)}, "'layers' takes a whole number, not 0.5"),
+        ({"layers": one_of(True)}, "'layers' takes a whole number, not True"),
+        ({"fast": one_of("yes")}, "'fast' takes true or false, not 'yes'"),
         ({"share": between(0.5, 1.5)}, r"Step 'search': share is 1\.5\. Allowed: numbers from 0 to 1\."),
         ({"share": between(-1, 1)}, r"Step 'search': share is -1\. Allowed: numbers from 0 to 1\."),
         ({"kind": one_of("a", "c")}, r"Step 'search': kind is 'c'\. Allowed: a, b\."),

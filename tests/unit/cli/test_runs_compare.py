@@ -78,7 +78,7 @@ def test_two_runs_side_by_side(drivetrain: CommandLine, runs: tuple[Path, list[d
     assert accuracy[1:4] == ["0.9000", "0.9500", "+0.05"] and accuracy[5] == "to"
     assert 0.035 < float(accuracy[4]) < 0.038 and 0.064 < float(accuracy[6]) < 0.067
     assert "accuracy_class_0" not in text  # the same in both
-    assert "Cost: not known: this machine ran them, and nobody bills it." in text
+    assert "Cost: not known: they ran on this machine, which is not billed." in text
     assert "Data that differs" not in text and "Code" not in text
 
 

@@ -55,7 +55,7 @@ def test_rule_something_is_searched() -> None:
 
 
 def test_rule_the_objective_is_logged() -> None:
-    assert "log no 'los'. Did you mean 'loss'" in refusal(tuning({"objective": "los"}))
+    assert "do not log the objective 'los'. Did you mean 'loss'" in refusal(tuning({"objective": "los"}))
 
 
 def test_rule_the_number_of_trainings_is_known() -> None:

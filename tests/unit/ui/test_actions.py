@@ -164,7 +164,7 @@ def test_a_run_that_failed_goes_on(ask: Asked, runs: list[dt.Run], place: Path, 
     assert "cannot go on" in ask(f"/runs/{run.id}/resume", code=409)
     set_status(ask, run, "Failed")
     assert "Go on…" in ask(f"/runs/{run.id}")
-    assert "what is done is not done again" in ask(f"/runs/{run.id}/resume")
+    assert "finished steps do not run again" in ask(f"/runs/{run.id}/resume")
     ask(f"/runs/{run.id}/resume", code=303, body=urlencode({"key": "resumed" * 4}))
     assert begun.every == [(["runs", "resume", run.id, "--json", "--home", str(ask.home.root)], place)]
     set_status(ask, run, "Succeeded")

@@ -129,7 +129,7 @@ class Task:
         text = text.replace("$", "\\u0024").replace("{{", "\\u007b{")
         if (size := len(text.encode())) > MAX_DOCUMENT_BYTES:
             raise SpecError(
-                f"Step {self.document['step']!r}: what its program is told takes {size:,} bytes. Allowed there: "
+                f"Step {self.document['step']!r}: its arguments and variables take {size:,} bytes. Allowed: "
                 f"{MAX_DOCUMENT_BYTES:,}. Put long values into a file, and give it as an input."
             )
         return text

@@ -203,7 +203,7 @@ class _Applying:
             return
         if not fresh.is_empty:
             raise UserError(
-                f"Pipeline {self.wanted.name!r} was written, but read again it is not what was written: somebody else "
+                f"Pipeline {self.wanted.name!r} was written, but is no longer as written: somebody else "
                 f"changes it at the same time. See what differs: drivetrain plan {self._again}"
             )
 

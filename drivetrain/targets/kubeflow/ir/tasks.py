@@ -79,7 +79,7 @@ def _inputs(use: Use, component: Component, sources: Sources) -> Iterator[Proble
             yield from _input(use, source, taken(definitions.get(name, {}), flow), flow, sources, where)
         for name, definition in definitions.items():
             if type_of(definition) == STATUS and name not in use.inputs(flow):
-                reason = f"component {quoted(component.name)} is told by {quoted(name)} how a task ended. "
+                reason = f"component {quoted(component.name)} learns by {quoted(name)} how a task ended. "
                 yield Problem(place, f"{reason}Give its `taskFinalStatus`, in an exit task.")
             elif is_required(definition) and name not in use.inputs(flow) and name != use.iterator.get("itemInput"):
                 reason = f"component {quoted(component.name)} wants {quoted(name)}, which is not given."
@@ -116,7 +116,7 @@ def _status(use: Use, producer: str | None, wanted: Given, sources: Sources, whe
         yield Problem(where, f"takes {wanted.type}, not how a task ended ({STATUS}).")
     yield from sources.producer(producer, place)
     if producer and producer in use.dag.tasks and producer not in use.spec.get("dependentTasks", ()):
-        yield Problem(place, f"`dependentTasks` has no {quoted(producer)}, of which it wants to know how it ended.")
+        yield Problem(place, f"`dependentTasks` lacks {quoted(producer)}, whose status the task takes.")
     if use.spec.get("triggerPolicy", {}).get("strategy") != COMPLETED:
         reason = f"an exit task runs however that one ended. Give triggerPolicy.strategy: {COMPLETED}."
         yield Problem(where, reason)
@@ -146,7 +146,7 @@ def _order(use: Use, sources: Sources) -> Iterator[Problem]:
     for i, name in enumerate(dependent):
         yield from sources.producer(name, entry(at(use.place, "dependentTasks"), i))
     for name in sorted(_producers(use) & use.dag.tasks.keys() - set(dependent)):
-        yield Problem(at(use.place, "dependentTasks"), f"has no {quoted(name)}, of which the task takes an output.")
+        yield Problem(at(use.place, "dependentTasks"), f"lacks {quoted(name)}, whose output the task takes.")
 
 
 def _trigger(use: Use, component: Component) -> Iterator[Problem]:

@@ -101,7 +101,7 @@ def _code_problems(container: Mapping[str, Any], plan: RunPlan) -> Iterator[str]
     image = container.get("Image")
     shown = image if isinstance(image, str) else "IMAGE"
     yield (
-        f"what serves its model is not known here: the archive brings no code/{script} that is known of. Give "
+        f"nothing is known here that serves its model: no code/{script} is known in its archive. Give "
         f"--image-command '{shown}=COMMAND' (COMMAND serve answers /ping and /invocations on $SAGEMAKER_BIND_TO_PORT)"
     )
 
@@ -139,7 +139,7 @@ def serving(container: Mapping[str, Any], root: Path, folder: str, options: Opti
     code = f"{folder}code" if (root / folder / "code").is_dir() else f"{folder}model/code"
     if Path(program).is_absolute() or ".." in Path(program).parts or not (root / code / program).is_file():
         raise UserError(
-            f"the model brings no code/{program}, which would answer for it. Give --image-command "
+            f"the model has no code/{program}, so it cannot be served. Give --image-command "
             f"'{container.get('Image')}=COMMAND' (COMMAND serve answers /ping and /invocations on "
             "$SAGEMAKER_BIND_TO_PORT)."
         )

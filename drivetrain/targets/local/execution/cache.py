@@ -203,8 +203,8 @@ def changed_bytes(execution: str, step: str, ledger: Ledger, store: ObjectStore)
         behind = listed_or_none(objects, store)
         if behind is None or not _is_as_read(behind, stamp, digest):
             found.append(
-                f"input {name}: the bytes under {uri} are not those that {execution} read; the cache goes by the URI "
-                "alone"
+                f"input {name}: the bytes under {uri} have changed since {execution} read them; the cache compares "
+                "only the URI"
             )
     return tuple(found)
 

@@ -119,7 +119,7 @@ class _Looked:
             sign = "NOT EXISTS" if one.operator == "=" else "EXISTS"
             return _Sql(f"{sign} (SELECT 1 FROM run_values v WHERE {chosen.text})", chosen.values)
         if one.operator in _ORDER and number_in(one.value) is None and not self.has_text(kind, name):
-            raise mistake(text, one.at[1], f"{one.name} is a number in every run, {one.value!r} is none.")
+            raise mistake(text, one.at[1], f"{one.name} is a number in every run, and {one.value!r} is not.")
         found = _compared(_Sql("v.value"), one, text)
         return _Sql(
             f"EXISTS (SELECT 1 FROM run_values v WHERE {chosen.text} AND {found.text})",
@@ -188,7 +188,7 @@ def _compared(left: _Sql, one: Comparison, text: str) -> _Sql:
         kept = f"typeof({left.text}) IN ('integer', 'real') AND {left.text} {one.operator} ?"
         return _Sql(f"({kept})", (*left.values, *left.values, number))
     if one.name == "seconds":
-        raise mistake(text, one.at[1], f"seconds is a number, {one.value!r} is none.")
+        raise mistake(text, one.at[1], f"seconds is a number, and {one.value!r} is not.")
     compared = _Sql(f"casefold({left.text}) {one.operator} ?", (*left.values, one.value.casefold()))
     if one.operator in _ORDER:  # SQL takes every number for less than any text
         return _Sql(f"(typeof({left.text}) = 'text' AND {compared.text})", (*left.values, *compared.values))
@@ -217,7 +217,7 @@ def _seconds(one: Comparison, text: str) -> float:
     try:
         return datetime.fromisoformat(str(one.value)).timestamp()
     except ValueError:
-        said = f"{one.name} is a time, {one.value!r} is none. Give 2026-11-20, or '2026-11-20 14:30'."
+        said = f"{one.name} is a time, and {one.value!r} is not. Give 2026-11-20, or '2026-11-20 14:30'."
         raise mistake(text, one.at[1], said) from None
 
 

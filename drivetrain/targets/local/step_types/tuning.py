@@ -152,7 +152,7 @@ def _metric_problems(where: str, metric: str, arguments: Mapping[str, Any]) -> l
     if metric in names:
         return []
     return [
-        f"{where}: the objective {metric!r} has no MetricDefinition, so nobody could read it. Given: "
+        f"{where}: the objective {metric!r} has no MetricDefinition, so it cannot be read. Given: "
         f"{', '.join(map(str, names))}. Add one with Name {metric!r} and a Regex that finds its value in the log."
     ]
 

@@ -29,7 +29,7 @@ def uris(uri: str, store: ObjectStore) -> dict[str, str]:
     names = entries[1:]
     if not isinstance(prefix, str) or not names or not all(isinstance(name, str) for name in names):
         raise UserError(
-            f'manifest {uri} is none. Allowed: a list that begins with {{"prefix": "s3://bucket/some/"}}, and then '
+            f'{uri} is not a manifest. Allowed: a list that begins with {{"prefix": "s3://bucket/some/"}}, and then '
             "keys below it."
         )
     # A name is never an absolute path.

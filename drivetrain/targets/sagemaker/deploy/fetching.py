@@ -45,7 +45,7 @@ def _absent(account: Account, what: str, arn: re.Match[str] | None) -> str:
     if arn is not None and arn[2] != account.number:
         return (
             f"There is no pipeline {arn[3]!r} in account {arn[2]}, {account.region}, or that account does not share it "
-            f"with {account.number}. Whoever owns it shares it by AWS RAM."
+            f"with {account.number}. Its owner can share it by AWS RAM."
         )
     name = what if arn is None else arn[3]
     listed = account.pages("sagemaker", "list_pipelines", "PipelineSummaries", about="the pipelines", MaxResults=100)

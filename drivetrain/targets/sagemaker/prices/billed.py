@@ -153,7 +153,9 @@ def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines
         yield replace(found[0], jobs=jobs)
         return
     if most is not None:
-        notes.append(f"its {jobs} jobs are dealt to {len(found)} definitions; all are counted as the dearest of them.")
+        notes.append(
+            f"its {jobs} jobs use {len(found)} definitions; each is counted at the price of the most expensive one."
+        )
     longest = [machine.max_seconds for machine in found if machine.max_seconds is not None]
     volumes = [machine.volume_gb for machine in found if machine.volume_gb is not None]
     yield replace(

@@ -95,7 +95,7 @@ class Estimate:
 
     @property
     def total(self) -> float:
-        """What it costs at most, of what is priced: of a condition the dearer branch, spot as on demand."""
+        """At most, of the priced steps: a condition counts its more expensive branch, spot costs as on demand."""
         return _dearest(self.steps, lambda step: step.most)
 
     @property

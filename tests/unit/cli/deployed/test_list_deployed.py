@@ -115,7 +115,7 @@ def test_what_the_list_offers_is_taken_over_as_a_file_and_marked_by_apply(
     assert json.loads((drivetrain.folder / "reports.json").read_text()) == DEFINITION
     assert listed(drivetrain)["reports"]["state"] == "not ours"
     assert f"Then: drivetrain apply -d reports.json --set {place[0].removeprefix('--set=')}" in said
-    assert "--region is of a pipeline" in drivetrain.error("pull", "reports", "--region", "us-east-1", *place)
+    assert "--region is for a pipeline" in drivetrain.error("pull", "reports", "--region", "us-east-1", *place)
     assert "reports.json is there already" in drivetrain.error("pull", "reports", "--adopt", *place)
     drivetrain("apply", "-d", "reports.json", "--yes", *place)
     assert listed(drivetrain)["reports"]["state"] == "as applied"

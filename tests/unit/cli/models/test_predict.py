@@ -188,7 +188,7 @@ def test_a_model_without_code(models, registry: LocalRegistry, tmp_path: Path) -
     folder = write_model(tmp_path / "old", "{}")
     (folder / "code" / "inference.py").unlink()
     registry.register("old", content_hash(folder), record_of(package(str(folder))))
-    assert "error: old version 1 brings no code/inference.py" in models(group="old", code=2)
+    assert "error: old version 1 has no code/inference.py" in models(group="old", code=2)
 
 
 def test_a_model_of_a_framework_that_is_not_here(

@@ -54,7 +54,7 @@ def test_jobs_read_what_a_manifest_lists_and_the_cache_looks_behind_it(runs: Loc
 
 
 @pytest.mark.parametrize(
-    ("names", "message"), [(["gone.csv"], "in/gone.csv, and nothing is there"), ([], "list.json is none")]
+    ("names", "message"), [(["gone.csv"], "in/gone.csv, and nothing is there"), ([], "list.json is not a manifest")]
 )
 def test_a_manifest_that_cannot_be_read_is_refused_before_the_start(
     runs: LocalRuns, names: list[str], message: str

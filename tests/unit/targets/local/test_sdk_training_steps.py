@@ -180,7 +180,7 @@ def test_a_function_of_the_sdk_is_refused_and_a_stub_says_what_it_returns(runs: 
         with Ledger(runs.home) as ledger:
             assert ledger.step(summary.execution, "gate").value == outcome
     with pytest.raises(
-        UserError, match=r"--stub train: Return is of a Python function \(@step\), and the step is none"
+        UserError, match=r"--stub train: Return is for a Python function \(@step\), and the step is not one"
     ):
         runs.start([runs.training("train", "")], stubs={"train": {"Return": 1}})
 

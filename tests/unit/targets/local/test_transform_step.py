@@ -139,7 +139,7 @@ def test_a_folder_or_an_archive_stands_for_a_model_of_the_account(runs: LocalRun
     (tmp_path / "churn" / "factor").write_text("3")
     step = transform_step(uri, model="churn-2026")
     given = data([f"model/churn-2026={tmp_path / 'churn'}"])
-    with pytest.raises(UserError, match=r"no code/inference\.py that is known of\. Give --image-command 'churn-2026=C"):
+    with pytest.raises(UserError, match=r"no code/inference\.py is known in its archive\. Give --image-command 'churn-2026=C"):
         runs.start([step], data=given)
     (tmp_path / "churn" / "code" / "inference.py").write_text(CODE)
     assert runs.start([step], data=given).status == "Succeeded"
@@ -309,7 +309,7 @@ def test_a_model_of_this_run_and_one_of_another_maker(runs: LocalRuns) -> None:
         """,
     )
     steps = [train, model_step(model_of("train")), transform_step(data)]
-    with pytest.raises(UserError, match="what serves its model is not known here"):
+    with pytest.raises(UserError, match="nothing is known here that serves its model"):
         runs.start(steps)
     steps[1]["Arguments"]["PrimaryContainer"]["Environment"] = {"SAGEMAKER_PROGRAM": "serve.py"}
     summary = runs.start(steps)

@@ -371,8 +371,8 @@ class _Applying:
             wrong, late = self.wrong(reading.read(self.account, self.wanted.name))
         if wrong := [*wrong, *late]:
             raise UserError(
-                f"{self.about} was written, but read again it is not what was written ({', '.join(wrong)}): somebody "
-                f"else changes it at the same time. See what differs: {self.again}"
+                f"{self.about} was written, but is no longer as written ({', '.join(wrong)}): somebody else is "
+                f"changing it at the same time. See what differs: {self.again}"
             )
 
     def wrong(self, now: Deployed | None) -> tuple[list[str], list[str]]:
@@ -382,12 +382,12 @@ class _Applying:
         found: list[str] = []
         late: list[str] = []
         if differs(now, self.wanted):
-            found.append("the pipeline is another")
+            found.append("the pipeline differs")
         wanted = self.wanted
         after = {**wanted.tags, APPLIED: wanted.sha256, APPLIED_AROUND: self.around, OWNER: wanted.owner.tag}
-        late += [f"the tag {tag} is another" for tag, value in after.items() if now.tags.get(tag) != value]
+        late += [f"the tag {tag} differs" for tag, value in after.items() if now.tags.get(tag) != value]
         if self.has_other_triggers(now):
-            late.append("its rules or schedules are others")
+            late.append("its rules or schedules differ")
         found += [
             f"{asset.uri} is not there, or not as it was written"
             for asset in missing(self.account, self.wanted.assets)[:1]

@@ -138,7 +138,7 @@ def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator
     where = f"It names code or data in {', '.join(others)}. " if others else ""
     yield (
         f"The record of what apply wrote last is not in {own}/applied/: it was deployed with another "
-        f"bucket or prefix, or its record was deleted. {where}What lies there stays, until `drivetrain destroy` is "
+        f"bucket or prefix, or its record was deleted. {where}The objects there stay until `drivetrain destroy` is "
         "called with that bucket and prefix (--set deployment.targets.sagemaker.bucket=... "
         "--set deployment.targets.sagemaker.prefix=...)."
     )

@@ -1,4 +1,4 @@
-"""Warnings of a plan: what a new account's quotas may not allow, what AWS takes out of service or patches no longer.
+"""Warnings of a plan: default quotas, services that AWS retires, images that AWS no longer patches.
 
 Quotas can be raised and images still run, so nothing is refused.
 """

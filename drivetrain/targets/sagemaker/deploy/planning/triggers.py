@@ -122,7 +122,7 @@ class AccountTrigger:
 
     @property
     def current(self) -> AccountTrigger:
-        """Without a start that is over: it says nothing any more, and the service takes none.
+        """Drops a start date in the past, which has no effect any more and which the service rejects.
 
         https://github.com/getmoto/moto/pull/8172 has the words of the refusal: `The StartDate you specify cannot be
         earlier than 5 minutes ago`.

@@ -16,7 +16,7 @@ from drivetrain.targets.sagemaker.document import step_fields
 
 # What stands for the field of an entry of DependsOn.
 EDGE = "DependsOn[]"
-# Fields that list things one by one: an empty one says as much as none. With what they are made of.
+# Fields that list things, and their types: an empty list or dict equals an absent one.
 COLLECTIONS: dict[str, type[dict[str, Any]] | type[list[Any]]] = {
     "DependsOn": list,
     "Environment": dict,

@@ -184,8 +184,8 @@ def test_nothing_in_a_programs_words_means_anything_to_the_platform() -> None:
     assert ["--label", label] in [each["option"] for each in document(built, "load")["arguments"]]
 
 
-def test_a_program_is_not_told_more_than_a_variable_holds() -> None:
-    with pytest.raises(SpecError, match=r"Step 'load': what its program is told takes 120,\d{3} bytes\."):
+def test_a_program_gets_no_more_than_a_variable_holds() -> None:
+    with pytest.raises(SpecError, match=r"Step 'load': its arguments and variables take 120,\d{3} bytes\."):
         compiled(step(load, raw=RAW, environment={"LONG": "x" * 120_000}))
 
 

@@ -204,7 +204,7 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
         "chain",
         lambda spec, _: task(spec, "train").pop("dependentTasks"),
         "root.dag.tasks['train'].dependentTasks",
-        "has no 'prepare', of which the task takes an output.",
+        "lacks 'prepare', whose output the task takes.",
     ),
     "dependency on no task": (
         "chain",
@@ -456,13 +456,13 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
         "exit-handler",
         lambda spec, _: task(spec, "notify").pop("dependentTasks"),
         "root.dag.tasks['notify'].inputs.parameters['status'].taskFinalStatus.producerTask",
-        "`dependentTasks` has no 'exit-handler-1'",
+        "`dependentTasks` lacks 'exit-handler-1'",
     ),
     "exit task that is told nothing": (
         "exit-handler",
         lambda spec, _: task(spec, "notify")["inputs"]["parameters"].pop("status"),
         "root.dag.tasks['notify'].inputs.parameters",
-        "is told by 'status' how a task ended. Give its `taskFinalStatus`, in an exit task.",
+        "learns by 'status' how a task ended. Give its `taskFinalStatus`, in an exit task.",
     ),
     "two mounts at one path": (
         "volumes",

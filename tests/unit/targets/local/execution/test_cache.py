@@ -91,7 +91,7 @@ def test_what_the_service_does_not_look_at_still_hits_and_is_warned_of(runs: Loc
     assert runs.statuses() == {"prepare": "Cached", "evaluate": "Cached"}
     instance, code = finished(runs)["prepare"].why
     assert instance == "InstanceType ml.m5.large -> ml.m5.xlarge, which the cache does not look at"
-    assert code.startswith("input code: the bytes under s3://bucket/code/prepare/prepare.py are not those")
+    assert code.startswith("input code: the bytes under s3://bucket/code/prepare/prepare.py have changed since")
     prepare, evaluate = runs.of(CacheExplained)
     assert prepare.hit and prepare.warnings == (instance, code)
     assert evaluate.hit and evaluate.warnings == ()

@@ -143,12 +143,12 @@ def test_what_no_run_has_is_named_with_its_place(home: Home, tmp_path: Path) -> 
         numbers(home, "epochs > 3 and acuracy > 1")
     with pytest.raises(UserError, match=r"sort: no run has 'acuracy'. Did you mean 'accuracy'"):
         numbers(home, sort="-acuracy")
-    with pytest.raises(UserError, match=r"started is a time, 'yesterday' is none. Give 2026-11-20"):
+    with pytest.raises(UserError, match=r"started is a time, and 'yesterday' is not. Give 2026-11-20"):
         numbers(home, "started > yesterday")
-    with pytest.raises(UserError, match="seconds is a number, 'long' is none"):
+    with pytest.raises(UserError, match="seconds is a number, and 'long' is not"):
         numbers(home, "seconds > long")
     with pytest.raises(
-        UserError, match=r"epochs is a number in every run, 'abc' is none\.\n  epochs > abc\n           \^"
+        UserError, match=r"epochs is a number in every run, and 'abc' is not\.\n  epochs > abc\n           \^"
     ):
         numbers(home, "epochs > abc")
     assert numbers(Home(tmp_path), "anything = 3") == []  # nothing has been run

@@ -459,7 +459,7 @@ def test_somebody_who_writes_at_the_same_time_is_told_of(place: Place) -> None:
                 place.edit(Steps=[processing("theirs")])
             return said
 
-    with pytest.raises(UserError, match=r"read again it is not what was written .*the pipeline is another"):
+    with pytest.raises(UserError, match=r"is no longer as written .*the pipeline differs"):
         apply(Raced(place.outside.region), wanted, place.plan(wanted))
 
 

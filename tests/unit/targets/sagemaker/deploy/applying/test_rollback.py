@@ -123,7 +123,7 @@ def test_rules_and_schedules_that_stay_others_are_told(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     waited: list[float] = []
     account = Answering(place, list_schedules=lambda said: {**said, "Schedules": []})
-    with pytest.raises(UserError, match=r"read again it is not what was written \(its rules or schedules are others"):
+    with pytest.raises(UserError, match=r"is no longer as written \(its rules or schedules differ"):
         apply(account, wanted, place.plan(wanted), pause=waited.append)
     assert waited == list(LOOKS_AGAIN)
 
@@ -136,7 +136,7 @@ def test_an_edit_in_the_moment_after_is_not_waited_for(place: Place) -> None:
         place.edit(Parameters=[])
         return said
 
-    with pytest.raises(UserError, match="the pipeline is another"):
+    with pytest.raises(UserError, match="the pipeline differs"):
         apply(Answering(place, create_pipeline=edited), wanted, place.plan(wanted), pause=waited.append)
     assert waited == []
 
