@@ -6,7 +6,7 @@ Every call goes through ../account.py, and every refusal becomes one clear messa
     wire.py                the text that is sent, its hash                         applied last
     ownership.py           whose it is
     objects.py             code, data, records in the bucket lock.py               one writer at a time
-    listing.py             every pipeline of the account
+    listing.py             every pipeline of the account   fetching.py            one of them, by name or ARN
     deployer.py            all of it as the commands ask for it (../../deployer.py)
 
 planning/: what would change
