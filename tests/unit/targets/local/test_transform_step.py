@@ -139,7 +139,8 @@ def test_a_folder_or_an_archive_stands_for_a_model_of_the_account(runs: LocalRun
     (tmp_path / "churn" / "factor").write_text("3")
     step = transform_step(uri, model="churn-2026")
     given = data([f"model/churn-2026={tmp_path / 'churn'}"])
-    with pytest.raises(UserError, match=r"no code/inference\.py is known in its archive\. Give --image-command 'churn-2026=C"):
+    message = r"no code/inference\.py is known in its archive\. Give --image-command 'churn-2026=C"
+    with pytest.raises(UserError, match=message):
         runs.start([step], data=given)
     (tmp_path / "churn" / "code" / "inference.py").write_text(CODE)
     assert runs.start([step], data=given).status == "Succeeded"
