@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,14 @@ FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
 # What the commands together must have said.
 SAID = {
     "first_pipeline": ("customers version 1 is approved", "# customers version 1", "min_accuracy"),
+    "own_table": (
+        "customers version 1: waiting for approval",
+        "evaluate: accuracy 0.8",
+        "on 300 samples",
+        "The floor is met",
+        "customers version 1, approved",
+        "PROBABILITY",
+    ),
     "own_training_script": ("epoch 5: loss=0.2000", "own version 2"),
     "kubeflow": ("customers succeeded in", "customers version 1"),
     "schedule_and_approval": ("0 2 * * ? *", "nightly version 1 is approved", "nothing new since", "nightly version 2"),
@@ -39,6 +50,8 @@ def test_its_commands_work_in_their_order(name: str, tmp_path: Path) -> None:
         words = shlex.split(line, comments=True)
         if words[0] == "cd":
             folder /= words[1]
+        elif words[0] == "python":
+            subprocess.run([sys.executable, *words[1:]], cwd=folder, check=True)
         elif words[0] == "drivetrain":
             done = preloaded.drivetrain(*words[1:], cwd=folder)
             assert done.returncode == int(line.endswith("# fails")), f"{line}\n{done.stdout}{done.stderr}"
@@ -47,3 +60,18 @@ def test_its_commands_work_in_their_order(name: str, tmp_path: Path) -> None:
             subprocess.run(words, cwd=folder, check=True)
     for each in SAID[name]:
         assert each in said, said
+
+
+@pytest.mark.slow
+def test_text_labels_are_numbered_as_the_page_says(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    from drivetrain.components.transform_data import transform_data
+
+    text = (FOLDER / "own_table.md").read_text(encoding="utf-8")
+    (plan,) = re.findall(r"^numbered = (.*)$", text, re.MULTILINE)
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "customers.csv").write_text("id,visits,stays\n0,7,yes\n1,3,no\n2,5,yes\n")
+    transform_data(raw=tmp_path / "raw", output=tmp_path / "out", plan=json.dumps(ast.literal_eval(plan)))
+    (shard,) = (tmp_path / "out").rglob("*.parquet")
+    assert parquet.read_table(shard)["stays"].to_pylist() == [1, 0, 1]
