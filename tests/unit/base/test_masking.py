@@ -288,7 +288,7 @@ def test_a_variables_value_is_masked_however_it_is_written(
 
 @pytest.mark.parametrize("seed", range(2))
 def test_no_kind_of_secret_is_left_wherever_it_turns_up(seed: int) -> None:
-    """`0 found` of what docs/running.md names: in log lines, JSON, URLs, exceptions."""
+    """`0 found` of what docs/masking.md names: in log lines, JSON, URLs, exceptions."""
     left = [
         (kind, place, masked)
         for kind, (text, parts) in made_up(seed).items()
