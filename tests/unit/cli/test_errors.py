@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, SpecError, UserError
 from drivetrain.base.stopping import AwayError
-from drivetrain.cli.errors import explain
+from drivetrain.cli.errors import AWAY, BAD_INPUT, BUG, INTERRUPTED, explain
+from drivetrain.cli.progress.watch import FAILED
 from drivetrain.spec.resources import RetryPolicy
 
 
@@ -149,3 +151,10 @@ def test_a_service_that_is_away_is_no_bug() -> None:
 
 def test_interrupted() -> None:
     assert explained(KeyboardInterrupt()) == (130, "interrupted")
+
+
+def test_the_table_of_exit_codes_has_all_of_them() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "running.md").read_text(encoding="utf-8")
+    table = page.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    assert told == {0, FAILED, BAD_INPUT, BUG, AWAY, INTERRUPTED, 141}
