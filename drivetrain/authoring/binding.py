@@ -175,7 +175,8 @@ def bind(
                 )
             continue
         if isinstance(value, BaseStep):
-            inputs[key] = output_of(value, key, f"Input {key!r} of step {label!r}")
+            ours = component.target.startswith("drivetrain.")
+            inputs[key] = output_of(value, key, f"Input {key!r} of step {label!r}", or_numbers=ours)
         else:
             if folder.value and not (isinstance(value, str | Pending) or _is_path(value)):
                 raise SpecError(
@@ -210,13 +211,14 @@ def bind(
     return inputs, parameters
 
 
-def output_of(step: BaseStep, name: str, where: str) -> OutputRef:
-    """The output that a whole step stands for: the one of this name, else its only one.
+def output_of(step: BaseStep, name: str, where: str, *, or_numbers: bool = False) -> OutputRef:
+    """The output that a whole step stands for: the one of this name, else its only one; `or_numbers` of one without.
 
     Raises:
         SpecError: it has none, or several of other names; `where` says what is given the step.
     """
-    folders = [each for each in step.output_names() if each != METRICS_OUTPUT]
+    names = step.output_names()
+    folders = [each for each in names if each != METRICS_OUTPUT] or (list(names) if or_numbers else [])
     if name in folders:
         return step[name]
     if len(folders) == 1:
@@ -247,11 +249,13 @@ def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
 def refuse_unwritten(pipeline: Pipeline) -> None:
     """
     Raises:
-        SpecError: a step reads an output that its component never uses.
+        SpecError: a step reads an output that its component never uses, or that holds what it cannot read.
     """
-    if not any(_UNUSED.values()):
-        return
     graph = Graph(pipeline)
+    if any(isinstance(one, JobStep) and one.program.target.startswith("drivetrain.") for one in graph.steps):
+        from drivetrain.rules.wiring import refuse_wrong_kinds
+
+        refuse_wrong_kinds(graph)
     made = {each.name: each for each in graph.steps if isinstance(each, JobStep)}
     for reader, references in graph.references.items():
         for each in references:

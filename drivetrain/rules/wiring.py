@@ -1,0 +1,74 @@
+"""That a component of Drivetrain is given an output which holds what it reads: found before anything runs. What a
+component of the user's own writes into its folders is not known, so only its numbers are refused."""
+
+from __future__ import annotations
+
+from drivetrain.base.errors import SpecError, at_place
+from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.resources import COMPARE, EVALUATE, REGISTER_MODEL
+from drivetrain.spec.steps import TRAIN, JobStep
+from drivetrain.spec.values import OutputRef
+from drivetrain.steps import METRICS_OUTPUT
+
+BATCH_PREDICT = "drivetrain.components.batch_predict:batch_predict"
+_NUMBERS, _REPORT, _DECISION, _DATA, _MODEL = "numbers", "an evaluation's report", "a decision", "data", "a model"
+_HOLDS = {
+    (EVALUATE, "report"): _REPORT,
+    (COMPARE, "decision"): _DECISION,
+    (TRAIN, "model"): _MODEL,
+    **{
+        (f"drivetrain.components.{component}:{component}", output): _DATA
+        for component, outputs in {
+            "prepare_data": ("train", "validation", "test"),
+            "transform_data": ("output",),
+            "read_source": ("output",),
+            "batch_predict": ("output",),
+        }.items()
+        for output in outputs
+    },
+}
+# What each input reads, and what gives it.
+_READS = {
+    (COMPARE, "evaluation"): (_REPORT, "the output `report` of drivetrain.components.evaluate"),
+    (COMPARE, "model"): (_MODEL, "the output `model` of a training step"),
+    (COMPARE, "data"): (_DATA, "the data that evaluate measured on"),
+    (EVALUATE, "model"): (_MODEL, "the output `model` of a training step"),
+    (EVALUATE, "data"): (_DATA, "prepared data"),
+    (BATCH_PREDICT, "model"): (_MODEL, "the output `model` of a training step"),
+    (BATCH_PREDICT, "data"): (_DATA, "the rows to predict"),
+    (REGISTER_MODEL, "report"): (_REPORT, "the output `report` of drivetrain.components.evaluate"),
+    (REGISTER_MODEL, "decision"): (_DECISION, "the output `decision` of drivetrain.components.compare"),
+    (TRAIN, "train"): (_DATA, "prepared data"),
+    (TRAIN, "validation"): (_DATA, "prepared data"),
+}
+
+
+def refuse_wrong_kinds(graph: Graph) -> None:
+    """
+    Raises:
+        SpecError: an input of a shipped component is an output that surely holds something else, at the step's line.
+    """
+    for step in graph.steps:
+        for name, value in step.inputs.items() if isinstance(step, JobStep) else ():
+            reads = _READS.get((step.program.target, name))
+            made = graph.by_name.get(value.step) if isinstance(value, OutputRef) else None
+            if reads is None or not isinstance(made, JobStep) or not isinstance(value, OutputRef):
+                continue
+            target = made.program.target
+            numbers = value.output == METRICS_OUTPUT and value.output not in made.outputs
+            held = _NUMBERS if numbers else _HOLDS.get((target, value.output))
+            if held is None or held == reads[0]:
+                continue
+            component = step.program.target.partition(":")[2]
+            text = (
+                f"Step {step.name!r}: {name} is the output {value.output!r} of step {made.name!r}, which holds {held}. "
+                f"{component} takes {reads[1]}."
+            )
+            if numbers and not target.startswith("drivetrain.") and reads[0] == _REPORT:
+                variable = made.name.replace("-", "_")
+                text += (
+                    f" Your own {target.partition(':')[2]}() writes none. Decide by its numbers: "
+                    f"when({variable}.metric('NAME') >= FLOOR, then=[...])"
+                )
+                text += "." if component == "compare" else f"; register(..., metrics={variable}) keeps them."
+            raise at_place(SpecError(text), step.place)
