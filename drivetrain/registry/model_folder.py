@@ -43,7 +43,10 @@ def open_model(path: Path) -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="drivetrain-model-") as folder:
         unpack(archive, Path(folder))
         if not (Path(folder) / DESCRIPTION).is_file():
-            raise InputError(f"{archive} holds no {DESCRIPTION}. Give the output `model` of a training step.")
+            raise InputError(
+                f"{archive} holds no {DESCRIPTION}, which only the component `train` writes. Open the files of a model "
+                f"of your own by tarfile.open(model / {ARCHIVE!r})."
+            )
         yield Path(folder)
 
 

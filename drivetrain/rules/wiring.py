@@ -48,8 +48,8 @@ def refuse_wrong_kinds(graph: Graph) -> None:
     Raises:
         SpecError: an input of a shipped component is an output that surely holds something else, at the step's line.
     """
-    for step in graph.steps:
-        for name, value in step.inputs.items() if isinstance(step, JobStep) else ():
+    for step in (each for each in graph.steps if isinstance(each, JobStep)):
+        for name, value in step.inputs.items():
             reads = _READS.get((step.program.target, name))
             made = graph.by_name.get(value.step) if isinstance(value, OutputRef) else None
             if reads is None or not isinstance(made, JobStep) or not isinstance(value, OutputRef):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,8 +75,8 @@ def predict(
     found, note = _chosen(opened(registry, home), group, version)
     with tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as scratch:
         written = Path(scratch) / "answers.jsonl" if output is None else output
-        with _model(found, Path(scratch), registry, home) as folder:
-            _run(folder, source, written, keep, Path(scratch), time_limit)
+        folder = _model(found, Path(scratch), registry, home)
+        _run(folder, source, written, keep, Path(scratch), time_limit)
         if note:
             print(note, file=sys.stderr)
         facts: dict[str, Any] = {
@@ -122,25 +121,34 @@ def _chosen(registry: Registry, group: str, version: str | None) -> tuple[ModelV
     return found, f"{group} has no approved version. Version {found.version} answers, the newest not rejected ({how})."
 
 
-@contextmanager
-def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Path | None) -> Generator[Path]:
+def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Path | None) -> Path:
     """The folder of a version's model, whose files are those that were registered.
 
     Raises:
         UserError: they are others, or cannot be served.
         InputError: they cannot be had.
     """
-    from drivetrain.registry.model_folder import open_model
+    from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, unpack
 
-    path = fetched(version, scratch / "fetched", registry, home)
-    check(version, path)
-    with open_model(path) as folder:
-        if not (folder / ENTRY).is_file():
-            raise UserError(
-                f"{version.group} version {version.version} has no {ENTRY}, so it cannot predict. `train` writes one: "
-                "train again, or add one to a model of your own."
-            )
-        yield folder
+    folder = fetched(version, scratch / "fetched", registry, home)
+    check(version, folder)
+    archive = folder / ARCHIVE if folder.is_dir() else folder
+    if archive.is_file() and not (folder / DESCRIPTION).is_file():
+        folder = scratch / "unpacked"
+        folder.mkdir()
+        unpack(archive, folder)
+    if (folder / ENTRY).is_file():
+        return folder
+    label = f"{version.group} version {version.version}"
+    if _is_of_train(folder / DESCRIPTION):
+        raise UserError(
+            f"{label} has no {ENTRY}, so it cannot predict: it was not written by this release's `train`. Train again."
+        )
+    raise UserError(
+        f"{label} has no {ENTRY}, so it cannot predict: it is a model of your own program; only `train` writes one. "
+        f"Open the model in a step of your own; or let your step write {ENTRY} into the model's folder, a "
+        "program that takes --input, --output and --keep and writes one JSON object for each row, one a line."
+    )
 
 
 def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, time_limit_s: float) -> None:
@@ -228,6 +236,13 @@ def _probability(row: dict[str, Any]) -> float:
     if "scores" in row:
         return row["scores"][row["predicted"]]
     return row["score"] if row["predicted"] else 1 - row["score"]
+
+
+def _is_of_train(description: Path) -> bool:
+    try:
+        return {"format", "weights"} <= set(json.loads(description.read_bytes()))
+    except (OSError, ValueError, TypeError, RecursionError):  # none, or one of another program
+        return False
 
 
 def _is_of_tensorflow(folder: Path) -> bool:

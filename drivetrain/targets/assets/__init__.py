@@ -21,6 +21,7 @@ from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean
 if TYPE_CHECKING:
     import ast
 
+    from drivetrain.spec.pipeline import Graph
     from drivetrain.spec.steps import JobStep
 
 MAX_SOURCE_FILES = 2_000
@@ -96,8 +97,10 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
 
 
-def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[str], *, own_image: bool = False) -> None:
-    """Refuse a component, a recipe or a script that would not be there.
+def check_program(
+    step: JobStep, source: Path | None, travelling: AbstractSet[str], *, own_image: bool = False, graph: Graph
+) -> None:
+    """Refuse a component, a recipe or a script that would not be there, or a model that one of them cannot open.
 
     Args:
         source: folder of the user's pipeline file.
@@ -108,8 +111,14 @@ def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[st
         SpecError: naming the step, and the closest match.
     """
     # Whoever looks for files alone (a home of runs is not to travel) needs no models of the spec.
-    from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT
+    from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT, JobStep
 
+    if source is not None and any(
+        isinstance(each, JobStep) and each.program.target == TRAIN_SCRIPT for each in graph.steps
+    ):
+        from drivetrain.targets.assets.own_models import check_models
+
+        check_models(step, graph, source, travelling)
     if step.program.target == TRAIN:
         _check_recipe(step, source, travelling)
     if step.program.kind == "component" and source is not None and not own_image:

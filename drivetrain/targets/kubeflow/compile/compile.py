@@ -250,7 +250,7 @@ class _Compiler(References):
 
     def fill_job(self, step: JobStep) -> None:
         """A step that runs a program."""
-        check_program(step, self.source, self.step_code.travelling, own_image=step.image is not None)
+        check_program(step, self.source, self.step_code.travelling, own_image=step.image is not None, graph=self.graph)
         task = self.task(step)
         task.artifacts = step.output_names()
         for input_name, value in step.inputs.items():

@@ -265,7 +265,7 @@ class _Compiler:
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
         own = step.image or self.place.image
-        check_program(step, self.source, self.step_code.travelling, own_image=own is not None)
+        check_program(step, self.source, self.step_code.travelling, own_image=own is not None, graph=self.graph)
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock, lacking, on_spark = None, (), runs_on_spark(step)
         if own is None and on_spark:

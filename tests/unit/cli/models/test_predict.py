@@ -187,8 +187,37 @@ def test_a_version_that_says_no_place(models, registry: LocalRegistry) -> None:
 def test_a_model_without_code(models, registry: LocalRegistry, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "old", "{}")
     (folder / "code" / "inference.py").unlink()
+    (folder / "model.json").write_text('{"format": 1, "weights": {}}')
     registry.register("old", content_hash(folder), record_of(package(str(folder))))
     assert "error: old version 1 has no code/inference.py" in models(group="old", code=2)
+
+
+@pytest.mark.parametrize("description", ['{"0": [1.0, 2.0]}', "[1, 2]", "no JSON", None])
+def test_a_model_of_a_users_own_program(
+    models, registry: LocalRegistry, tmp_path: Path, description: str | None
+) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "centers.txt").write_text("1 2")
+    if description is not None:
+        (folder / "model.json").write_text(description)
+    registry.register("own", content_hash(folder), record_of(package(str(folder))))
+    said = models(group="own", code=2)
+    assert (
+        "error: own version 1 has no code/inference.py, so it cannot predict: it is a model of your own program, and"
+        in said
+    )
+    assert "let your step write code/inference.py into the model's folder, a program that takes --input" in said
+
+
+def test_a_model_of_a_users_own_program_that_answers(models, registry: LocalRegistry, tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "own", CLASSES % 1)
+    (folder / "model.json").unlink()
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(folder, ".")
+    archived = tmp_path / "model.tar.gz"
+    registry.register("own", content_hash(archived), record_of(package(str(archived))))
+    assert json.loads(models("--json", group="own"))["predictions"][0]["predicted"] == 1
 
 
 def test_a_model_of_a_framework_that_is_not_here(
