@@ -204,7 +204,7 @@ def test_a_model_of_a_users_own_program(
     registry.register("own", content_hash(folder), record_of(package(str(folder))))
     said = models(group="own", code=2)
     assert (
-        "error: own version 1 has no code/inference.py, so it cannot predict: it is a model of your own program, and"
+        "error: own version 1 has no code/inference.py, so it cannot predict: it is a model of your own program;"
         in said
     )
     assert "let your step write code/inference.py into the model's folder, a program that takes --input" in said
