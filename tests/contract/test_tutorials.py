@@ -75,3 +75,16 @@ def test_text_labels_are_numbered_as_the_page_says(tmp_path: Path) -> None:
     transform_data(raw=tmp_path / "raw", output=tmp_path / "out", plan=json.dumps(ast.literal_eval(plan)))
     (shard,) = (tmp_path / "out").rglob("*.parquet")
     assert parquet.read_table(shard)["stays"].to_pylist() == [1, 0, 1]
+
+
+def test_the_fits_of_the_page_are_ones_that_there_are() -> None:
+    import pyarrow as pa
+
+    from drivetrain.data.fitting import declared_fits
+
+    text = (FOLDER / "own_table.md").read_text(encoding="utf-8")
+    (fit,) = re.findall(r"^fit = (\[.*?^\])", text, re.MULTILINE | re.DOTALL)
+    numbers = [(name, pa.float64()) for name in ("visits", "minutes", "spent")]
+    schema = pa.schema([("id", pa.int64()), *numbers, ("country", pa.string()), ("stays", pa.int64())])
+    found = declared_fits(json.dumps(ast.literal_eval(fit)), schema, key="id", label="stays")
+    assert {each.column for each in found} == {"visits", "minutes", "spent", "country"}
