@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +52,13 @@ def test_every_content_type_has_its_line() -> None:
     for name in plugins.names("serving/raw"):
         types |= set(importlib.import_module(f"drivetrain.training.serving.raw.{name}").TYPES)
     assert named("content type") == types - {"application/x-image"}
+
+
+def test_the_program_of_an_own_model_answers_every_row(tmp_path: Path) -> None:
+    (program,) = re.findall(r"^```python\n(import argparse\n.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (tmp_path / "inference.py").write_text(program)
+    (tmp_path / "rows.csv").write_text("id,visits\n0,7\n1,12\n")
+    command = [sys.executable, "inference.py", "--input=rows.csv", "--output=answers.jsonl", "--keep=id"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    lines = (tmp_path / "answers.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [{"predicted": 0}, {"predicted": 1}]
