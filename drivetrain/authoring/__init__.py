@@ -29,6 +29,7 @@ from drivetrain.authoring.binding import (
     retries,
     without_fixed,
 )
+from drivetrain.base.call_site import record
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.rules.rules import check
 from drivetrain.spec import pipeline as spec
@@ -375,6 +376,7 @@ class Pipeline(spec.Pipeline, defer_build=False):
         super().__init__(*positional, **fields)
         check(self)
         refuse_unwritten(self)
+        record(self)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         copied = super().model_copy(update=update, deep=deep)

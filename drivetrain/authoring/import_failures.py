@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 import drivetrain
 from drivetrain import components
-from drivetrain.base.call_site import place_in
+from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, nearest, said
 
 _NOT_OURS = re.compile(r"cannot import name '(\w+)' from 'drivetrain(?:\.components)?'")
@@ -41,6 +43,14 @@ def explained(error: Exception | SystemExit, path: Path) -> UserError:
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), "?")
     return UserError(f"{path.name}, line {line}: {said(error)}{advice(error)}")
+
+
+def explained_in(error: SystemExit | ValidationError, author: Callable[..., Any]) -> UserError:
+    """The error for people, of a pipeline's function that was called."""
+    if isinstance(error, ValidationError):
+        return explained(error, Path())
+    text = f"{author.__name__}() ended the program ({ended(error)}); it must return a Pipeline."
+    return at_place(UserError(text), place_in(error.__traceback__) or place_of_function(author))
 
 
 def ended(error: SystemExit) -> str:

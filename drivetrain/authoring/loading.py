@@ -25,10 +25,11 @@ from pydantic.errors import PydanticUserError
 import drivetrain
 from drivetrain.authoring import Pipeline
 from drivetrain.authoring.settings import Settings, build
-from drivetrain.base.call_site import place_in, place_of_function
+from drivetrain.base.call_site import place_in, place_of_function, recording
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, nearest, said, shown
 from drivetrain.base.records import dataclass
 from drivetrain.spec.deployment import Deployment
+from drivetrain.spec.steps import BaseStep, flatten
 from drivetrain.steps import argument_help
 
 READY = Path(drivetrain.__file__).parent / "pipelines"
@@ -52,10 +53,9 @@ def ready_pipelines() -> dict[str, str]:
     import ast
 
     found: dict[str, str] = {}
-    for path in sorted(READY.glob("*.py")):
-        if path.name != "__init__.py":
-            doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-            found[path.stem] = doc.partition("\n")[0]
+    for path in sorted({*READY.glob("*.py")} - {READY / "__init__.py"}):
+        doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        found[path.stem] = doc.partition("\n")[0]
     return found
 
 
@@ -143,23 +143,23 @@ def _build(
             f"parameters: def {author.__name__}(epochs: int = 5) -> Pipeline."
         ) from None
     try:
-        built = _called(author, kind, settings)
-    except SystemExit as error:  # it would end this process without a word
-        from drivetrain.authoring.import_failures import ended
-
-        where = place_in(error.__traceback__) or place_of_function(author)
-        text = f"{author.__name__}() ended the program ({ended(error)}); it must return a Pipeline."
-        raise at_place(UserError(text), where) from None
+        with recording() as written:
+            built = _called(author, kind, settings)
     except SpecError as error:
         at_place(error, place_in(error.__traceback__))
         raise
-    except ValidationError as error:  # of a model of its own
-        from drivetrain.authoring.import_failures import explained
+    except (SystemExit, ValidationError) as error:
+        from drivetrain.authoring.import_failures import explained_in
 
-        raise explained(error, Path()) from None
+        raise explained_in(error, author) from None
     if not isinstance(built, Pipeline):
         text = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
         raise at_place(SpecError(text), place_of_function(author))
+    names = {step.name for step in flatten(built.steps)}
+    if not names or any(isinstance(one, BaseStep) and one.name not in names for one in written):
+        from drivetrain.authoring.left_out import refuse_left_out
+
+        refuse_left_out(built, written, author)
     if "deployment" not in built.model_fields_set and settings.deployment != Deployment():
         # Every settings class has one: where the author hands it on to no pipeline, it would be given in vain.
         given = {name: getattr(built, name) for name in built.model_fields_set}

@@ -96,8 +96,7 @@ def build(
     Args:
         kind: the settings class.
         file: a YAML file, or None.
-        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`), but a field of text keeps what
-            YAML would take for a number, a date, a list or a mapping.
+        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`), but a text stays one.
         environment: variables; the process's own unless given.
         given: Python values by name, nested ones under `a.b`; they arrive as they are.
 
@@ -115,8 +114,7 @@ def build(
         _merge(values, read)
         _note(origin, read, str(file))
     for name, text in sorted((os.environ if environment is None else environment).items()):
-        path = _environment_path(kind, name)
-        if path is not None:
+        if (path := _environment_path(kind, name)) is not None:
             path = _path_in_block(path, moved)
             _put(values, path, _value(kind, path, text, name), origin, name)
     for override in overrides:
@@ -258,11 +256,15 @@ def _refuse_wrong_defaults(kind: type[Settings], values: Mapping[str, Any]) -> N
 
 
 def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None:
-    """The field that a variable names. Unknown ones under our prefix are somebody else's business, not an error."""
+    """The field that a variable names. Unknown ones may be another program's; those near a setting are warned of."""
     if not name.startswith(ENVIRONMENT_PREFIX) or name in RESERVED_ENVIRONMENT:
         return None
     path = tuple(part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__"))
-    return path if path[0] in kind.model_fields else None
+    if path[0] in kind.model_fields:
+        return path
+    from drivetrain.authoring.unknown_variables import warn_of_slip
+
+    return warn_of_slip(name, path[0], kind.model_fields)
 
 
 def _value(kind: type[Settings], path: tuple[str, ...], text: str, where: str) -> Any:
@@ -339,8 +341,7 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     first, *others = error.errors()
     path = tuple(str(part) for part in first["loc"])
     source = _source(path, origin)
-    where = ".".join(path) + (f" (from {source})" if source else "")
-    more = f" ({len(others)} more)" if others else ""
+    where, more = ".".join(path) + (f" (from {source})" if source else ""), f" ({len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
         if path[:-1] == ("deployment",) and (place := in_a_block(path[-1])) is not None:
             return f"Setting {where} does not exist. It belongs in the block of its target: {place}{more}"
@@ -357,8 +358,7 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
 
 
 def values_of(settings: Settings) -> dict[str, Any]:
-    """A pipeline's own settings as JSON values, defaults included; nested ones under `a.b`. Without those that every
-    pipeline has; secrets are masked."""
+    """A pipeline's own settings as JSON values, defaults included, nested ones under `a.b`, secrets masked."""
     from drivetrain.base.masking import Masking
 
     own = settings.model_dump(mode="json", exclude=set(Settings.model_fields), fallback=shown)

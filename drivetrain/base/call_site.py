@@ -7,6 +7,8 @@ import inspect
 import os
 import site
 from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache, wraps
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +22,8 @@ R = TypeVar("R")
 
 # Not resolved: in a checkout some rooms of the package are links.
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+_WRITTEN: ContextVar[list[Any] | None] = ContextVar("written", default=None)
 
 
 def place_in(trace: TracebackType | None) -> str:
@@ -83,6 +87,23 @@ def blamed_on_place(method: Callable[[S, T], R]) -> Callable[[S, T], R]:
             raise
 
     return blaming
+
+
+@contextmanager
+def recording() -> Generator[list[Any]]:
+    """The steps and pipelines that are written meanwhile."""
+    written: list[Any] = []
+    token = _WRITTEN.set(written)
+    try:
+        yield written
+    finally:
+        _WRITTEN.reset(token)
+
+
+def record(written: Any) -> None:
+    """Note a step or a pipeline for `recording`."""
+    if (noted := _WRITTEN.get()) is not None:
+        noted.append(written)
 
 
 def _place(frames: Iterable[tuple[str, int]]) -> str:

@@ -42,6 +42,10 @@ class SpecError(UserError):
 E = TypeVar("E", bound=UserError)
 
 
+class Notice(FutureWarning):
+    """Something that is ignored or will change; the command line says it as a note."""
+
+
 def at_place(error: E, place: str) -> E:
     """The error with the line of the user's file before its message, where there is one and none is named yet."""
     if place and not error.has_place:

@@ -139,9 +139,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _say_notice(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """A warning for people as a note; any other as Python says it."""
-    from drivetrain.spec.deployment import OutsideOfBlockWarning
+    from drivetrain.base.errors import Notice
 
-    if issubclass(category, OutsideOfBlockWarning):
+    if issubclass(category, Notice):
         print(f"note: {message}", file=sys.stderr)
     else:
         _show_warning(message, category, *where, **more)

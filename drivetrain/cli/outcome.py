@@ -18,7 +18,7 @@ from drivetrain.base.formatting import (
     status_word,
 )
 from drivetrain.cli.terminal import paint, table, width
-from drivetrain.report import in_a_line, known_paths
+from drivetrain.report import in_a_line, joined, known_paths
 from drivetrain.report.content import ModelFacts, RunFacts, StepFacts
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def remark(step: StepFacts) -> str:
     else:
         # Beside a failure, why the step was not taken from the cache would read as its cause.
         parts += step.why
-    return ", ".join(part for part in parts if part)
+    return joined(parts)
 
 
 def results(run: RunFacts) -> list[str]:
@@ -96,12 +96,12 @@ def results(run: RunFacts) -> list[str]:
     return lines
 
 
-def models(run: RunFacts) -> list[str]:
+def models(run: RunFacts, home_option: str = "") -> list[str]:
     """Registered versions, each with the command that decides on it."""
-    return [line for model in run.models for line in model_lines(model, run.id)]
+    return [line for model in run.models for line in model_lines(model, run.id, home_option)]
 
 
-def model_lines(model: ModelFacts, execution: str) -> list[str]:
+def model_lines(model: ModelFacts, execution: str, home_option: str) -> list[str]:
     """One registered version; `execution` is the run that is told of."""
     known = model.registered_by is not None and model.registered_by != execution
     lines = [
@@ -110,7 +110,7 @@ def model_lines(model: ModelFacts, execution: str) -> list[str]:
         + (f" (the same content was registered by {model.registered_by})" if known else "")
     ]
     if model.status == "PendingManualApproval":
-        lines.append(f"  drivetrain models approve {model.group} {model.version}")
+        lines.append(f"  drivetrain models approve {model.group} {model.version}{home_option}")
     return lines
 
 
@@ -136,7 +136,9 @@ def summary(
     blocks = ["\n".join([headline(run), *news, *_labels(run)])]
     if with_steps and run.steps:
         blocks.append(steps_table(run))
-    blocks += ["\n".join(lines) for lines in (interrupted(run, prices), results(run), models(run)) if lines]
+    blocks += [
+        "\n".join(lines) for lines in (interrupted(run, prices), results(run), models(run, home_option)) if lines
+    ]
     closing: list[str] = []
     if run.reason and run.status not in ("Succeeded", "Stopped") and not any(s.status == "Failed" for s in run.steps):
         closing.append(cut(printable(known_paths(run.reason)), max(width(), 40)))

@@ -195,6 +195,12 @@ def in_a_line(reason: str) -> str:
     return known_paths((told[0] if told else lines[-1]).strip())
 
 
+def joined(parts: Iterable[str]) -> str:
+    """Remarks in one line; after one that is a sentence stands a semicolon."""
+    *before, last = [part for part in parts if part] or [""]
+    return "".join(f"{part[:-1]}; " if part.endswith(".") else f"{part}, " for part in before) + last
+
+
 def known_paths(text: str) -> str:
     """`train/part-00000.parquet` and `my_recipe.py`, where a program in its container names longer paths."""
     text = _CHECKPOINTS.sub("the training's checkpoints", _CHECKPOINT.sub("", text))

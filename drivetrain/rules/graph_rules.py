@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from drivetrain.base.errors import did_you_mean
+from drivetrain.base.errors import did_you_mean, nearest
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph, find_cycle
@@ -128,9 +128,10 @@ def references_find_their_step(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         for name in sorted(graph.needs[step.name]):
             if name not in graph.by_name:
+                close = nearest(name, graph.by_name)
                 yield (
-                    f"step {step.name!r} needs step {name!r}, which is not in Pipeline(steps=...). "
-                    + did_you_mean(name, graph.by_name)
+                    f"step {step.name!r} needs step {name!r}, which is not in Pipeline(steps=...). Add it there."
+                    + (f" Or did you mean {close!r}?" if close else "")
                 )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from drivetrain.base.errors import SpecError, did_you_mean
+from drivetrain.base.errors import Notice, SpecError, did_you_mean
 from drivetrain.base.masking import without_secrets
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching
 
@@ -54,7 +54,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class OutsideOfBlockWarning(FutureWarning):
+class OutsideOfBlockWarning(Notice):
     """Settings of a target that stand outside of its block."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field
 
-from drivetrain.base.call_site import place_of_caller
+from drivetrain.base.call_site import place_of_caller, record
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.base.records import dataclass
 from drivetrain.catalog import quotas
@@ -64,6 +64,15 @@ class BaseStep(Frozen):
     description: Annotated[str, Field(max_length=quotas.MAX_DESCRIPTION_CHARACTERS)] | None = None
     depends_on: tuple[Dependency, ...] = ()
 
+    def model_post_init(self, context: Any, /) -> None:
+        object.__setattr__(self, "_place", place_of_caller())  # beside the fields: no part of its value
+        record(self)
+
+    @property
+    def place(self) -> str:
+        """The line of the user's file that wrote the step; empty where none did."""
+        return self.__dict__.get("_place", "")
+
     def output_names(self) -> tuple[str, ...]:
         """Folders that other steps can read."""
         return ()
@@ -104,15 +113,6 @@ class JobStep(BaseStep):
     cache: CachePolicy | None = None
     """The pipeline's policy unless given."""
     retry: tuple[RetryPolicy, ...] = ()
-
-    def model_post_init(self, context: Any, /) -> None:
-        # Beside the fields, as a cached property: no part of its value.
-        object.__setattr__(self, "_place", place_of_caller())
-
-    @property
-    def place(self) -> str:
-        """The line of the user's file that wrote the step; empty where none did."""
-        return self.__dict__.get("_place", "")
 
 
 class ProcessingStep(JobStep, defer_build=False):

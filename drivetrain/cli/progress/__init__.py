@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from drivetrain.base.formatting import UNHEALTHY, count, duration, number, printable, status_word
-from drivetrain.report import in_a_line, known_paths
+from drivetrain.report import in_a_line, joined, known_paths
 from drivetrain.targets.events import (
     CacheExplained,
     Event,
@@ -77,7 +77,7 @@ class StepView:
             if self.metrics:
                 parts.append(self.numbers(num_metrics))
             parts += self.why
-        return ", ".join(parts)
+        return joined(parts)
 
     def numbers(self, limit: int | None = None) -> str:
         """The latest training metrics; where not all may be told, a loss and an accuracy before their likes."""
@@ -272,7 +272,7 @@ def _ending(event: StepFinished, step: StepView, *, why: bool) -> str:
     if shown != event.status:
         value = value.replace(UNHEALTHY, "", 1)  # the status says it
     more = [value, step.numbers()] if event.status == "Succeeded" else [in_a_line(event.reason or ""), value]
-    said = ", ".join(part for part in more if part)
+    said = joined(more)
     # Of a decision nobody wants to know how long it took.
     took = f" in {duration(event.seconds)}" if event.seconds else ""
     reasons = f" ({', '.join(step.why)})" if why and step.why else ""

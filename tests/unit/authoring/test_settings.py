@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 from drivetrain import Settings, SpecError, UserError
 from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.authoring.settings import build
+from drivetrain.base.errors import Notice
 from drivetrain.targets.sagemaker.settings import settings_of
 
 
@@ -46,6 +47,24 @@ def test_later_sources_win(tmp_path: Path) -> None:
     assert (built.must, built.epochs, built.rate, built.fast) == ("file", 40, 0.3, True)
     place = settings_of(built.deployment)
     assert (place.bucket, place.prefix) == ("my-bucket", "y")
+
+
+def test_a_variable_that_is_nearly_a_setting_is_warned_of() -> None:
+    with pytest.warns(Notice, match=r"DRIVETRAIN_EPOCS is ignored.* Did you mean DRIVETRAIN_EPOCHS\?"):
+        build(Example, given={"must": "x"}, environment={"DRIVETRAIN_EPOCS": "3"})
+    with pytest.warns(Notice, match="mean DRIVETRAIN_DEPLOYMENT__REGION"):
+        build(Example, given={"must": "x"}, environment={"DRIVETRAIN_DEPLOYMNT__REGION": "eu-west-1"})
+
+
+@pytest.mark.parametrize("name", ["EPOCHS", "HOME", "REGISTRY", "SOMETHING_ELSE", "MASK", "TASK", "UNPACKED"])
+def test_other_variables_are_not_warned_of(name: str, recwarn: pytest.WarningsRecorder) -> None:
+    class Near(Example):
+        hom: int = 1
+        tasks: int = 1
+        masks: int = 1
+
+    build(Near, given={"must": "x"}, environment={f"DRIVETRAIN_{name}": "1"})
+    assert not [each for each in recwarn if each.category is Notice]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.cli.outcome import as_json, summary
-from drivetrain.report.content import RunFacts, SavedState, StepFacts
+from drivetrain.report.content import ModelFacts, RunFacts, SavedState, StepFacts
 
 HASH = "4316cb9d" * 8
 SAVED = {"train": SavedState(training_step=1200, uri=f"s3://b/checkpoints/{HASH}/step-00001200/")}
@@ -35,6 +35,12 @@ def test_a_run_that_can_go_on_says_how(status: str, saved: dict[str, SavedState]
     assert (GO_ON in lines) is goes_on
     where = "train goes on from step 1,200: s3://b/checkpoints/4316cb9d…/step-00001200/"
     assert (where in lines) is bool(saved)
+
+
+def test_the_command_that_approves_finds_the_same_models() -> None:
+    model = ModelFacts(group="digits", version=2, status="PendingManualApproval")
+    lines = summary(run("Succeeded", models=(model,)), None, home_option=" --home h").splitlines()
+    assert "  drivetrain models approve digits 2 --home h" in lines
 
 
 def test_scripts_get_the_whole_place() -> None:

@@ -141,7 +141,7 @@ def test_what_its_text_would_change_is_refused(tmp_path: Path, monkeypatch: pyte
     file.write_text(
         "from pydantic import SecretStr\nimport drivetrain as dt\n"
         "def hidden(word: SecretStr = SecretStr('')) -> dt.Pipeline:\n    raise SystemExit(word.get_secret_value())\n"
-        "def shown(word: SecretStr) -> dt.Pipeline:\n    return dt.Pipeline(name='shown', steps=[])\n"
+        "def shown(word: SecretStr) -> dt.Pipeline:\n    return dt.Pipeline(name='shown')\n"
     )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(dt.UserError, match=r"ended the program \(sys.exit\('said'\)\)"):

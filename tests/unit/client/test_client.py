@@ -64,7 +64,7 @@ UNTYPED: Any = dt
 
 
 def on_kubeflow() -> dt.Pipeline:
-    return dt.Pipeline(name="a", steps=[], deployment=dt.Deployment(target="kubeflow"))
+    return dt.Pipeline(name="a", deployment=dt.Deployment(target="kubeflow"))
 
 
 @pytest.fixture(scope="module")

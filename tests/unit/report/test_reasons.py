@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drivetrain import report
@@ -75,6 +77,8 @@ def test_why_a_step_ran_is_not_why_it_failed() -> None:
         why=("epochs 1 -> 0",),
     )
     assert remark(step) == "error: epochs is 0"
+    sentence = replace(step, reason="error: it is none. Give one.", value="starts from nothing (a new training)")
+    assert remark(sentence) == "error: it is none. Give one; starts from nothing (a new training)"
     done = StepFacts(name="train", type="Training", title="train", status="Succeeded", why=("epochs 1 -> 2",))
     assert remark(done) == "epochs 1 -> 2"
 

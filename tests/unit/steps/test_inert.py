@@ -53,7 +53,7 @@ def test_import_star_finds_the_names_that_it_finds_at_home(tmp_path: Path) -> No
     (tmp_path / "source" / "stars.py").write_text(
         "from drivetrain.components import *\n"
         "from drivetrain import *\n\n"
-        "def pipe() -> Pipeline:\n    return Pipeline(name='pipe', steps=[])\n\n"
+        "def pipe() -> Pipeline:\n    return Pipeline(name='pipe')\n\n"
         "print(Pipeline.__module__, component.__module__)\n"
     )
     with tarfile.open(fileobj=io.BytesIO(CodeArchive(used_files(tmp_path / "source")).content)) as archive:
