@@ -15,6 +15,7 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -97,10 +98,10 @@ def load_function(
 
 def settings_file(target: str) -> Path:
     """The file with settings that is read for a pipeline where none is named."""
-    path_text = target.partition(":")[0]
-    if path_text.endswith(".py"):
-        return Path(path_text).expanduser().resolve().with_suffix(".yaml")
-    return Path.cwd() / f"{path_text}.yaml"
+    name = target.partition(":")[0]
+    return (
+        Path(name).expanduser().resolve().with_suffix(".yaml") if name.endswith(".py") else Path.cwd() / f"{name}.yaml"
+    )
 
 
 def settings_of(target: str) -> type[Settings]:
@@ -177,10 +178,15 @@ def import_file(path: Path) -> ModuleType:
         raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
     _prepare(path.parent)
     loaded = sys.modules.get(path.stem)
-    if loaded is not None and Path(getattr(loaded, "__file__", None) or "").resolve() == path:
-        return loaded
     if loaded is not None:
+        if Path(getattr(loaded, "__file__", None) or "").resolve() == path:
+            return loaded
         raise UserError(f"{path.name} has the name of a module that is loaded already. Rename the file.")
+    places, known = [each for each in sys.path if Path(each).name in _FOREIGN], sys.stdlib_module_names
+    if names := [each for each in _names_in(path.parent) if each in known or PathFinder.find_spec(each, places)]:
+        from drivetrain.authoring.hidden_modules import refuse_hidden
+
+        refuse_hidden(path, names)
     try:
         return _executed(path)
     except BaseException:
@@ -190,9 +196,8 @@ def import_file(path: Path) -> ModuleType:
         _remember(path.parent)
 
 
-# A process may live for days, as a notebook does. Python keeps each module that it has imported, so an edit of a
-# pipeline's file, or of a module beside it, would not be seen by the next run. Folders keep apart, too: two of them may
-# each have a helper.py.
+# A process may live for days, as a notebook does. Python keeps each module, so an edit of a pipeline's file, or of one
+# beside it, would not be seen by the next run. Folders keep apart, too: two of them may each have a helper.py.
 
 
 def _prepare(folder: Path) -> None:
@@ -206,14 +211,12 @@ def _prepare(folder: Path) -> None:
     if any(_hash_of(file) != seen for file, seen in _seen.get(folder, {}).values()):
         _forget(folder)
     held = _names_in(folder)
-    for other in [other for other in _seen if other != folder]:
-        if any(name.partition(".")[0] in held for name in _seen[other]):
-            _forget(other)
+    for other in [one for one in _seen if one != folder and any(name.partition(".")[0] in held for name in _seen[one])]:
+        _forget(other)
     importlib.invalidate_caches()
 
 
 def _remember(folder: Path) -> None:
-    """Note which bytes the modules of a folder were loaded from."""
     seen = _seen.setdefault(folder, {})
     for name, file in _modules(folder):
         if name not in seen and file is not None:
@@ -224,7 +227,7 @@ def _forget(folder: Path) -> None:
     for name, file in list(_modules(folder)):
         del sys.modules[name]
         if file is not None:
-            # Python takes a compiled file by time and size alone: an edit within a second may leave both as they were.
+            # Python takes a compiled file by time and size alone, which an edit within a second may leave.
             with contextlib.suppress(OSError):  # a folder that nobody can write to
                 Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
     _seen.pop(folder, None)
@@ -246,7 +249,6 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
         place = file or next(iter(fields.get("__path__") or ()), None)
         if not isinstance(place, str):
             continue
-        # There are thousands of modules, and to make a path of each takes long.
         is_within = place.startswith(within)
         if not is_within and top not in names:
             continue
@@ -259,12 +261,10 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
 
 
 def _names_in(folder: Path) -> set[str]:
-    """The names that an import may find in a folder."""
     return {entry.removesuffix(".py") for entry in os.listdir(folder)}
 
 
 def _hash_of(file: Path) -> bytes:
-    """SHA-256 of the file; empty where it is gone."""
     try:
         return hashlib.sha256(file.read_bytes()).digest()
     except OSError:
