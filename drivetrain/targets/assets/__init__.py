@@ -202,15 +202,18 @@ def _check_values(step: JobStep, source: Path, travelling: AbstractSet[str]) -> 
 
 
 def _check_files(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
-    """Refuse a component that opens a file beside the pipeline's by its relative name: a job starts elsewhere, and only
-    Python files travel."""
+    """Refuse a component that opens a file beside the pipeline's, by its relative name or by `__file__`: a job starts
+    elsewhere, and only Python files travel."""
     module, _, function = step.program.target.partition(":")
     name = f"{module.replace('.', '/')}.py"
     content = (source / name).read_bytes() if name in travelling else b""
-    if _OPENING.search(content):
-        from drivetrain.targets.assets.own_values import opened_beside
+    if _OPENING.search(content) or b"__file__" in content:
+        from drivetrain.targets.assets.own_values import opened_beside, read_beside
 
         line, file = opened_beside(content, function, source)
+        if not file:
+            line, file = read_beside(content, function, (source / name).parent)
+            file = (Path(name).parent / file).as_posix() if file else ""
         if file:
             raise at_place(
                 SpecError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -103,6 +103,113 @@ def opened_beside(content: bytes, function: str, folder: Path) -> tuple[int, str
             if len(name) < 256 and not name.startswith("/") and not name.endswith(".py") and (folder / name).is_file():
                 return line, name
     return 0, ""
+
+
+def read_beside(content: bytes, function: str, folder: Path) -> tuple[int, str]:
+    """The line where a component, or the top level of its file, surely reads a file that it finds by `__file__`, and
+    that file's path in the folder; (0, "") where nothing does. What stands below `if` and `try` may never be read.
+
+    Args:
+        folder: that of the component's file.
+    """
+    try:
+        body = ast.parse(content).body
+    except (SyntaxError, ValueError):  # whoever imports it is told where
+        return 0, ""
+    functions = {node.name: node.body for node in body if isinstance(node, ast.FunctionDef)}
+    places: dict[str, str] = {}
+    pending, seen = ["", function], set[str]()  # the top level first: it names places
+    while pending:
+        one = pending.pop(0)
+        if one in seen or (one and one not in functions):
+            continue
+        seen.add(one)
+        names = dict(places) if one else places
+        for node in _surely_run(functions[one] if one else body):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                names[node.targets[0].id] = _beside(node.value, names)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                pending.append(node.func.id)
+            read = _read_place(node)
+            found = "" if read is None else _beside(read, names)
+            if found.startswith("./") and not found.endswith(".py") and (folder / found).is_file():
+                return getattr(node, "lineno", 1), os.path.normpath(found)
+    return 0, ""
+
+
+def _surely_run(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    """The nodes of statements that run whenever these do: none below a condition, nor after one that may leave."""
+    for statement in body:
+        yield from _sure_nodes(statement)
+        defines = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        leaves = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+        if not defines and any(isinstance(each, leaves) for each in ast.walk(statement)):
+            return
+
+
+def _sure_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.If() | ast.IfExp() | ast.BoolOp() | ast.Match() | ast.Try() | ast.While() | ast.For():
+            return
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+            return
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return
+        case ast.With(items=items) if any(
+            isinstance(each.context_expr, ast.Call) and _name(each.context_expr.func) in ("suppress", "raises")
+            for each in items
+        ):
+            return
+        case ast.With(items=items, body=body):
+            for each in items:
+                yield from _sure_nodes(each)
+            yield from _surely_run(body)
+        case _:
+            yield node
+            for each in ast.iter_child_nodes(node):
+                yield from _sure_nodes(each)
+
+
+def _read_place(node: ast.AST) -> ast.expr | None:
+    """What names the file that a call reads."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=place, attr="read_text" | "read_bytes")):
+            return place
+        case ast.Call(func=ast.Attribute(value=place, attr="open"), args=[]) if not node.keywords:
+            return place
+        case ast.Call(func=func, args=[place, *rest]) if _reads(func, rest, node.keywords):
+            return place
+        case _:
+            return None
+
+
+def _beside(node: ast.expr, names: Mapping[str, str]) -> str:
+    """Where an expression leads: "__file__", "." for the file's folder, "./a/b" for a place in it; "" for elsewhere."""
+    match node:
+        case ast.Name(id=name):
+            return name if name == "__file__" else names.get(name, "")
+        case ast.Call(func=ast.Attribute(value=inner, attr="resolve" | "absolute"), args=[]):
+            return _beside(inner, names)
+        case ast.Attribute(value=inner, attr="parent"):
+            return "." if _beside(inner, names) == "__file__" else ""
+        case ast.Call(func=ast.Attribute(value=inner, attr="with_name"), args=[ast.Constant(value=str(name))]):
+            return f"./{name}" if _beside(inner, names) == "__file__" else ""
+        case ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=str(name))):
+            return _joined(_beside(left, names), name)
+        case ast.Call(func=ast.Attribute(value=inner, attr="joinpath"), args=[ast.Constant(value=str(name))]):
+            return _joined(_beside(inner, names), name)
+        case ast.Call(func=func, args=[inner]) if _name(func) == "dirname":
+            return "." if _beside(inner, names) == "__file__" else ""
+        case ast.Call(func=func, args=[inner, ast.Constant(value=str(name))]) if _name(func) == "join":
+            return _joined(_beside(inner, names), name)
+        case ast.Call(func=func, args=[inner]) if _name(func) in ("Path", "str", "fspath", "abspath", "realpath"):
+            return _beside(inner, names)
+        case _:
+            return ""
+
+
+def _joined(place: str, name: str) -> str:
+    return f"{place}/{name}" if place.startswith(".") and not name.startswith("/") else ""
 
 
 def unknown_argument(content: bytes, given: Iterable[str]) -> tuple[str, list[str]]:

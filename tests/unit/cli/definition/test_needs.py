@@ -16,6 +16,7 @@ from drivetrain.cli.main import run as cli
 from drivetrain.components import Output, component
 from drivetrain.components.compare import compare
 from drivetrain.components.train import train
+from drivetrain.targets.assets.own_values import read_beside
 
 
 @component(needs=["pydantic>=2", "no-such-package>=3", "typer>=999"])
@@ -158,6 +159,70 @@ def test_a_file_beside_the_pipeline_is_refused_where_a_component_opens_it(
         "an input: data: Input in load(), and step(load, data='numbers.txt').\n"
     )
     assert not (tmp_path / "home").exists()
+
+
+BESIDE = """
+import os
+from os import path
+from pathlib import Path
+HERE = Path(__file__).resolve().parent
+NAME = os.path.join(path.dirname(os.path.abspath(__file__)), "rows.txt")
+def load():
+    BODY
+"""
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "return (Path(__file__).parent / 'rows.txt').read_text()",
+        "return Path(__file__).with_name('rows.txt').read_bytes()",
+        "with open(os.path.join(os.path.dirname(__file__), 'rows.txt')) as file: return file.read()",
+        "return pandas.read_csv(HERE / 'rows.txt')",
+        "with (HERE / 'rows.txt').open() as file: return file.read()",
+        "return open(NAME).read()",
+        "place = HERE.joinpath('rows.txt')\n    return place.read_text()",
+        "return helped(1)\ndef helped(value):\n    return open(NAME).read()",
+        "return 1\nTEXT = (HERE / 'rows.txt').read_text()",
+    ],
+)
+def test_a_file_beside_the_components_own_is_found(reading: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("1")
+    line, name = read_beside(BESIDE.replace("BODY", reading).encode(), "load", tmp_path)
+    assert (name, 8 <= line <= 10) == ("rows.txt", True)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        "(HERE / 'rows.txt').write_text('1')",
+        "open(NAME, 'w').write('1')",
+        "return (HERE / 'rows.txt').exists()",
+        "return (HERE / 'rows.txt').read_text() if (HERE / 'rows.txt').exists() else ''",
+        "try: return open(NAME).read()\n    except OSError: return ''",
+        "if not os.path.exists(NAME):\n        return ''\n    return open(NAME).read()",
+        "with made():\n        if HERE: return ''\n        return open(NAME).read()",
+        "with suppress(OSError): return open(NAME).read()",
+        "if os.environ.get('HERE'): return here()\n    return 1\ndef here():\n    return open(NAME).read()",
+        "return (HERE / 'other.py').read_text()",
+        "return (HERE / 'gone.txt').read_text()",
+        "HERE = Path('/opt/ml')\n    return (HERE / 'rows.txt').read_text()",
+        "return 1\nif __name__ == '__main__':\n    print(open(NAME).read())",
+        "return 1\ndef pipeline():\n    return open(NAME).read()",
+    ],
+)
+def test_a_file_that_is_not_surely_read_is_let_pass(reading: str, tmp_path: Path) -> None:
+    for name in ("rows.txt", "other.py"):
+        (tmp_path / name).write_text("1")
+    assert read_beside(BESIDE.replace("BODY", reading).encode(), "load", tmp_path) == (0, "")
+
+
+def test_a_file_that_is_found_by_the_components_file_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "numbers.txt").write_text("1")
+    assert own(tmp_path, "return float((__import__('pathlib').Path(__file__).parent / 'numbers.txt').read_text())") == 2
+    assert "own.py, line 8: step 'load' opens 'numbers.txt', which does not travel" in capfd.readouterr().err
 
 
 def test_a_file_that_a_component_writes_itself_is_its_own(tmp_path: Path) -> None:
