@@ -312,7 +312,7 @@ def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> in
     """Show a run of another process until it ends, then what came of it; gives the exit code.
 
     Raises:
-        UserError: there is no such run.
+        UserError: there is no such run, or it was removed.
     """
     from drivetrain.report.content.from_ledger import REPORT_FILE, run_facts
     from drivetrain.targets.local.ledger.reader import Ledger
@@ -330,6 +330,7 @@ def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> in
                 clock.at = None
 
             id = following.follow(ledger, execution, tell)
+        home.refuse_removed(home.ledger)
         facts = run_facts(ledger, id)
     page = home.run(id) / REPORT_FILE
     _say_end(home, facts, page if page.exists() else None, progress, home_option, as_json=as_json)

@@ -134,9 +134,14 @@ _MAIN = ("validation_loss", "val_loss", "eval_loss", "loss", "train_loss", "trai
 
 
 def conclude(home: Home, execution: str) -> tuple[RunFacts, Path]:
-    """Write down what an ended run came to, and send notices of it; gives its facts and the file of its page."""
+    """Write down what an ended run came to, and send notices of it; gives its facts and the file of its page.
+
+    Raises:
+        UserError: the run's folder was removed.
+    """
     from drivetrain.targets.local.ledger.reader import Ledger
 
+    home.refuse_removed(home.run(execution))
     record_environment(home, execution)
     with Ledger(home) as ledger:
         facts = run_facts(ledger, execution)

@@ -72,6 +72,18 @@ class Home:
         """What trackers were told of an execution, a file a tracker, with a log of the program that told it."""
         return self.run(execution) / ".trackers"
 
+    def refuse_removed(self, place: Path) -> None:
+        """
+        Args:
+            place: in this home, which is there as long as a run goes on.
+
+        Raises:
+            UserError: it was removed.
+        """
+        if not place.exists():
+            gone = place if self.root.exists() else self.root
+            raise UserError(f"{gone} was removed while the run went on; what it made there is lost. Run it again.")
+
     def nothing_run(self) -> str:
         """That nothing has been run here; a mistyped folder is told from one that waits for its first run."""
         if self.root.exists():

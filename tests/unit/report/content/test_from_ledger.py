@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.report.content import RunFacts, StepFacts
+from drivetrain.report.content.concluding import conclude
 from drivetrain.report.content.from_ledger import note, record_environment, run_facts, save_page
 from drivetrain.report.content.given import settings
 from drivetrain.report.content.goodput import account
@@ -343,6 +346,20 @@ def test_the_environment_is_that_of_the_run(writing: Writing) -> None:
     (writing.home.run("e-1") / "environment.json").write_text('{"drivetrain": "0.0.1"}')
     record_environment(writing.home, "e-1")
     assert writing.facts().environment == {"drivetrain": "0.0.1"}
+
+
+def test_a_run_whose_folder_was_removed_is_told_so(writing: Writing) -> None:
+    writing.begin()
+    folder = writing.home.run("e-1")
+    shutil.rmtree(folder)
+    with pytest.raises(UserError) as caught:
+        conclude(writing.home, "e-1")
+    lost = "was removed while the run went on; what it made there is lost. Run it again."
+    assert str(caught.value) == f"{folder} {lost}"
+    shutil.rmtree(writing.home.root)
+    with pytest.raises(UserError) as caught:
+        writing.home.refuse_removed(writing.home.ledger)
+    assert str(caught.value) == f"{writing.home.root} {lost}"
 
 
 def test_the_page_is_written_whole(writing: Writing) -> None:
