@@ -235,6 +235,7 @@ class _Preparation:
             check_distinct_keys,
             check_keys_are_new,
             check_present,
+            warn_of_decimal_commas,
         )
         from drivetrain.data.hash_runs import HashRuns
         from drivetrain.data.increments import fingerprint
@@ -276,13 +277,15 @@ class _Preparation:
             dealing.close()
         for writer in writers.values():
             writer.finish()
+        if not earlier:
+            warn_of_decimal_commas(table)
         check_distinct_keys(table, keys, key, salt)
         if earlier:
             check_keys_are_new(table, earlier, keys, key, salt)
         rows = {side: writer.rows for side, writer in writers.items()}
         self.split.check(rows)
         if self.label is not None:
-            check_classes(writers, self.label)
+            check_classes(writers, self.label, self.split.kind)
         leaks = leakage.found() if looks else {}
         if looks:
             report(leaks, rows, self.on_leakage)

@@ -49,7 +49,7 @@ def steps_table(run: RunFacts) -> str:
     """One line a step: name, status, time, and why it ran or where its result came from."""
     rows = [
         [
-            f"{'  ' if step.parent is not None else ''}{SIGNS.get(step.shown_status, '•')} {step.title}",
+            f"{'  ' if step.parent is not None else ''}{step.sign} {step.title}",
             status_word(step.shown_status),
             "" if step.status in ("Cached", "NotExecuted", "Waiting") else duration(step.seconds),
             remark(step),
@@ -97,19 +97,26 @@ def results(run: RunFacts) -> list[str]:
 
 
 def models(run: RunFacts, home_option: str = "") -> list[str]:
-    """Registered versions, each with the command that decides on it."""
-    return [line for model in run.models for line in model_lines(model, run.id, home_option)]
+    """Registered versions, each with the command that decides on it; where one waits for that, what the run's steps
+    warned of."""
+    lines = [line for model in run.models for line in model_lines(model, run, home_option)]
+    if any(model.status == "PendingManualApproval" for model in run.models):
+        warned = [step for step in run.steps if step.warning]
+        lines += [f"  {paint('!', 'Unhealthy')} {step.title}: {in_a_line(step.warning)}" for step in warned]
+    return lines
 
 
-def model_lines(model: ModelFacts, execution: str, home_option: str) -> list[str]:
-    """One registered version; `execution` is the run that is told of."""
-    known = model.registered_by is not None and model.registered_by != execution
+def model_lines(model: ModelFacts, run: RunFacts, home_option: str) -> list[str]:
+    """One registered version."""
+    known = model.registered_by is not None and model.registered_by != run.id
+    pending = model.status == "PendingManualApproval"
     lines = [
         f"{paint(f'{model.group} version {model.version}', 'bold')}: "
         f"{paint(approval_words(model.status), model.status)}"
+        + (", unhealthy" if pending and run.shown_status == "Unhealthy" else "")
         + (f" (the same content was registered by {model.registered_by})" if known else "")
     ]
-    if model.status == "PendingManualApproval":
+    if pending:
         lines.append(f"  drivetrain models approve {model.group} {model.version}{home_option}")
     return lines
 

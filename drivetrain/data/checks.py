@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, warn
 from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.convert import decimal_point
+from drivetrain.data.formats.csv import decimal_commas
 from drivetrain.data.hash_runs import HashRuns
 from drivetrain.data.increments import Earlier
 from drivetrain.data.reading import Table
@@ -85,7 +86,19 @@ def check_keys_are_new(table: Table, earlier: Earlier, hashes: HashRuns, key: st
                     )
 
 
-def check_classes(writers: Mapping[str, ShardWriter], label: str) -> None:
+def warn_of_decimal_commas(table: Table) -> None:
+    """Tell that numbers with decimal commas are text; by the first CSV file, of columns whose type was not given."""
+    pa = arrow()
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type) and field.name in table.inferred]
+    for source, written in zip(table.sources, table.written, strict=True):
+        names = [name for name in texts if name in written.names]
+        if source.format == "csv" and names:
+            for name, (index, cell) in decimal_commas(source, names).items():
+                warn(f"{table.locate(source, index)}, column {name!r} is read as text: {decimal_point(cell)}")
+            return
+
+
+def check_classes(writers: Mapping[str, ShardWriter], label: str, split_kind: str) -> None:
     """Every class is in train. One that another side lacks is only said: its quality will not be measured there."""
     counts = {side: writer.statistics.classes for side, writer in writers.items()}
     classes = sorted({value for found in counts.values() for value in found})
@@ -101,4 +114,5 @@ def check_classes(writers: Mapping[str, ShardWriter], label: str) -> None:
         absent = [value for value in classes if value not in found]
         if absent and writers[side].rows:
             named = ", ".join(repr(value) for value in absent[:_NAMED]) + (", ..." if len(absent) > _NAMED else "")
-            print(f"warning: {side} has no row of {len(absent)} of {len(classes)} classes: {named}", file=sys.stderr)
+            advice = f". With split_by=strata:{label} each side has its share" if split_kind == "key" else ""
+            warn(f"{side} has no row of {len(absent)} of {len(classes)} classes: {named}{advice}")

@@ -128,6 +128,11 @@ def inferred_type(column: Array) -> DataType:
     return pa.string()
 
 
+def decimal_point(text: str) -> str:
+    """`8,9 has a decimal comma: write 8.9`"""
+    return f"{text} has a decimal comma: write {text.replace('.', '').replace(',', '.')}"
+
+
 def wider_text_type(first: DataType, second: DataType) -> DataType:
     """The type of cells of which some infer as `first` and some as `second`."""
     pa = arrow()

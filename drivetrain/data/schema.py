@@ -78,7 +78,7 @@ def resolved_schema(
     names = list(dict.fromkeys(name for _, schema in found for name in schema.names))
     for role, name in (("key", key), ("label", label)):
         if name is not None and name not in names:
-            raise InputError(f"{role}: there is no column {name!r}{suggestion(name, names)}{_delimiter_hint(names)}")
+            raise InputError(f"{role}: there is no column {name!r}{suggestion(name, names)}{delimiter_hint(names)}")
     if label is not None and label == key:
         raise InputError(f"label: column {key!r} is the key already. Name another column, or leave label out.")
     if declared is not None:
@@ -142,7 +142,7 @@ def suggestion(given: str, allowed: Iterable[str]) -> str:
     return f".{meant} There are: {listed}."
 
 
-def _delimiter_hint(names: Sequence[str]) -> str:
+def delimiter_hint(names: Sequence[str]) -> str:
     if len(names) == 1 and names[0].lower().startswith("sep="):
         return " The file begins with a spreadsheet's line `sep=`: take this line out, and give delimiter=';'."
     if len(names) == 1 and (found := next((mark for mark in (";", "\t", "|") if mark in names[0]), None)):

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from drivetrain.base.formatting import UNHEALTHY
+from drivetrain.base.errors import WARNING
+from drivetrain.base.formatting import SIGNS, UNHEALTHY
 from drivetrain.base.records import dataclass
 
 StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
@@ -39,6 +40,12 @@ def unhealthy_part(value: str | None) -> str:
 def shown_status(status: str, value: str | None) -> str:
     """The status as people see it: `Unhealthy` where the step is done and what it made is of no use."""
     return "Unhealthy" if status in ("Succeeded", "Cached") and unhealthy_part(value) else status
+
+
+def shown_sign(status: str, value: str | None) -> str:
+    """The sign of that; `!` also where the step is done and warned."""
+    warned = status in ("Succeeded", "Cached") and WARNING in (value or "")
+    return SIGNS["Unhealthy"] if warned else SIGNS.get(shown_status(status, value), "•")
 
 
 def shown_run_status(status: str, *, stopping: bool = False, unhealthy: bool = False) -> str:

@@ -138,7 +138,7 @@ def test_data_that_is_too_large_to_be_held(
     given["label"][37] = 10
     data = write_data(prepared_data, tmp_path / "bad", given)
     for said in forked(2, refused, model, data, tmp_path / "read", SETTINGS):
-        assert "part-00001.parquet, row 13: label label=10 is outside the 10 classes" in said
+        assert "part-00001.parquet, row 13 (id=" in said and "): label label=10 is outside the 10 classes" in said
 
 
 def test_what_the_report_says(pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from drivetrain.base.errors import WARNING
-from drivetrain.base.formatting import SIGNS, cells, count, cut, duration, printable, status_word
+from drivetrain.base.formatting import cells, count, cut, duration, printable, status_word
 from drivetrain.cli.progress import Clock, RunView, StepView, explanation
 from drivetrain.cli.progress.redrawn import Redrawn
 from drivetrain.cli.terminal import paint
@@ -20,6 +20,7 @@ from drivetrain.targets.events import (
     StepExpanded,
     StepFinished,
     StepNoted,
+    shown_sign,
     shown_status,
     unhealthy_part,
 )
@@ -121,7 +122,7 @@ class LiveProgress:
     def _line(self, step: StepView, width: int) -> str:
         name_room = min(self._longest_name, max(width // 3, 8))
         status = shown_status(step.status, step.value)
-        sign = SIGNS.get(status, "•")
+        sign = shown_sign(step.status, step.value)
         if step.status == "Executing":
             sign = SPINNER[int(self.view.clock() * FRAMES_PER_SECOND) % len(SPINNER)]
         name = cut(printable(step.title), name_room)

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
@@ -24,6 +24,7 @@ from drivetrain.data.arrow import Batch, DataType, Schema, arrow
 from drivetrain.data.convert import (
     BadValueError,
     converted,
+    decimal_point,
     has_infinities,
     inferred_type,
     may_lose_digits,
@@ -32,12 +33,15 @@ from drivetrain.data.convert import (
 from drivetrain.data.encodings import advice
 from drivetrain.data.formats.csv_quotes import MANY_LINES, QuoteCheck
 from drivetrain.data.lanes import Lane
+from drivetrain.data.schema import delimiter_hint
 from drivetrain.data.source import CellError, Source
 
 # Arrow's unit of work: a row must fit in it, and a few of them are in memory at a time.
 BLOCK_BYTES = 4 << 20
 _MALFORMED = "a quote at the beginning of a cell has none at its end, or text follows that one"
 _ADVICE = 'Close the quote, take it out, or write a quote within a cell twice: "5"" pipe".'
+# With a decimal comma, or whole.
+_NUMBER = r"^\s*[-+]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?\s*$"
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
 
@@ -278,12 +282,35 @@ def _check(source: Source, quotes: QuoteCheck) -> None:
     names = header(source)
     for number, cells in _records(source, strict=quotes.malformed or _MALFORMED):
         if len(cells) != len(names):
-            raise InputError(
-                f"{source.name}, row {number} has {len(cells)} cells; the header names {len(names)} columns. Put "
-                "quotes around cells that contain the delimiter."
-            )
+            raise InputError(_uneven(source, number, cells, names))
         for name, cell in zip(names, cells, strict=True):
             _utf8(source, number, name, cell)
+
+
+def _uneven(source: Source, number: int, cells: list[str], names: list[str]) -> str:
+    """What to say of a row that has not as many cells as the header."""
+    found = f"{source.name}, row {number} has {len(cells)} cells; the header names {len(names)} columns."
+    hint = delimiter_hint(names)
+    if not hint:
+        return f"{found} Put quotes around cells that contain the delimiter."
+    comma = re.search(r"\d+,\d+", source.delimiter.join(cells)) if source.delimiter == "," else None
+    return f"{found}{hint}" + (f" {decimal_point(comma[0])}." if comma else "")
+
+
+def decimal_commas(source: Source, names: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """The columns of text whose cells, as far as the first block shows, are numbers with decimal commas: by name, the
+    index of the first such row and its cell."""
+    pa = arrow()
+    found: dict[str, tuple[int, str]] = {}
+    for batch in _batches(source, dict.fromkeys(names, pa.string()), threads=False):
+        for name, column in zip(names, batch.columns, strict=True):
+            plain = pa.compute.match_substring_regex(column, _NUMBER)
+            if pa.compute.all(plain).as_py():
+                index = pa.compute.index(pa.compute.match_substring(column, ","), True).as_py()
+                if index >= 0:
+                    found[name] = index, column[index].as_py().strip()
+        break
+    return found
 
 
 def _utf8(source: Source, number: int, column: str, cell: str) -> str:

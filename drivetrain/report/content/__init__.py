@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.errors import WARNING
 from drivetrain.base.records import dataclass
 from drivetrain.report.dag import Dag
-from drivetrain.targets.events import STARTS_FROM, shown_run_status, shown_status, unhealthy_part
+from drivetrain.targets.events import STARTS_FROM, shown_run_status, shown_sign, shown_status, unhealthy_part
 
 if TYPE_CHECKING:
     from drivetrain.report.content.card import CardFacts
@@ -58,6 +59,16 @@ class StepFacts:
     def unhealthy(self) -> str:
         """The health rule that the model failed, and what to do; empty where none did."""
         return unhealthy_part(self.value)
+
+    @property
+    def warning(self) -> str:
+        """What the step warned of; empty where it did not."""
+        return (self.value or "").partition(WARNING)[2]
+
+    @property
+    def sign(self) -> str:
+        """Before its name: that of its status, and `!` where it is done and warned."""
+        return shown_sign(self.status, self.value)
 
     @property
     def shown_status(self) -> str:

@@ -14,7 +14,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.config import check_sampling
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
-from drivetrain.training.input_pipeline.labels import check_labels
+from drivetrain.training.input_pipeline.labels import check_labels, refused_text
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Indices, Reader, load_reader
@@ -151,7 +151,13 @@ class Dataset:
         columns = self.reader.read(rows, self._batch_names)
         if self._check_each_batch and self.recipe.num_classes is not None:
             check_labels(self.reader, self.label, columns[self.label], self.recipe.num_classes, rows=rows)
-        batch = self.recipe.batch(columns, self.label) if self._labelled else unlabelled_batch(self.recipe, columns)
+        try:
+            batch = self.recipe.batch(columns, self.label) if self._labelled else unlabelled_batch(self.recipe, columns)
+        except (TypeError, ValueError) as error:
+            refused = refused_text(error, self.reader, columns, rows, type(self.recipe).__module__)
+            if refused is None:
+                raise
+            raise refused from error
         if not isinstance(batch, Batch):
             raise wrong_answer(self.recipe, "batch", batch, "a Batch")
         inputs, targets = trees.num_samples(batch.inputs), trees.num_samples(batch.targets)

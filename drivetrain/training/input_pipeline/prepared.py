@@ -164,8 +164,10 @@ class PreparedData:
             return fitted.of_arrow(state, column, f"column {name!r} of shard {path}")
         if column.null_count:
             fill = f'prepare_data\'s fit=\'[{{"impute": {{"columns": ["{name}"]}}}}]\''
-            row = next(number for number, value in enumerate(column, 1) if not value.is_valid)
-            first = f", the first in row {row}" if len(column) == shard.rows else ""  # else of a row group
+            row = next(number for number, value in enumerate(column) if not value.is_valid)
+            first = (  # else of a row group
+                f", the first in row {row + 1}{self._key_of(shard, row)}" if len(column) == shard.rows else ""
+            )
             raise InputError(
                 f"column {name!r} of shard {path} has {column.null_count} empty values{first}. Take these rows out, "
                 f"or fill the cells: {fill}."
@@ -185,11 +187,21 @@ class PreparedData:
         return fitted.of_lists(state, lists, f"column {name!r} of shard {path}") if state else lists
 
     def locate(self, row: int) -> str:
-        """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1."""
+        """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1, and
+        its key, by which people find it in the table that they have."""
         for shard in self.shards:
             if row < shard.rows:
-                return f"{self.folder / shard.file}, row {row + 1}"
+                return f"{self.folder / shard.file}, row {row + 1}{self._key_of(shard, row)}"
             row -= shard.rows
+        raise IndexError(row)
+
+    def _key_of(self, shard: Shard, row: int) -> str:
+        if self.key is None or self.key not in self.column_names:
+            return ""
+        for piece in self.row_groups(shard, [self.key]):
+            if row < len(piece):
+                return f" ({self.key}={piece.column(0)[row].as_py()!r})"
+            row -= len(piece)
         raise IndexError(row)
 
     def check_classes(self, name: str, labels: NDArray[Any], num_classes: int) -> None:

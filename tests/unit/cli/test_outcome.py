@@ -49,3 +49,33 @@ def test_scripts_get_the_whole_place() -> None:
         "train": {"training_step": 1200, "uri": f"s3://b/checkpoints/{HASH}/step-00001200/"}
     }
     assert said["interrupted"] == {}
+
+
+def waiting(status: str, values: dict[str, str | None]) -> list[str]:
+    steps = [
+        StepFacts(name=name, type="Processing", title=name, status="Succeeded", value=values[name]) for name in values
+    ]
+    models = (ModelFacts(group="customers", version=3, status=status),)
+    facts = RunFacts(
+        id="e-1", pipeline="p", status="Succeeded", started=1.0, ended=2.0, steps=tuple(steps), models=models
+    )
+    return summary(facts, None).splitlines()
+
+
+def test_what_was_warned_of_is_told_where_a_model_waits() -> None:
+    lines = waiting("PendingManualApproval", {"data": "warning: test has no row of 1 of 2 classes: 1", "train": "x"})
+    assert next(line for line in lines if " data " in line).startswith("! data ")
+    assert next(line for line in lines if " train " in line).startswith("✓ train ")
+    assert "customers version 3: waiting for approval" in lines
+    assert lines[-1] == "  ! data: test has no row of 1 of 2 classes: 1"
+
+
+def test_an_unhealthy_model_waits_as_such() -> None:
+    lines = waiting("PendingManualApproval", {"evaluate": "warning: unhealthy: all 70 samples are taken for class 0"})
+    assert "customers version 3: waiting for approval, unhealthy" in lines
+    assert lines[-1] == "  ! evaluate: unhealthy: all 70 samples are taken for class 0"
+
+
+def test_an_approved_model_repeats_no_warning() -> None:
+    lines = waiting("Approved", {"data": "warning: test has no row of 1 of 2 classes: 1"})
+    assert lines[-1] == "customers version 3: approved"

@@ -319,11 +319,61 @@ def test_classes_that_cannot_be_measured_are_said(tmp_path: Path, capsys: pytest
     """A class with one row that is in train can be trained on; that test knows nothing of it must be seen."""
     rows = "".join(f"{key},{9 if key == 50 else key % 2}\n" for key in range(1000))
     (tmp_path / "raw.csv").write_text("id,label\n" + rows)
-    prepare_data(tmp_path / "raw.csv", *(tmp_path / side for side in SIDES), key="id", label="label")
-    assert capsys.readouterr().err.splitlines() == [
-        "warning: validation has no row of 1 of 3 classes: 9",
-        "warning: test has no row of 1 of 3 classes: 9",
+    folders = [tmp_path / side for side in SIDES]
+    prepare_data(tmp_path / "raw.csv", *folders, key="id", label="label", on_leakage="ignore")
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: ")] == [
+        "warning: validation has no row of 1 of 3 classes: 9. With split_by=strata:label each side has its share",
+        "warning: test has no row of 1 of 3 classes: 9. With split_by=strata:label each side has its share",
     ]
+
+
+COMMAS = "id;x;label\n" + "".join(f"{key};{key}{',5' if key else ''};{key % 2}\n" for key in range(100))
+
+
+def test_decimal_commas_need_another_delimiter_first(tmp_path: Path) -> None:
+    """What a spreadsheet in German writes: the comma that separates no cells separates them for us."""
+    message = run(tmp_path, {"a.csv": COMMAS})
+    assert "The header has one column: give delimiter=';'." in message
+    assert message.endswith("1,5 has a decimal comma: write 1.5.")
+
+
+@pytest.mark.parametrize(
+    ("table", "delimiter", "warning"),
+    [
+        (COMMAS, ";", "warning: a.csv, row 3, column 'x' is read as text: 1,5 has a decimal comma: write 1.5"),
+        (
+            COMMAS.replace("7,5", "1.234,5"),
+            ";",
+            "warning: a.csv, row 3, column 'x' is read as text: 1,5 has a decimal comma: write 1.5",
+        ),
+        (
+            "id,x,label\n" + "".join(f'{key},"{key},25",{key % 2}\n' for key in range(100)),
+            ",",
+            "warning: a.csv, row 2, column 'x' is read as text: 0,25 has a decimal comma: write 0.25",
+        ),
+        (COMMAS.replace("7,5", "seven"), ";", None),
+        (COMMAS.replace("7,5", "7,5,6"), ";", None),
+        (COMMAS.replace(",5", ".5"), ";", None),
+        (COMMAS.replace(",5", "a,5"), ";", None),
+        (COMMAS.replace(",", ", "), ";", None),
+    ],
+)
+def test_columns_of_decimal_commas_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str, delimiter: str, warning: str | None
+) -> None:
+    (tmp_path / "a.csv").write_text(table)
+    folders = [tmp_path / side for side in SIDES]
+    prepare_data(tmp_path / "a.csv", *folders, key="id", label="label", delimiter=delimiter)
+    said = [line for line in capsys.readouterr().out.splitlines() if "decimal" in line]
+    assert said == ([] if warning is None else [warning])
+
+
+def test_a_column_that_is_declared_as_text_may_hold_commas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text(COMMAS)
+    folders = [tmp_path / side for side in SIDES]
+    types = {"schema": "x:string", "extra_columns": "keep"}
+    prepare_data(tmp_path / "a.csv", *folders, key="id", label="label", delimiter=";", **types)
+    assert "decimal" not in capsys.readouterr().out
 
 
 def test_a_quantity_has_no_classes(tmp_path: Path) -> None:

@@ -239,3 +239,56 @@ def test_statistics_are_those_of_the_columns_in_use(folder: Path) -> None:
     data = dataset(folder)
     assert data.statistics == {"x": {"mean": 5.5}, "label": {"classes": 3}}
     assert data.content_hash == manifest["content_hash"] and data.fitted == {}
+
+
+@dataclass(frozen=True)
+class Numbers(Sums):
+    num_classes: int | None = None
+
+    def batch(self, columns: Columns, label: str) -> Batch:
+        return Batch(torch.from_numpy(columns["x"].astype(np.float32)), torch.from_numpy(columns[label]))
+
+
+@pytest.mark.parametrize(
+    ("cell", "advice"),
+    [("8,9", "8,9 has a decimal comma: write 8.9."), ("n/a", "Correct the data, or turn the text into numbers")],
+)
+def test_text_that_a_recipe_reads_as_a_number(
+    prepared_data: ModuleType, tmp_path: Path, cell: str, advice: str
+) -> None:
+    columns = {"x": np.array(["1", cell, "3"], dtype=object), "label": np.arange(3)}
+    data = dataset(prepared_data.write_prepared(tmp_path / "data", columns), Numbers())
+    with pytest.raises(InputError, match=rf"row 2.*: column 'x' holds the text '{cell}', and recipe .*{advice}"):
+        data.batch(np.arange(3))
+
+
+def test_a_mistake_of_the_recipe_stays_its_own(prepared_data: ModuleType, tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Wrong(Numbers):
+        def batch(self, columns: Columns, label: str) -> Batch:
+            raise ValueError("x must be 5")
+
+    columns = {"x": np.array(["1", "5", "3"], dtype=object), "label": np.arange(3)}
+    data = dataset(prepared_data.write_prepared(tmp_path / "data", columns), Wrong())
+    with pytest.raises(ValueError, match=r"^x must be 5$"):
+        data.batch(np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            np.array(["no", "yes", "no"], dtype=object),
+            r"holds 'no', 'yes'; .* 0 to 2, .* prepare_data: 0 for 'no', 1 f",
+        ),
+        (np.array([1.0, 0.5, 1.0]), r"holds 0\.5, 1\.0; allowed are whole numbers"),
+        (np.array([1, 2, 3]), r"label label=3 is outside .* Classes are numbered from 0: write them so\."),
+        (np.array([1, 2, 4]), r"label label=4 is outside .* Correct the data or the recipe's num_classes"),
+    ],
+)
+def test_labels_that_are_no_classes(
+    prepared_data: ModuleType, tmp_path: Path, labels: np.ndarray[Any, Any], message: str
+) -> None:
+    columns = {"x": np.arange(3, dtype=np.float32), "label": labels}
+    with pytest.raises(InputError, match=message):
+        dataset(prepared_data.write_prepared(tmp_path / "data", columns))

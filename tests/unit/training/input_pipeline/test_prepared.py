@@ -111,10 +111,12 @@ def test_a_label_outside_the_classes_is_located(folder: Path) -> None:
     data = PreparedData(folder)
     labels = data.read(["label"])["label"]
     data.check_classes("label", labels, 3)
-    with pytest.raises(InputError, match=r"part-00000\.parquet, row 3: label label=2 is outside the 2 classes"):
+    with pytest.raises(
+        InputError, match=r"part-00000\.parquet, row 3 \(id='c'\): label label=2 is outside the 2 classes"
+    ):
         data.check_classes("label", labels, 2)
     labels[3] = -1
-    with pytest.raises(InputError, match=r"part-00001\.parquet, row 1: label label=-1"):
+    with pytest.raises(InputError, match=r"part-00001\.parquet, row 1 \(id='d'\): label label=-1"):
         data.check_classes("label", labels, 3)
 
 
