@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -84,13 +85,80 @@ def load_documents(text: str, where: str) -> list[Any]:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         tab = " Indent with spaces, not with tabs." if mark and "\t" in _before(text, mark) else ""
-        raise UserError(f"{where}{place}: not YAML: {error.problem}.{tab}") from None
+        raise UserError(f"{where}{place}: not YAML: {_in_words(text, error) or error.problem}.{tab}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{where}: not YAML: {str(error).splitlines()[0]}.") from None
     except ValueError as error:  # what looks like a date or a number, and is none: 2026-13-45, 5,000 digits
         if isinstance(error, UserError):
             raise
         raise UserError(f"{where}: {str(error).partition(';')[0]}. Put text in quotes.") from None
+
+
+def hint_on(error: Mapping[str, Any], source: str | None) -> str:
+    """What to do about a value that was refused, beside what is allowed, and its line in the file that it is from.
+
+    Args:
+        error: as pydantic describes it.
+        source: a file, or another place that settings come from.
+    """
+    given: Any = error.get("input")
+    kind = error["type"]
+    said = ""
+    if kind == "string_type" and type(given) not in (dict, list, type(None)):
+        said = " Put it in quotes."  # 2026-01-01 is a date to YAML
+    elif kind == "float_parsing" and re.fullmatch(r"[-+]?\d+,\d+", str(given)):
+        said = f" Write {str(given).replace(',', '.')}, with a decimal point."
+    line = None if source is None else _line_of(Path(source), error["loc"])
+    return said + (f" (line {line})" if line else "")
+
+
+def _line_of(file: Path, path: Sequence[str | int]) -> int | None:
+    """The line in which a file gives a value; None where it is no file that can be read, or says it in another way."""
+    import yaml
+
+    if not path or not file.is_file():
+        return None
+    try:
+        node: Any = yaml.compose(file.read_text(encoding="utf-8"), Loader=_yaml_loader())
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    line = None
+    for part in path:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        found = next(((key, value) for key, value in pairs if key.value == str(part)), None)
+        if found is None:
+            return None
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
+def _in_words(text: str, error: Any) -> str:
+    """A usual mistake in plain words; empty for others, and where a tab is the mistake."""
+    lines: list[str] = text.splitlines()
+    mark: Any = error.problem_mark
+    begun: Any = error.context_mark
+    if mark is None or "\t" in _before(text, mark):
+        return ""
+    row, column = int(mark.line), int(mark.column)
+    line = lines[row] if row < len(lines) else ""
+    number, earlier = next(((n, lines[n]) for n in range(row - 1, -1, -1) if lines[n].strip()), (0, ""))
+    steps_in = len(line) - len(line.lstrip()), len(earlier) - len(earlier.lstrip())
+    problem = str(error.problem)
+    if begun is not None and "quoted scalar" in str(error.context) and "end of stream" in problem:
+        return f"the quote that opens in line {begun.line + 1} is never closed"
+    if begun is not None and "flow" in str(error.context) and "did not find expected ',' or" in problem:
+        return f"the {problem[-2].translate({93: 91, 125: 123})} that opens in line {begun.line + 1} is never closed"
+    if problem == "mapping values are not allowed in this context":
+        if earlier and line[:column].count(": ") == 0 and steps_in[0] > steps_in[1]:
+            return f"line {row + 1} is indented deeper than line {number + 1}"
+        if line[:column].count(": "):
+            return "two of `: ` in one line; put a value that holds one in quotes"
+        return f"line {number + 1} is no `name: value`; a blank follows the colon" if earlier else ""
+    if problem == "found character that cannot start any token":
+        return f"a value that begins with {line[column : column + 1]} needs quotes"
+    if "block" in str(error.context) and problem == "did not find expected key" and steps_in[0] != steps_in[1]:
+        return f"line {row + 1} does not line up with the lines above it"
+    return ""
 
 
 @cache

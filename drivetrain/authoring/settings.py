@@ -350,11 +350,10 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
         return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
     if any(map(looks_secret, path)):
         return f"Setting {where} is not of the right kind: {message_of(first)}.{more}"
-    given = first.get("input")
-    # YAML takes 2026-01-01 for a date and 12:30 for a number.
-    hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""
+    from drivetrain.authoring.plain_yaml import hint_on
+
     said = "give a list, such as [a, b]" if first["type"] in ("tuple_type", "list_type") else message_of(first)
-    return f"Setting {where} is {given!r:.80}: {said}.{hint}{more}"
+    return f"Setting {where} is {first.get('input')!r:.80}: {said}.{hint_on(first, source)}{more}"
 
 
 def values_of(settings: Settings) -> dict[str, Any]:

@@ -155,12 +155,31 @@ def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str
                     f"{MOST_CHARACTERS:,} characters."
                 )
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ReturnedError(f"{component.name} returned {name}={given!r}. Allowed: finite numbers.")
+            raise ReturnedError(
+                f"{_at(component)}{component.name} returned {name}={given!r:.80}. "
+                f"Allowed: finite numbers. {_why_no_number(value)}"
+            )
         found[str(name)] = value
     missing = [name for name in component.metrics or () if name not in found]
     if missing:
-        raise ReturnedError(f"{component.name} did not return {missing[0]!r}, which its declaration promises.")
+        raise ReturnedError(
+            f"{_at(component)}{component.name} did not return {missing[0]!r}, which its declaration promises."
+        )
     return found
+
+
+def _at(component: Declaration[..., Any]) -> str:
+    """`pipeline.py, line 12: `, where a function of the user's begins."""
+    code = getattr(component.function, "__code__", None)
+    if code is None or component.target.startswith(_SHIPPED):
+        return ""
+    return f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}: "
+
+
+def _why_no_number(value: object) -> str:
+    if isinstance(value, float):
+        return "It is usually 0 / 0, or the mean of an empty list. Leave the name out where there is no number."
+    return "Leave the name out where there is none; a text needs a TypedDict with a str field."
 
 
 def _named(returned: Any) -> Mapping[str, Any]:

@@ -312,7 +312,13 @@ def test_what_is_no_finite_number_is_refused(tmp_path: Path, capsys: pytest.Capt
     """A gate that compares with NaN would decide something nobody meant."""
     SEEN["answer"] = {"accuracy": value}
     assert run(answer, "--metrics", tmp_path) == 2
-    assert capsys.readouterr().err == f"error: answer returned accuracy={value!r}. Allowed: finite numbers.\n"
+    line = answer.function.__code__.co_firstlineno
+    said = capsys.readouterr().err
+    assert said.startswith(
+        f"error: test_call.py, line {line}: answer returned accuracy={value!r}. Allowed: finite numbers. "
+    )
+    assert ("It is usually 0 / 0" in said) is isinstance(value, float)
+    assert "eave the name out where there is n" in said
     assert not (tmp_path / "metrics.json").exists()
 
 
