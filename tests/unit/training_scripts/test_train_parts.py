@@ -165,7 +165,9 @@ def test_a_label_outside_the_classes(prepared_data: ModuleType, tmp_path: Path) 
     columns = prepared_data.digit_columns(6)
     columns["label"][4] = 10
     data = prepared_data.write_prepared(tmp_path / "data", columns)
-    with pytest.raises(InputError, match=r"part-00001\.parquet, row 2 \(id=.*\): label label=10 is outside the 10 classes"):
+    with pytest.raises(
+        InputError, match=r"part-00001\.parquet, row 2 \(id=.*\): label label=10 is outside the 10 classes"
+    ):
         train(CONFIG, Folders(train=data, model=tmp_path / "model"), ALONE)
     assert not (tmp_path / "model").exists()
 
