@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.base.os_refusals import refusal
 from drivetrain.base.stopping import AwayError
 from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration, command_line
 
@@ -86,7 +85,7 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
     except Exception as error:
         # A file that a step of the user's opens itself is told with their line.
         shipped = component.target.startswith(_SHIPPED)
-        if isinstance(error, OSError) and shipped and (refused := refusal(error) or _vanished(error)):
+        if isinstance(error, OSError) and shipped and (refused := _refused(error) or _vanished(error)):
             fail(f"error: {refused}", code=2)
         _fail_by(error)
 
@@ -97,9 +96,15 @@ def _our_file() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        if (refused := refusal(error)) is None:
+        if (refused := _refused(error)) is None:
             raise
         raise InputError(refused) from None
+
+
+def _refused(error: OSError) -> str | None:
+    from drivetrain.base.os_refusals import refusal
+
+    return refusal(error)
 
 
 def _vanished(error: OSError) -> str | None:
@@ -269,7 +274,7 @@ def _make_folder(name: str, folder: Path) -> None:
     except (FileExistsError, NotADirectoryError):
         raise InputError(f"--{name.replace('_', '-')} {folder} cannot be made: a file is in its place.") from None
     except OSError as error:
-        raise InputError(f"--{name.replace('_', '-')} {refusal(error) or error}") from None
+        raise InputError(f"--{name.replace('_', '-')} {_refused(error) or error}") from None
 
 
 def main() -> None:

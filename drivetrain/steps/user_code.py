@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from drivetrain.steps import script_mode
 # The unpacked folder of the code that travels with a pipeline, where a start file made one.
 SOURCE_VARIABLE = "DRIVETRAIN_SOURCE"
 _MOST_NAMES = 8  # in a message
+# Python 3.11 refuses a text while another thread has one parsed (python/cpython#106905).
+_PARSING = threading.Lock()
 
 
 def code_folder(source: Path | None) -> Path:
@@ -75,12 +79,13 @@ def check_script(script: str, folder: Path) -> None:
 def bool_warnings(script: Path) -> Iterator[str]:
     """Arguments of a Python script that are true whatever is given: argparse's `type=bool` takes any text so."""
     content = script.read_bytes() if script.suffix == ".py" else b""
-    if b"bool" not in content:
+    if re.search(rb"type\s*=\s*bool\b", content) is None:
         return
     import ast
 
     try:
-        tree = ast.parse(content)
+        with _PARSING:
+            tree = ast.parse(content)
     except (SyntaxError, ValueError, RecursionError):  # the script says so itself when it starts
         return
     for node in ast.walk(tree):

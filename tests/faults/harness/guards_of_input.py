@@ -135,7 +135,7 @@ HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
         },
         "it was executed",
     ),
-    "a shell": (malicious_input.by_words, {f"{LOCAL}.jobs.programs.entry_point": through_a_shell}, "it was executed"),
+    "a shell": (malicious_input.by_words, {f"{LOCAL}.jobs.entry_point": through_a_shell}, "it was executed"),
     "paths": (malicious_input.by_paths, {f"{LOCAL}.storage.objects.parse": anywhere}, "changed"),
 }
 
@@ -190,11 +190,11 @@ def trained_with_variables(case: Any, data: Path, folder: Path) -> None:
     (folder / "state").write_bytes(gzip.compress(json.dumps(dict(os.environ)).encode()))
 
 
-_environment, _specification = jobs.environment, supervised.specification
+_environment, _specification = jobs.environment_of, supervised.specification
 SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "shell": (
         canary_secrets.in_the_shell,
-        {f"{LOCAL}.jobs.programs.environment": with_the_shell},
+        {f"{LOCAL}.jobs.environment_of": with_the_shell},
         "holds the secrets of",
     ),
     "names": (
