@@ -103,7 +103,9 @@ def step(
         SpecError: for an unknown, missing or ill-typed input or parameter.
     """
     if not isinstance(component, Component):  # type: ignore[reportUnnecessaryIsInstance]
-        raise SpecError(f"step({shown(component)}): not a component. Decorate the function with @component.")
+        from drivetrain.authoring.called_now import called_now
+
+        raise SpecError(f"step({shown(component)}): not a component. {called_now(component)}")
     label = name or component.name
     refuse_other_kinds(
         f"step({component.name})",
@@ -178,8 +180,7 @@ def _logs(component: Component[..., Any], parameters: Mapping[str, Any]) -> dict
     from drivetrain.catalog.strategies import importable_recipe, metrics_of_recipe
 
     path = importable_recipe(recipe)
-    own = metrics_of_recipe(path) if path is not None else None
-    if own is None:
+    if path is None or (own := metrics_of_recipe(path)) is None:
         return dict(component.logs)
     found: dict[str, str] = {}
     for name, pattern in component.logs.items():

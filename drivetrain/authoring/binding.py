@@ -96,8 +96,7 @@ def listed_steps(word: str, name: str, given: Any) -> tuple[Any, ...]:
         raise SpecError(f"{where} is the step {given.name!r}. Give a list: {name}=[...].")
     if isinstance(given, str | Mapping) or not _is_many(given):
         raise SpecError(f"{where} is {shown(given)}. Give a list of steps: {name}=[...].")
-    steps: tuple[Any, ...] = tuple(given)
-    for one in steps:
+    for one in (steps := tuple[Any, ...](given)):
         if callable(one):
             called = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
             raise SpecError(f"{where} holds {called}, which is no step yet. Write step({called}).")
@@ -107,7 +106,10 @@ def listed_steps(word: str, name: str, given: Any) -> tuple[Any, ...]:
                 f"made = step(...), then {name}=[made], and made['output'] where another step reads it."
             )
         if not isinstance(one, BaseStep | dict):
-            raise SpecError(f"{where} holds {shown(one)}, which is no step. Give what step(...) returns.")
+            from drivetrain.authoring.called_now import called_now
+
+            said = called_now(one, "Give what step(...) returns.")
+            raise SpecError(f"{where} holds {shown(one)}, which is no step. {said}")
     return steps
 
 

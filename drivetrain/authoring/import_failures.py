@@ -67,6 +67,11 @@ def advice(error: BaseException) -> str:
         frame = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
         close = nearest(error.name or "", {*frame.f_locals, *frame.f_globals})
         return f". Did you mean {close!r}?" if close else ""
+    if isinstance(error, TypeError) and str(error).startswith("step() takes 1 positional"):
+        from drivetrain.authoring.called_now import by_name
+
+        named = by_name(*[*traceback.walk_tb(error.__traceback__)][-1])
+        return f". {named}" if named else ""
     if not isinstance(error, ImportError):
         return ""
     if missed := _NOT_OURS.match(str(error)):

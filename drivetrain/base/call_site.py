@@ -51,7 +51,7 @@ def is_called_by_user() -> bool:
     """True where a line of the user's own, and no library, called the function that asks."""
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
-    return caller is not None and _is_users(caller.f_code.co_filename)
+    return caller is not None and is_users_file(caller.f_code.co_filename)
 
 
 def place_of_function(function: Callable[..., Any]) -> str:
@@ -107,11 +107,11 @@ def record(written: Any) -> None:
 
 
 def _place(frames: Iterable[tuple[str, int]]) -> str:
-    return next((f"{os.path.basename(file)}, line {line}" for file, line in frames if _is_users(file)), "")
+    return next((f"{os.path.basename(file)}, line {line}" for file, line in frames if is_users_file(file)), "")
 
 
 @lru_cache(4096)
-def _is_users(filename: str) -> bool:
+def is_users_file(filename: str) -> bool:
     """Whether a file is neither ours, nor Python's, nor an installed package's."""
     if filename.startswith("<") or not filename.endswith(".py"):
         return False
