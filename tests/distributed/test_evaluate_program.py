@@ -234,7 +234,7 @@ def test_a_bad_row_ends_all_ranks_with_one_error(
     report = tmp_path / "report"
     (alone,) = pooled(1, refused, model, data, report, SETTINGS)
     # As of a label: the file, and the row in it from 1.
-    assert "part-00000.parquet, row 14 is nan: values of the data there" in alone
+    assert "part-00000.parquet, row 14 (id=" in alone and ") is nan: values of the data there" in alone
     for message in pooled(3, refused, model, data, report, SETTINGS):
         assert message.endswith(f": {alone}")
     assert not list(report.rglob("*.json")) and not list(report.rglob("*.parquet"))
