@@ -24,7 +24,8 @@ TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/
   tests/unit/targets/local/containers/test_toolkit.py
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
-SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py tests/sdk/test_trainer_contract.py
+SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py \
+  tests/sdk/test_trainer_contract.py tests/sdk/test_model_trainer.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \

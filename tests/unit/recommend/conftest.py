@@ -108,7 +108,7 @@ def write_facts(tmp_path: Path) -> Callable[..., Path]:
     """A recipe `mine` in a folder, with facts: 32 layers, AdamW, 16 bytes a parameter in all."""
 
     def write(num_parameters: int = 3_200, **fields: Any) -> Path:
-        source = b"class Recipe: ...\n"
+        source = b"class Recipe(dict): ...\n"
         (tmp_path / "mine.py").write_bytes(source)
         layer = {"kind": "Block", "parameters": num_parameters // 32, "matrix_parameters": num_parameters // 32}
         layer |= {"full": SAMPLE, "half": {name: value // 2 for name, value in SAMPLE.items()}}

@@ -159,7 +159,7 @@ def test_rule_references_find_their_parameter() -> None:
 
 def test_rule_references_find_their_step() -> None:
     reader = processing("reader", inputs={"data": OutputRef(step="prepar", output="out")})
-    assert "Did you mean 'prepare'?" in refusal(processing("prepare"), reader)
+    assert "Or did you mean 'prepare'?" in refusal(processing("prepare"), reader)
     assert "'nowhere'" in refusal(processing(depends_on=(Dependency(step="nowhere"),)))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from drivetrain.cli.deployed.execution_text import compared, shown
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import Report, StepReport
@@ -40,7 +42,9 @@ def test_a_cost_that_nobody_knows_is_said_to_be_unknown() -> None:
     assert "aaaa: Cost: not known." in text and "$" not in text
 
 
-def test_a_training_that_a_health_rule_failed_has_no_tick() -> None:
+def test_a_training_that_a_health_rule_failed_has_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # the last column is cut to the terminal
+
     def trained(healthy: float) -> Report:
         made = step("train", 250.0)
         assert made.job is not None
