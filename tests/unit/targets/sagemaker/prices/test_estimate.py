@@ -199,7 +199,7 @@ def test_several_definitions_of_a_tuning_count_as_the_dearest() -> None:
     arguments = {"HyperParameterTuningJobConfig": config, "TrainingJobDefinitions": definitions}
     found = of({"Name": "tune", "Type": "Tuning", "Arguments": arguments})
     assert found.total == pytest.approx(3 * 24 * 3.0)
-    assert "dealt to 2 definitions" in found.notes[0]
+    assert "use 2 definitions" in found.notes[0]
 
 
 def test_the_machines_of_a_tuning_that_may_choose() -> None:
