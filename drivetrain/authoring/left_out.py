@@ -45,13 +45,19 @@ def refuse_left_out(built: Pipeline, written: Iterable[Any], author: Callable[..
         more = f"; {len(outer) - _SHOWN} more" if len(outer) > _SHOWN else ""
         text = (
             f"Pipeline {built.name!r}: {told}{more} {'are' if many else 'is'} not in Pipeline(steps=...) and would not "
-            f"run. Add {'them' if many else 'it'} there, or write {'them' if many else 'it'} only where "
+            f"run. {_where(kept)}Add {'them' if many else 'it'} there, or write {'them' if many else 'it'} only where "
             f"{'they are' if many else 'it is'} added."
         )
         raise at_place(SpecError(text), outer[0].place)
     if not built.steps and "steps" in built.model_fields_set:
         text = f"Pipeline {built.name!r} has no steps. Give Pipeline(steps=[...]) what step(...) returns."
         raise at_place(SpecError(text), place_of_function(author))
+
+
+def _where(kept: list[Any]) -> str:
+    """What a condition is to guard would run without it if it were added beside it."""
+    condition = next((step.name for step in kept if isinstance(step, ConditionStep)), None)
+    return f"What the condition {condition!r} is to allow belongs into its then=[...]. Else: " if condition else ""
 
 
 def _told(step: Any) -> str:

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
@@ -91,7 +91,7 @@ def predict(
             else:
                 say(f"{output}: the answers of {found.group} version {found.version}")
             return
-        rows = [json.loads(line) for line in written.read_text(encoding="utf-8").splitlines()]
+        rows = [_answer(line) for line in written.read_text(encoding="utf-8").splitlines()]
     if as_json:
         say_json({**facts, "predictions": rows})
     else:
@@ -147,7 +147,8 @@ def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Pat
     raise UserError(
         f"{label} has no {ENTRY}, so it cannot predict: it is a model of your own program; only `train` writes one. "
         f"Open the model in a step of your own; or let your step write {ENTRY} into the model's folder, a "
-        "program that takes --input, --output and --keep and writes one JSON object for each row, one a line."
+        'program that takes --input, --output and --keep and writes one JSON object with "predicted" for each row, '
+        "one a line."
     )
 
 
@@ -200,6 +201,20 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
     if process.returncode:
         print(err, end="", file=sys.stderr)
         raise UserError(f"the model's own code failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
+
+
+def _answer(line: str) -> dict[str, Any]:
+    """A line that the model's own program wrote."""
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or "predicted" not in answer:
+        raise UserError(
+            f"the model's code/inference.py answered {line[:80]}. Allowed for each row: a line with a JSON object that "
+            'has "predicted".'
+        )
+    return cast("dict[str, Any]", answer)
 
 
 def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:

@@ -163,7 +163,7 @@ class PreparedData:
         if state and not is_list(column.type):
             return fitted.of_arrow(state, column, f"column {name!r} of shard {path}")
         if column.null_count:
-            fill = f'prepare_data\'s fit=\'[{{"impute": {{"columns": ["{name}"]}}}}]\''
+            fill = f'prepare_data\'s fit=\'[{{"impute": {{"columns": ["{name}"], "with": "median"}}}}]\''
             row = next(number for number, value in enumerate(column) if not value.is_valid)
             first = (  # else of a row group
                 f", the first in row {row + 1}{self._key_of(shard, row)}" if len(column) == shard.rows else ""

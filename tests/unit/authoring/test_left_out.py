@@ -42,6 +42,13 @@ def without_the_last() -> Pipeline:
     return Pipeline(name="p", steps=[data])
 
 
+def without_the_guarded() -> Pipeline:
+    data = step(load)
+    model = step(fit, data=data["data"])
+    register(model=model, group="g")
+    return Pipeline(name="p", steps=[data, model, when(data.metric("rows") >= 1, then=[fail("no rows")])])
+
+
 def of_no_step() -> Pipeline:
     return Pipeline(name="p", steps=[])
 
@@ -64,6 +71,7 @@ def without_what_others_need() -> Pipeline:
             f"{without_the_last.__code__.co_firstlineno + 3}) are not in Pipeline(",
         ),
         (of_no_step, "Pipeline 'p' has no steps. Give Pipeline(steps=[...])"),
+        (without_the_guarded, "is to allow belongs into its then=[...]"),
         (without_what_others_need, "needs step 'load', which is not in Pipeline(steps=...). Add it there."),
     ],
 )

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.errors import UserError
+from drivetrain.cli.models.predict import _answer as answer
 from drivetrain.registry import artifacts
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
@@ -417,3 +419,9 @@ def test_what_had_to_be_downloaded_is_kept(
     wanted = registry.version("digits", version).content_hash
     assert content_hash(kept / "model.tar.gz" if version == 3 else kept) == wanted
     assert not [each for each in tmp_path.iterdir() if each.name.startswith(".drivetrain-")]
+
+
+@pytest.mark.parametrize("line", ['{"stays": "1"}', "[1]", "stays"])
+def test_an_answer_without_a_prediction_is_told(line: str) -> None:
+    with pytest.raises(UserError, match="Allowed for each row"):
+        answer(line)
