@@ -96,7 +96,8 @@ def listed_steps(word: str, name: str, given: Any) -> tuple[Any, ...]:
         raise SpecError(f"{where} is the step {given.name!r}. Give a list: {name}=[...].")
     if isinstance(given, str | Mapping) or not _is_many(given):
         raise SpecError(f"{where} is {shown(given)}. Give a list of steps: {name}=[...].")
-    for one in (steps := tuple[Any, ...](given)):
+    steps: tuple[Any, ...] = tuple(given)
+    for one in steps:
         if callable(one):
             called = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
             raise SpecError(f"{where} holds {called}, which is no step yet. Write step({called}).")
@@ -251,13 +252,11 @@ def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
 def refuse_unwritten(pipeline: Pipeline) -> None:
     """
     Raises:
-        SpecError: a step reads an output that its component never uses, or that holds what it cannot read.
+        SpecError: a step reads an output that its component never uses.
     """
+    if not any(_UNUSED.values()):
+        return
     graph = Graph(pipeline)
-    if any(isinstance(one, JobStep) and one.program.target.startswith("drivetrain.") for one in graph.steps):
-        from drivetrain.rules.wiring import refuse_wrong_kinds
-
-        refuse_wrong_kinds(graph)
     made = {each.name: each for each in graph.steps if isinstance(each, JobStep)}
     for reader, references in graph.references.items():
         for each in references:
@@ -340,7 +339,7 @@ def _functions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
-    """What is below a node, without the functions that are defined in it."""
+    """The nodes below a node, but for the functions that are defined in it."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
@@ -348,7 +347,7 @@ def _within(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _ends(body: list[ast.stmt]) -> bool:
-    """Whether statements come to their end, as far as one sees. Of a body that is still to be written nobody knows."""
+    """True where statements surely come to their end; False for a body that is still to be written."""
     match body[-1]:
         case ast.Raise() | ast.Pass() | ast.While() | ast.Expr(value=ast.Constant()):
             return False
@@ -365,7 +364,7 @@ def _is_constant(node: ast.stmt) -> bool:
 
 
 def _is_no_number(node: ast.expr) -> bool:
-    """Whether an expression is surely no finite number."""
+    """True of an expression that is surely no finite number."""
     match node:
         case ast.Constant(value=value):
             return isinstance(value, bool) or not isinstance(value, int | float)

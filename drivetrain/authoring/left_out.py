@@ -55,7 +55,7 @@ def refuse_left_out(built: Pipeline, written: Iterable[Any], author: Callable[..
 
 
 def _where(kept: list[Any]) -> str:
-    """What a condition is to guard would run without it if it were added beside it."""
+    """The place of a step that a condition is to guard: added beside the condition, it would run without it."""
     condition = next((step.name for step in kept if isinstance(step, ConditionStep)), None)
     return f"What the condition {condition!r} is to allow belongs into its then=[...]. Else: " if condition else ""
 

@@ -49,17 +49,6 @@ class Loaded:
     base: Path
 
 
-def ready_pipelines() -> dict[str, str]:
-    """Name -> one line about each pipeline that comes with the package, read without importing them."""
-    import ast
-
-    found: dict[str, str] = {}
-    for path in sorted({*READY.glob("*.py")} - {READY / "__init__.py"}):
-        doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        found[path.stem] = doc.partition("\n")[0]
-    return found
-
-
 def load(
     target: str, config: Path | None = None, overrides: Iterable[str] = (), given: Mapping[str, Any] | None = None
 ) -> Loaded:
@@ -98,10 +87,10 @@ def load_function(
 
 def settings_file(target: str) -> Path:
     """The file with settings that is read for a pipeline where none is named."""
-    name = target.partition(":")[0]
-    return (
-        Path(name).expanduser().resolve().with_suffix(".yaml") if name.endswith(".py") else Path.cwd() / f"{name}.yaml"
-    )
+    path_text = target.partition(":")[0]
+    if path_text.endswith(".py"):
+        return Path(path_text).expanduser().resolve().with_suffix(".yaml")
+    return Path.cwd() / f"{path_text}.yaml"
 
 
 def settings_of(target: str) -> type[Settings]:
@@ -211,12 +200,14 @@ def _prepare(folder: Path) -> None:
     if any(_hash_of(file) != seen for file, seen in _seen.get(folder, {}).values()):
         _forget(folder)
     held = _names_in(folder)
-    for other in [one for one in _seen if one != folder and any(name.partition(".")[0] in held for name in _seen[one])]:
-        _forget(other)
+    for other in [other for other in _seen if other != folder]:
+        if any(name.partition(".")[0] in held for name in _seen[other]):
+            _forget(other)
     importlib.invalidate_caches()
 
 
 def _remember(folder: Path) -> None:
+    """Note which bytes the modules of a folder were loaded from."""
     seen = _seen.setdefault(folder, {})
     for name, file in _modules(folder):
         if name not in seen and file is not None:
@@ -261,10 +252,12 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
 
 
 def _names_in(folder: Path) -> set[str]:
+    """The names that an import may find in a folder."""
     return {entry.removesuffix(".py") for entry in os.listdir(folder)}
 
 
 def _hash_of(file: Path) -> bytes:
+    """SHA-256 of the file; empty where it is gone."""
     try:
         return hashlib.sha256(file.read_bytes()).digest()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a Lambda is called with: JSON with references inside."""
+"""The payload of a Lambda: JSON with references inside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEEPEST = 32
 
 
 def payload_of(whole: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a Lambda is called with. A `payload` that is no dict is a field of that name.
+    """The event that a Lambda is called with. A `payload` that is no dict is a field of that name.
 
     Raises:
         SpecError: a field that is given twice, or a value that a pipeline cannot carry.

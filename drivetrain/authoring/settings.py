@@ -34,7 +34,6 @@ from drivetrain.spec.deployment import (
     OutsideOfBlockWarning,
     block_model,
     block_problem,
-    in_a_block,
     in_blocks,
     notice,
 )
@@ -96,7 +95,8 @@ def build(
     Args:
         kind: the settings class.
         file: a YAML file, or None.
-        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`), but a text stays one.
+        overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`), but a field of text keeps what
+            YAML would take for a number, a date, a list or a mapping.
         environment: variables; the process's own unless given.
         given: Python values by name, nested ones under `a.b`; they arrive as they are.
 
@@ -114,7 +114,8 @@ def build(
         _merge(values, read)
         _note(origin, read, str(file))
     for name, text in sorted((os.environ if environment is None else environment).items()):
-        if (path := _environment_path(kind, name)) is not None:
+        path = _environment_path(kind, name)
+        if path is not None:
             path = _path_in_block(path, moved)
             _put(values, path, _value(kind, path, text, name), origin, name)
     for override in overrides:
@@ -135,7 +136,10 @@ def build(
     try:
         settings = kind.model_validate(values)
     except ValidationError as error:
-        raise UserError(_explain(kind, error, origin)) from None
+        from drivetrain.authoring.settings_errors import explained
+
+        said = explained(error, lambda path: _source(path, origin), lambda path: _fields_at(kind, path))
+        raise UserError(said) from None
     _check_blocks(settings.deployment, origin)
     _refuse_wrong_defaults(kind, values)
     return settings
@@ -264,7 +268,8 @@ def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None
         return path
     from drivetrain.authoring.unknown_variables import warn_of_slip
 
-    return warn_of_slip(name, path[0], kind.model_fields)
+    warn_of_slip(name, path[0], kind.model_fields)
+    return None
 
 
 def _value(kind: type[Settings], path: tuple[str, ...], text: str, where: str) -> Any:
@@ -334,30 +339,9 @@ def _note(
             _note(origin, value, source, (*path, str(key)))  # type: ignore[reportUnknownArgumentType]
 
 
-def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple[str, ...], str]) -> str:
-    """The first broken field: where it came from, what was given, what is allowed."""
-    from drivetrain.spec.validation_errors import message_of
-
-    first, *others = error.errors()
-    path = tuple(str(part) for part in first["loc"])
-    source = _source(path, origin)
-    where, more = ".".join(path) + (f" (from {source})" if source else ""), f" ({len(others)} more)" if others else ""
-    if first["type"] == "extra_forbidden":
-        if path[:-1] == ("deployment",) and (place := in_a_block(path[-1])) is not None:
-            return f"Setting {where} does not exist. It belongs in the block of its target: {place}{more}"
-        return f"Setting {where} does not exist. {did_you_mean(path[-1], _fields_at(kind, path[:-1]))}{more}"
-    if first["type"] == "missing":
-        return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
-    if any(map(looks_secret, path)):
-        return f"Setting {where} is not of the right kind: {message_of(first)}.{more}"
-    from drivetrain.authoring.plain_yaml import hint_on
-
-    said = "give a list, such as [a, b]" if first["type"] in ("tuple_type", "list_type") else message_of(first)
-    return f"Setting {where} is {first.get('input')!r:.80}: {said}.{hint_on(first, source)}{more}"
-
-
 def values_of(settings: Settings) -> dict[str, Any]:
-    """A pipeline's own settings as JSON values, defaults included, nested ones under `a.b`, secrets masked."""
+    """A pipeline's own settings as JSON values, defaults included; nested ones under `a.b`. Without those that every
+    pipeline has; secrets are masked."""
     from drivetrain.base.masking import Masking
 
     own = settings.model_dump(mode="json", exclude=set(Settings.model_fields), fallback=shown)
@@ -378,6 +362,7 @@ def _source(path: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> str
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
+    """The names of the fields below a path; of the deployment those of the default target's block, too."""
     owner = _model_at(kind, path)
     if owner is None:
         return []

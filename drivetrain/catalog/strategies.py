@@ -214,11 +214,7 @@ def needs_of_recipe(path: Path) -> tuple[str, ...]:
 def metrics_of_recipe(path: Path) -> tuple[str, ...] | None:
     """The names of a recipe's own metrics, as the dicts that its `metrics` returns spell them; None where they do not
     spell all of them."""
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
-        return None
-    kind = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Recipe"), None)
+    kind = _class_of(path, "Recipe")
     methods = [node for node in (kind.body if kind else ()) if isinstance(node, ast.FunctionDef)]
     inner = [node for method in methods if method.name == "metrics" for node in ast.walk(method)]
     if sum(isinstance(node, ast.FunctionDef) for node in inner) != 1:
@@ -232,11 +228,7 @@ def metrics_of_recipe(path: Path) -> tuple[str, ...] | None:
 def options_of_recipe(path: Path, kind: str = "Recipe") -> tuple[str, ...] | None:
     """The names of the options of a recipe, or of another plug-in's class: the fields of its dataclass; None where they
     are not all in its file."""
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
-        return None
-    found = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind), None)
+    found = _class_of(path, kind)
     if found is None or found.bases:
         return None
     fields = [node for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
@@ -245,11 +237,7 @@ def options_of_recipe(path: Path, kind: str = "Recipe") -> tuple[str, ...] | Non
 
 def lacking_of_recipe(path: Path) -> tuple[int, list[str]]:
     """The line of a recipe's class and the members that it lacks; none where its file does not say all of them."""
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
-        return 0, []
-    found = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Recipe"), None)
+    found = _class_of(path, "Recipe")
     if found is None or found.bases or found.keywords or len(found.decorator_list) > 1:
         return 0, []
     named: set[str] = set()
@@ -258,6 +246,15 @@ def lacking_of_recipe(path: Path) -> tuple[int, list[str]]:
         named |= {each.id for each in targets if isinstance(each, ast.Name)}
         named |= {node.name} if isinstance(node, ast.FunctionDef) else set()
     return found.lineno, [] if "__getattr__" in named else [each for each in RECIPE_MEMBERS if each not in named]
+
+
+def _class_of(path: Path, name: str) -> ast.ClassDef | None:
+    """A class at the top level of a plug-in's file; None where there is none, or the file cannot be read."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+        return None
+    return next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name), None)
 
 
 def _literals(tree: ast.Module, names: Sequence[str] = LITERALS) -> dict[str, Any]:

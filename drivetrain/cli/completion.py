@@ -92,7 +92,7 @@ def settings(incomplete: str, pipeline: str | None) -> list[str]:
 
 def pipelines(incomplete: str) -> list[str]:
     """Names of ready pipelines, and files here, that begin so."""
-    from drivetrain.authoring.loading import ready_pipelines
+    from drivetrain.authoring.ready import ready_pipelines
 
     files = [path.name for path in sorted(Path.cwd().glob("*.py"))]
     return [word for word in [*ready_pipelines(), *files] if word.startswith(incomplete)]

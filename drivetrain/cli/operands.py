@@ -211,7 +211,7 @@ def _compiled_name(text: bytes) -> str | None:
 
 def is_pipeline(target: str) -> bool:
     """Whether a target names a pipeline of the package or a Python file."""
-    from drivetrain.authoring.loading import ready_pipelines
+    from drivetrain.authoring.ready import ready_pipelines
 
     name = target.partition(":")[0]
     return name.endswith(".py") or name in ready_pipelines()

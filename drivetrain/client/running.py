@@ -35,6 +35,7 @@ def start(
 ) -> str:
     """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
     from drivetrain.authoring.settings import values_of
+    from drivetrain.cli.local.needs import read_each_time, refuse_lacking
     from drivetrain.studio import compile_edited
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.local.organising.labels import checked_tags
@@ -45,11 +46,13 @@ def start(
     if not isinstance(pipeline, str | Path):
         loaded = _with_modules(loaded)
     built = compile_edited(loaded, here=True, edits_optional=True)
+    refuse_lacking(built.pipeline, loaded.base, built.assets)
     local = loaded.settings.local
     options = Options(
         pipeline=built.pipeline.name,
         max_parallel=built.pipeline.max_parallel_steps,
         cache=cache,
+        uncached=read_each_time(built.pipeline, loaded.base),
         triggered=bool(built.pipeline.triggers),
         functions=dict(local.lambdas),
         callbacks=dict(local.callbacks),

@@ -87,7 +87,13 @@ def _first(pipeline: Pipeline, *targets: str | None) -> list[str]:
 
 
 def check(pipeline: Pipeline) -> None:
-    """Raise SpecError with the first message, and how many more there are."""
+    """Raise SpecError with the first message, and how many more there are; or at the line of a step that is given what
+    it cannot read."""
     if found := problems(pipeline):
         more = f" ({len(found) - 1} more like this)" if len(found) > 1 else ""
         raise SpecError(f"Pipeline {pipeline.name!r}: {found[0]}{more}")
+    graph = Graph(pipeline)
+    if any(isinstance(step, JobStep) and step.program.target.startswith("drivetrain.") for step in graph.steps):
+        from drivetrain.rules.wiring import refuse_wrong_kinds
+
+        refuse_wrong_kinds(graph)

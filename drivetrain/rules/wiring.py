@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import COMPARE, EVALUATE, REGISTER_MODEL
+from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, EVALUATE, REGISTER_MODEL
 from drivetrain.spec.steps import TRAIN, JobStep
 from drivetrain.spec.values import OutputRef
 from drivetrain.steps import METRICS_OUTPUT
 
-BATCH_PREDICT = "drivetrain.components.batch_predict:batch_predict"
 _NUMBERS, _REPORT, _DECISION, _DATA, _MODEL = "numbers", "an evaluation's report", "a decision", "data", "a model"
 _HOLDS = {
     (EVALUATE, "report"): _REPORT,
@@ -65,10 +64,10 @@ def refuse_wrong_kinds(graph: Graph) -> None:
                 f"{component} takes {reads[1]}."
             )
             if numbers and not target.startswith("drivetrain.") and reads[0] == _REPORT:
-                variable = made.name.replace("-", "_")
+                own = target.partition(":")[2]
                 text += (
-                    f" Your own {target.partition(':')[2]}() writes none. Decide by its numbers: "
-                    f"when({variable}.metric('NAME') >= FLOOR, then=[...])"
+                    f" Your own {own}() writes none. Decide by its numbers: scores = step({own}, ...), and then "
+                    "when(scores.metric('NAME') >= FLOOR, then=[...])"
                 )
-                text += "." if component == "compare" else f"; register(..., metrics={variable}) keeps them."
+                text += "." if component == "compare" else "; register(..., metrics=scores) keeps them."
             raise at_place(SpecError(text), step.place)

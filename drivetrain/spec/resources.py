@@ -28,6 +28,7 @@ MODEL_LIBRARIES = frozenset(
 """By their imports: the libraries by which models are made, which decide who can serve them."""
 
 EVALUATE = "drivetrain.components.evaluate:evaluate"
+BATCH_PREDICT = "drivetrain.components.batch_predict:batch_predict"
 COMPARE = "drivetrain.components.compare:compare"
 READ_SOURCE = "drivetrain.components.read_source:read_source"
 REGISTER_MODEL = "drivetrain.components.register_model:register_model"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from drivetrain import Pipeline, UserError
-from drivetrain.authoring.loading import load, ready_pipelines
+from drivetrain.authoring.loading import load
+from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import ProcessingStep

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.authoring.loading import load, ready_pipelines
+from drivetrain.authoring.loading import load
+from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 HERE = Path(__file__).parent

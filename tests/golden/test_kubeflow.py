@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from drivetrain import Cluster, Deployment, Parameter, Pipeline, Spot, register, step, when
-from drivetrain.authoring.loading import load, ready_pipelines
+from drivetrain.authoring.loading import load
+from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train

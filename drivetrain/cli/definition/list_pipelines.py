@@ -53,7 +53,7 @@ def list_(
     for option, value in {"--region": region, "--target": on, "--config": config, "--set": set_}.items():
         if value:
             raise UserError(f"{option} is of the deployed pipelines. Give --deployed, too.")
-    from drivetrain.authoring.loading import ready_pipelines
+    from drivetrain.authoring.ready import ready_pipelines
 
     ready, own = ready_pipelines(), own_pipelines(Path.cwd())
     if as_json:

@@ -68,7 +68,7 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
 
         built = compiled(target, config, set_, local=True)
         return built.pipeline.name, dag_of(read(built.text, target))
-    from drivetrain.authoring.loading import ready_pipelines
+    from drivetrain.authoring.ready import ready_pipelines
     from drivetrain.cli import local_home
     from drivetrain.report.content.from_ledger import run_facts
     from drivetrain.targets.local.ledger.reader import Ledger

@@ -169,6 +169,16 @@ def own_file(step: JobStep, folder: Path) -> Path | None:
     return None if ours or not file.is_file() else file
 
 
+def read_each_time(pipeline: Pipeline, folder: Path) -> dict[str, str]:
+    """Step -> why it runs each time: its component reads a file of this machine, of which the cache sees no change.
+    Warns of each such file."""
+    found: dict[str, str] = {}
+    for name, path, warning in files_named(pipeline, folder):
+        found[name] = f"it reads {path}, and the cache does not see when that file changes"
+        print(f"warning: {warning}", file=sys.stderr)
+    return found
+
+
 def files_named(pipeline: Pipeline, folder: Path) -> Iterator[tuple[str, str, str]]:
     """Absolute paths in the steps' components, at which neither the cache nor a deployed job looks: the step, the path,
     and a warning."""

@@ -153,12 +153,10 @@ def run(
     uncached: dict[str, str] = {}
     stubbed = {**options.stubs(from_settings(work.local.stubs)), **stubs}
     if work.pipeline is not None and _asks_of_this_machine(work.pipeline, work.folder):
-        from drivetrain.cli.local.needs import files_named, refuse_lacking
+        from drivetrain.cli.local.needs import read_each_time, refuse_lacking
 
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
-        for name, path, warning in files_named(work.pipeline, work.folder):
-            uncached[name] = f"it reads {path}, and the cache does not see when that file changes"
-            print(f"warning: {warning}", file=sys.stderr)
+        uncached = read_each_time(work.pipeline, work.folder)
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)
     if work.pipeline is not None and _compares_by_budgets(work.pipeline):

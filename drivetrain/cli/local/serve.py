@@ -127,7 +127,8 @@ def _serve_deployed(
 
 
 def _served(targets: list[str], config: Path | None, overrides: list[str], home: Path) -> tuple[Served, ...]:
-    from drivetrain.authoring.loading import load, ready_pipelines
+    from drivetrain.authoring.loading import load
+    from drivetrain.authoring.ready import ready_pipelines
     from drivetrain.cli.definition.list_pipelines import own_pipelines
     from drivetrain.serve.runs import Served
 

@@ -113,7 +113,8 @@ def replay(
 
 def _pipelines(target: str | None, config: Path | None, set_: list[str] | None) -> Iterator[Pipeline]:
     """The pipeline named, or all that have triggers, of the package and of the current folder."""
-    from drivetrain.authoring.loading import load, ready_pipelines
+    from drivetrain.authoring.loading import load
+    from drivetrain.authoring.ready import ready_pipelines
 
     if target is not None:
         yield load(target, config, set_ or ()).pipeline

@@ -118,7 +118,8 @@ def check_program(
     ):
         from drivetrain.targets.assets.own_models import check_models
 
-        check_models(step, graph, source, travelling)
+        _, function, content = _component_file(step, source, travelling)
+        check_models(step, graph, source, travelling, function, content)
     if step.program.target == TRAIN:
         _check_recipe(step, source, travelling)
     if step.program.kind == "component" and source is not None and not own_image:
@@ -188,11 +189,17 @@ def _check_imports(step: JobStep, source: Path, travelling: AbstractSet[str]) ->
                 raise _stays(step, f"its component needs module {top!r}", place, source)
 
 
-def _check_values(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
-    """Refuse a component that reads a value of its file which another step, or the pipeline's function, changes."""
+def _component_file(step: JobStep, source: Path, travelling: AbstractSet[str]) -> tuple[str, str, bytes]:
+    """The path of a component's file below `source`, the function's name, and the file's bytes; no bytes where it is
+    not the user's."""
     module, _, function = step.program.target.partition(":")
     name = f"{module.replace('.', '/')}.py"
-    content = (source / name).read_bytes() if name in travelling else b""
+    return name, function, (source / name).read_bytes() if name in travelling else b""
+
+
+def _check_values(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
+    """Refuse a component that reads a value of its file which another step, or the pipeline's function, changes."""
+    name, function, content = _component_file(step, source, travelling)
     if _CHANGEABLE.search(content):
         from drivetrain.targets.assets.own_values import changed_elsewhere
 
@@ -204,9 +211,7 @@ def _check_values(step: JobStep, source: Path, travelling: AbstractSet[str]) -> 
 def _check_files(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
     """Refuse a component that opens a file beside the pipeline's, by its relative name or by `__file__`: a job starts
     elsewhere, and only Python files travel."""
-    module, _, function = step.program.target.partition(":")
-    name = f"{module.replace('.', '/')}.py"
-    content = (source / name).read_bytes() if name in travelling else b""
+    name, function, content = _component_file(step, source, travelling)
     if _OPENING.search(content) or b"__file__" in content:
         from drivetrain.targets.assets.own_values import opened_beside, read_beside
 

@@ -10,21 +10,25 @@ from pathlib import Path
 
 from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import EVALUATE
+from drivetrain.spec.resources import BATCH_PREDICT, EVALUATE
 from drivetrain.spec.steps import TRAIN_SCRIPT, JobStep
 from drivetrain.spec.values import OutputRef
 from drivetrain.targets.assets.module_facts import module_facts
 
-_READERS = (EVALUATE, "drivetrain.components.batch_predict:batch_predict")
+_READERS = (EVALUATE, BATCH_PREDICT)
 # By these a program may have a model.json that its text does not name as its own.
 _MAY_DESCRIBE = re.compile(rb"model\.json|drivetrain|copy|move|rename|replace|extract|unpack|subprocess|exec")
 
 
-def check_models(step: JobStep, graph: Graph, source: Path, travelling: AbstractSet[str]) -> None:
+def check_models(
+    step: JobStep, graph: Graph, source: Path, travelling: AbstractSet[str], function: str, content: bytes
+) -> None:
     """
     Args:
         source: the folder of the user's pipeline file.
         travelling: the user's files that travel, by their paths in that folder.
+        function: the step's component.
+        content: the file of the component; empty where it is not the user's.
 
     Raises:
         SpecError: the step opens a model that surely has no model.json.
@@ -37,7 +41,7 @@ def check_models(step: JobStep, graph: Graph, source: Path, travelling: Abstract
         if not isinstance(script, str) or _may_describe(script, source, travelling):
             continue
         ours = step.program.target in _READERS and name == "model"
-        line = 0 if ours else _line_that_opens(step, name, source, travelling)
+        line = 0 if ours else _line_that_opens(name, function, content)
         if ours or line:
             way = "Measure it in a component of your own, which opens your" if ours else "Open your own"
             text = (
@@ -67,11 +71,8 @@ def _may_describe(script: str, source: Path, travelling: AbstractSet[str]) -> bo
     return False
 
 
-def _line_that_opens(step: JobStep, name: str, source: Path, travelling: AbstractSet[str]) -> int:
+def _line_that_opens(name: str, function: str, content: bytes) -> int:
     """The line where a component of the user's calls open_model with its input; 0 where it does not."""
-    module, _, function = step.program.target.partition(":")
-    path = f"{module.replace('.', '/')}.py"
-    content = (source / path).read_bytes() if path in travelling else b""
     if b"open_model" not in content:
         return 0
     for node in ast.parse(content).body:

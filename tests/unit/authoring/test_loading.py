@@ -9,7 +9,8 @@ import pytest
 
 from drivetrain import SpecError, UserError
 from drivetrain.authoring import loading
-from drivetrain.authoring.loading import load, ready_pipelines
+from drivetrain.authoring.loading import load
+from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.cli.errors import explain
 from drivetrain.spec.steps import ProcessingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline

@@ -304,7 +304,7 @@ def test_a_full_disk_behind_stdout_is_told(tmp_path: Path) -> None:
 
 
 def test_a_bug_is_shown_with_its_traceback(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivetrain.authoring.loading.ready_pipelines", None)
+    monkeypatch.setattr("drivetrain.authoring.ready.ready_pipelines", None)
     drivetrain("list", code=70)
     assert "TypeError: 'NoneType' object is not callable" in drivetrain.err
     assert "Traceback (most recent call last):" in drivetrain.err
@@ -315,7 +315,7 @@ def test_ctrl_c_ends_with_130(drivetrain, monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drivetrain.authoring.loading.ready_pipelines", interrupted)
+    monkeypatch.setattr("drivetrain.authoring.ready.ready_pipelines", interrupted)
     drivetrain("list", code=130)
 
 

@@ -460,3 +460,30 @@ def test_the_names_are_public_and_cost_nothing_until_used() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     before, version, public = json.loads(done.stdout)
     assert before == [] and version.count(".") >= 1 and public is True
+
+
+def test_a_file_that_a_step_names_by_its_absolute_path_is_read_each_time(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.txt"
+    data.write_text("1")
+    (tmp_path / "reads.py").write_text(
+        f"""
+from drivetrain import Pipeline, Settings, step
+from drivetrain.components import component
+
+@component
+def read() -> dict[str, float]:
+    return {{"n": float(open({str(data)!r}).read())}}
+
+def pipeline(settings: Settings) -> Pipeline:
+    return Pipeline(name="reads", steps=[step(read)])
+"""
+    )
+    found: list[float] = []
+    for text in ("1", "2"):
+        data.write_text(text)
+        ran = dt.run(tmp_path / "reads.py", home=tmp_path / "home", quiet=True)
+        found.append(ran.steps["read"].metrics["n"])
+    assert found == [1, 2]
+    assert f"names {data}" in capfd.readouterr().err

@@ -61,7 +61,7 @@ def test_own_numbers_are_no_report_for_compare(whole: bool) -> None:
     assert str(caught.value).partition(": ")[2] == (
         "Step 'compare': evaluation is the output 'metrics' of step 'measure', which holds numbers. compare takes the "
         "output `report` of drivetrain.components.evaluate. Your own measure() writes none. Decide by its numbers: "
-        "when(measure.metric('NAME') >= FLOOR, then=[...])."
+        "scores = step(measure, ...), and then when(scores.metric('NAME') >= FLOOR, then=[...])."
     )
 
 
@@ -78,7 +78,7 @@ def test_own_numbers_are_no_report_for_compare(whole: bool) -> None:
         (lambda of: step(batch_predict, model=of["scores"]["report"], data="s3://b/r"), "batch_predict takes the outp"),
         (
             lambda of: step(register_model, model="s3://b/m", artifact="s3://b/m", group="g", report=of["own"]),
-            "register(..., metrics=measure) keeps them.",
+            "register(..., metrics=scores) keeps them.",
         ),
         (
             lambda of: step(

@@ -9,8 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
-from drivetrain.authoring.loading import ready_pipelines, settings_of
+from drivetrain.authoring.loading import settings_of
 from drivetrain.authoring.plain_yaml import read_yaml
+from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.errors import UserError
 from drivetrain.pipelines.retraining import Retraining

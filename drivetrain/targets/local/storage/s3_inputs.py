@@ -243,9 +243,13 @@ def _caller() -> str:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
     if endpoint and not os.environ.get("AWS_ENDPOINT_URL_STS"):
         return f"at {endpoint}"  # another service than AWS's: nobody else knows these credentials
-    session, exceptions = (importlib.import_module(f"botocore.{name}") for name in ("session", "exceptions"))
+    config, session, exceptions = (
+        importlib.import_module(f"botocore.{name}") for name in ("config", "session", "exceptions")
+    )
+    bounded = config.Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2})
+    region = os.environ.get("AWS_REGION")  # which botocore does not read
     try:
-        client = session.get_session().create_client("sts", region_name=os.environ.get("AWS_REGION"))
+        client = session.get_session().create_client("sts", region_name=region, config=bounded)
         caller = client.get_caller_identity()
     except (exceptions.BotoCoreError, exceptions.ClientError) as error:
         return f"(whose credentials these are is not known: {error})"

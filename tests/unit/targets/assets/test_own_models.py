@@ -61,7 +61,10 @@ def check(folder: Path, text: str, reader: Any, *, by: Any = train_script, **mor
     data: dict[str, Any] = {} if reader is read else {"data": "s3://b/d/"}
     used = step(reader, model=made["model"], **data)
     graph = Graph(Pipeline(name="p", steps=[made, used]))
-    check_models(used, graph, folder, {path.name for path in folder.glob("*.py")})
+    module, _, function = used.program.target.partition(":")
+    file = folder / f"{module}.py"
+    content = file.read_bytes() if file.exists() else b""
+    check_models(used, graph, folder, {path.name for path in folder.glob("*.py")}, function, content)
 
 
 @pytest.mark.parametrize("reader", [evaluate, batch_predict])

@@ -1,0 +1,38 @@
+"""Lists that are written down twice, where one side may not import the other."""
+
+from __future__ import annotations
+
+import re
+from inspect import signature
+from pathlib import Path
+from typing import get_args
+
+import drivetrain
+from drivetrain.authoring import unknown_variables
+from drivetrain.authoring.settings import RESERVED_ENVIRONMENT
+from drivetrain.components.compare import compare
+from drivetrain.decision.policy import policy
+from drivetrain.rules.decision_rules import CONDITIONS
+from drivetrain.rules.health_rules import ACTIONS
+from drivetrain.training.health.rule import Action
+
+PACKAGE = Path(drivetrain.__file__).parent
+
+
+def test_no_variable_of_ours_is_taken_for_a_slip() -> None:
+    rooms = (PACKAGE, PACKAGE / "components", PACKAGE / "training_scripts")  # of which some are links
+    texts = [file.read_text(encoding="utf-8") for room in rooms for file in room.rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r'"DRIVETRAIN_([A-Z0-9_]+)"', text)}
+    assert len(named) > 40
+    reserved = {name.removeprefix("DRIVETRAIN_") for name in RESERVED_ENVIRONMENT}
+    ours = {name.upper() for name in unknown_variables._OURS}  # pyright: ignore[reportPrivateUsage]
+    assert named - reserved - ours == set()
+
+
+def test_the_conditions_of_compare_are_those_of_its_policy() -> None:
+    assert set(CONDITIONS) == set(signature(policy).parameters)
+    assert set(CONDITIONS) <= set(compare.parameters)
+
+
+def test_the_actions_of_health_rules_are_those_of_the_training() -> None:
+    assert get_args(Action) == ACTIONS
