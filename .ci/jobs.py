@@ -54,7 +54,7 @@ JOBS = [
     _tests("test-toolkit", 60, "install-toolkit"),
     _tests("test-image", 60, "install-image"),
     _tests("test-infra", 60, "install-infra"),
-    _tests("test-sdk", 60, "install-sdk"),
+    _tests("test-sdk", 120, "programs", "install-sdk"),
     _tests("test-debugger", 30, "install-debugger"),
     _tests("test-tensorflow", 180, "horovod"),  # of which some want Horovod, and TensorFlow is installed before it
     _tests("test-spark", 180, "programs", "install-spark"),
