@@ -21,7 +21,7 @@ UV_COMPILE = .venvs/audit/bin/uv pip compile --python-version 3.12 --python-plat
   --generate-hashes --no-annotate --custom-compile-command "make hashes" --quiet
 # The files with tests that want an environment of their own (tests/unit/suite/test_makefile.py holds these lists).
 TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/test_serving_in_toolkit.py \
-  tests/unit/targets/local/containers/test_toolkit.py
+  tests/unit/targets/sagemaker/run/test_toolkit.py
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py \
@@ -198,7 +198,7 @@ facts: setup  ## Measure the shipped recipes anew; review the diff
 	$(BIN)/python -m drivetrain.recommend.profile
 
 targets: setup  ## Write the tables of docs/targets.md anew, by the targets' own checks
-	$(BIN)/python -m drivetrain.targets.matrix docs/targets.md
+	$(BIN)/python -m tests.target_features docs/targets.md
 
 # What a test of a strategy shows it says by `shows`; the same tests run in `make test`, `test-slow`, `test-tensorflow`.
 strategies: setup .venvs/tensorflow/.installed  ## Write the table of strategies in docs/training.md anew, from tests that it runs (10 minutes)

@@ -15,7 +15,7 @@ RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/requ
  && pip install --no-cache-dir --only-binary :all: --index-url "${TORCH_INDEX:?give the index of torch for CPUs}" \
       -r /tmp/requirements/torch.txt \
  && rm -r /tmp/requirements
-COPY drivetrain/targets/local/batch_transform/server.py /opt/drivetrain/server.py
+COPY drivetrain/targets/sagemaker/run/batch_transform/server.py /opt/drivetrain/server.py
 # The service starts an image with the word `serve`, mounts the model at /opt/ml/model, and asks port 8080.
 RUN printf '#!/bin/sh\nexec python /opt/drivetrain/server.py /opt/ml/model /opt/ml/model/code inference.py 0.0.0.0\n' \
       > /usr/local/bin/serve \

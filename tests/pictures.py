@@ -24,7 +24,7 @@ from rich.console import Console  # noqa: TID251
 from rich.text import Text  # noqa: TID251
 
 from drivetrain.registry.backends.local import LocalRegistry
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 from drivetrain.ui.pages import Pages
 from drivetrain.ui.server import Server
 from tests.fixtures.browser import Browser

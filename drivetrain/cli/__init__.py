@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.home import Home
+    from drivetrain.run_store.home import Home
 
 
 def local_home(given: Path | None) -> Home:
@@ -19,7 +19,7 @@ def local_home(given: Path | None) -> Home:
         UserError: it is no folder.
     """
     from drivetrain.base.errors import UserError
-    from drivetrain.targets.local.home import VARIABLE, Home
+    from drivetrain.run_store.home import VARIABLE, Home
 
     home = Home(given)
     if home.root.exists() and not home.root.is_dir():

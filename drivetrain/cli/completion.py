@@ -47,7 +47,7 @@ def runs(incomplete: str) -> list[str]:
     """Names and ids of runs here that begin so; none where the ledger cannot be read."""
     from drivetrain.base.errors import UserError
     from drivetrain.cli import local_home
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
 
     try:
         with Ledger(local_home(None)) as ledger:
@@ -62,7 +62,7 @@ def steps(incomplete: str, execution: str) -> list[str]:
     """Names of the steps of a run here that begin so; none where there is no such run."""
     from drivetrain.base.errors import UserError
     from drivetrain.cli import local_home
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
 
     try:
         with Ledger(local_home(None)) as ledger:

@@ -13,7 +13,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
+    from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption
 
 Home = Annotated[
     Path | None,
@@ -136,7 +136,7 @@ def tags(given: Iterable[str] | None) -> dict[str, str]:
     """
     if not given:
         return {}
-    from drivetrain.targets.local.organising.labels import checked_tags
+    from drivetrain.run_store.labels import checked_tags
 
     return checked_tags(pairs("--tag", given, "NAME=TEXT, such as team=vision"))
 
@@ -205,14 +205,14 @@ def selected(given: Iterable[str] | None, source: str | None) -> tuple[str, ...]
 
 
 def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
-    """`STEP@step=120` texts, as interruption_simulation/interruptions.py has them.
+    """`STEP@step=120` texts, as targets/sagemaker/run/interruption_simulation/interruptions.py has them.
 
     Raises:
         UserError: none of the allowed forms.
     """
     if not given:
         return ()
-    from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
+    from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import parse_all
 
     return parse_all(given)
 
@@ -239,7 +239,7 @@ def data(given: Iterable[str] | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in given or ():
         if text.startswith("model/") and "=" in text:
-            from drivetrain.targets.local.batch_transform.account_models import uri_of
+            from drivetrain.targets.sagemaker.run.batch_transform.account_models import uri_of
 
             name, _, path = text.removeprefix("model/").partition("=")
             if not Path(path).exists() or not path:

@@ -18,12 +18,12 @@ from drivetrain.base.formatting import (
     status_word,
 )
 from drivetrain.cli.terminal import paint, table, width
-from drivetrain.report import in_a_line, joined, known_paths
-from drivetrain.report.content import ModelFacts, RunFacts, StepFacts
+from drivetrain.telling import in_a_line, joined, known_paths
+from drivetrain.telling.content import ModelFacts, RunFacts, StepFacts
 
 if TYPE_CHECKING:
-    from drivetrain.report.content.spot_savings import Prices
-    from drivetrain.targets.local.ledger import ExecutionRow
+    from drivetrain.run_store.rows import ExecutionRow
+    from drivetrain.telling.content.spot_savings import Prices
 
 MAX_NUMBERS = 6
 
@@ -85,7 +85,7 @@ def results(run: RunFacts) -> list[str]:
         lines += [line for found in run.evaluations for line in evaluation_lines(found)]
         lines += [line for found in run.decisions for line in decision_lines(found)]
     for measured in run.plain_numbers():
-        from drivetrain.report.content.findings import overall
+        from drivetrain.telling.content.findings import overall
 
         found = overall(measured)
         order = sorted(found, key=lambda name: (name != "accuracy", name != "loss"))
@@ -250,7 +250,7 @@ def listed_json(row: ExecutionRow, values: Mapping[str, Mapping[str, Any]]) -> d
 
 
 def _value_text(values: Mapping[str, Mapping[str, Any]], name: str) -> str:
-    from drivetrain.targets.local.ledger.run_values import value_named
+    from drivetrain.run_store.run_values import value_named
 
     value = value_named(values, name)
     return "" if value is None else number(value) if isinstance(value, int | float) else str(value)

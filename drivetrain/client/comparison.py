@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.client.frames import frame, table, value_text
 
 if TYPE_CHECKING:
-    from drivetrain.report.content.comparison import Comparison as Facts
+    from drivetrain.telling.content.comparison import Comparison as Facts
 
 
 class Comparison:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked, checked_home
 from drivetrain.client.frames import Named, frame, table
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 
 if TYPE_CHECKING:
     from drivetrain.registry import registry as registries
@@ -161,7 +161,7 @@ class Model:
         """Its card, for notebooks."""
         from html import escape
 
-        from drivetrain.report.page.card_page import card_page
+        from drivetrain.telling.page.card_page import card_page
 
         page = escape(card_page(self._version), quote=True)
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:480px;border:0"></iframe>'

@@ -13,13 +13,13 @@ from drivetrain.client import running
 from drivetrain.client.arguments import PLACE, checked, checked_home, checked_lines
 from drivetrain.client.comparison import Comparison
 from drivetrain.client.frames import Named
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 
 if TYPE_CHECKING:
     from drivetrain.client.models import Model
-    from drivetrain.report.content import RunFacts, StepFacts
+    from drivetrain.run_store.rows import ExecutionRow
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.local.ledger import ExecutionRow
+    from drivetrain.telling.content import RunFacts, StepFacts
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")
@@ -92,8 +92,8 @@ class Run:
     def _facts(self) -> RunFacts:
         if self._kept is not None:
             return self._kept
-        from drivetrain.report.content.from_ledger import run_facts
-        from drivetrain.targets.local.ledger.reader import Ledger
+        from drivetrain.run_store.reader import Ledger
+        from drivetrain.telling.content.from_ledger import run_facts
 
         with Ledger(self._home) as ledger:
             facts = run_facts(ledger, self.id)
@@ -140,7 +140,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The settings of its pipeline with their values, defaults included; empty where the run was made of a
         Pipeline object, or its folder was removed."""
-        from drivetrain.report.content.given import given_settings
+        from drivetrain.telling.content.given import given_settings
 
         return given_settings(self._home, self.id)
 
@@ -157,15 +157,15 @@ class Run:
     @property
     def tags(self) -> dict[str, str]:
         """The tags that it was given; see `label`."""
-        from drivetrain.targets.local.ledger.reader import Ledger
-        from drivetrain.targets.local.ledger.run_values import values_of
+        from drivetrain.run_store.reader import Ledger
+        from drivetrain.run_store.run_values import values_of
 
         with Ledger(self._home) as ledger:
             return values_of(ledger, [self.id])[self.id].get("tag", {})
 
     @property
     def _row(self) -> ExecutionRow:
-        from drivetrain.targets.local.ledger.reader import Ledger
+        from drivetrain.run_store.reader import Ledger
 
         with Ledger(self._home) as ledger:
             return ledger.execution(self.id)
@@ -178,7 +178,7 @@ class Run:
         Raises:
             UserError: a name or tag that cannot be given, or that another run has.
         """
-        from drivetrain.targets.local.organising.labels import change_name, change_note, change_tags
+        from drivetrain.run_store.labels import change_name, change_note, change_tags
 
         if tags:
             given = {key: text for key, text in tags.items() if text is not None}
@@ -196,7 +196,7 @@ class Run:
         return Named("step", {step.name: self._step(facts, step, measured) for step in facts.steps})
 
     def _step(self, facts: RunFacts, step: StepFacts, measured: Mapping[str, Mapping[str, float]]) -> Step:
-        from drivetrain.targets.local.storage.objects import ObjectStore
+        from drivetrain.run_store.objects import ObjectStore
 
         store = ObjectStore(self._home.objects)
         places: dict[str, dict[str, Path]] = {"input": {}, "output": {}}
@@ -226,7 +226,7 @@ class Run:
     @property
     def metrics(self) -> Mapping[str, float]:
         """The numbers that the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
-        from drivetrain.report.content.given import Compared
+        from drivetrain.telling.content.given import Compared
 
         return Named("metric", Compared(facts=self._facts).metrics)
 
@@ -280,7 +280,7 @@ class Run:
         Raises:
             UserError: the run is not there any more.
         """
-        from drivetrain.report.content.from_ledger import save_page
+        from drivetrain.telling.content.from_ledger import save_page
 
         _ = self._row  # else a page would be all that is left of a run that was deleted
         return save_page(self._home, self._facts)
@@ -306,7 +306,7 @@ class Run:
         Raises:
             UserError: it has ended, or its process cannot be asked from here.
         """
-        from drivetrain.targets.local.organising.stopping import stop
+        from drivetrain.run_store.stopping import stop
 
         stop(self._home, self.id)
 
@@ -318,7 +318,7 @@ class Run:
         """
         if not others:
             raise UserError("compare() is given no other run. Give a Run, or the id of one.")
-        from drivetrain.report.content.comparison import compare
+        from drivetrain.telling.content.comparison import compare
 
         for other in others:
             if not isinstance(other, Run | str):  # type: ignore[reportUnnecessaryIsInstance]
@@ -341,7 +341,7 @@ class Run:
         """The page of the run, for notebooks."""
         from html import escape
 
-        from drivetrain.report.page import render
+        from drivetrain.telling.page import render
 
         page = escape(render(self._facts), quote=True)
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:640px;border:0"></iframe>'

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import as_overrides
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import region_of
+from drivetrain.run_store.home import Home
+from drivetrain.targets.sagemaker.run.options import region_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.targets.local.runner import Runner, Summary
+    from drivetrain.targets.sagemaker.run.runner import Runner, Summary
 
 
 def start(
@@ -35,10 +35,10 @@ def start(
 ) -> str:
     """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
     from drivetrain.authoring.settings import values_of
-    from drivetrain.cli.local.needs import read_each_time, refuse_lacking
+    from drivetrain.operations.needs import read_each_time, refuse_lacking
+    from drivetrain.run_store.labels import checked_tags
     from drivetrain.studio import compile_edited
-    from drivetrain.targets.local.options import Options
-    from drivetrain.targets.local.organising.labels import checked_tags
+    from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.trackers.tracker import checked
 
     loaded = _loaded(pipeline, config, settings)
@@ -77,7 +77,7 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
     if not settings:
         _watched(home, lambda runner: runner.resume(execution), quiet=quiet)
         return
-    from drivetrain.targets.local.options import Request
+    from drivetrain.targets.sagemaker.run.options import Request
 
     origin = Request.load(home.run(execution)).options.origin
     if origin is None:
@@ -87,7 +87,7 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
         )
     from dataclasses import replace
 
-    from drivetrain.cli.operands import compiled_again
+    from drivetrain.operations.operands import compiled_again
 
     overrides = as_overrides(settings)
     built, values = compiled_again(origin, given=settings)
@@ -159,8 +159,8 @@ def _with_modules(loaded: Loaded) -> Loaded:
     user's own that do not lie in the folder that travels, such as those of a package below another name."""
     from dataclasses import replace
 
+    from drivetrain.assets import source_files
     from drivetrain.authoring.cells import write_modules
-    from drivetrain.targets.assets import source_files
 
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-modules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -192,8 +192,8 @@ def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
 def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:
     from drivetrain.cli.progress import NoProgress
     from drivetrain.cli.progress.watch import Watcher, new_progress
-    from drivetrain.report.content.concluding import conclude
-    from drivetrain.targets.local.runner import Runner
+    from drivetrain.operations.concluding import conclude
+    from drivetrain.targets.sagemaker.run.runner import Runner
     from drivetrain.trackers import told_to_trackers
 
     watcher = Watcher(NoProgress() if quiet else new_progress(as_json=False))

@@ -10,7 +10,7 @@ from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked_home, checked_limit
 from drivetrain.client.frames import frame, table
 from drivetrain.client.run import Run
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 
 MOST = 20
 
@@ -73,9 +73,9 @@ def runs(
     Raises:
         UserError: an argument of another kind, a mistake in `where`, or a name that no run has.
     """
-    from drivetrain.report.content.concluding import enter_missing
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.organising.search import search
+    from drivetrain.operations.concluding import enter_missing
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.run_store.search import search
 
     if pipeline is not None and not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"runs({shown(pipeline)}): give the name of a pipeline, or none for all.")

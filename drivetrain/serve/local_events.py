@@ -10,8 +10,8 @@ from drivetrain.triggers.package_events import package_event
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import Registry
-    from drivetrain.targets.local.home import Home
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.home import Home
+    from drivetrain.run_store.reader import Ledger
 
 CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))
 """What a decision in the local registry changes of a version."""
@@ -45,7 +45,7 @@ class Watch:
             self._last_execution = told.number
 
     def _ledger(self) -> Ledger:
-        from drivetrain.targets.local.ledger.reader import Ledger
+        from drivetrain.run_store.reader import Ledger
 
         return Ledger(self._home)
 

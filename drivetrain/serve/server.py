@@ -16,13 +16,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import MODEL_PACKAGE_EVENT
+from drivetrain.run_store.home import write_whole
+from drivetrain.run_store.reader import Ledger
 from drivetrain.serve.history import History
 from drivetrain.serve.local_events import Watch, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.pipeline import EventTrigger, Schedule
-from drivetrain.targets.local.home import write_whole
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import region_of
+from drivetrain.targets.sagemaker.run.options import region_of
 from drivetrain.triggers.formatting import when
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from drivetrain.registry.registry import Registry
-    from drivetrain.targets.local.home import Home
+    from drivetrain.run_store.home import Home
 
 POLL_S = 1.0
 LATE_S = 3_600
@@ -217,7 +217,7 @@ def _locked(folder: Path) -> IO[bytes]:
     """A file that this process alone has: two servers of one home would start everything twice."""
     import fcntl
 
-    from drivetrain.targets.local.home import hold
+    from drivetrain.run_store.home import hold
 
     file = (folder / "lock").open("ab")
     try:

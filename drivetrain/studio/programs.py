@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from drivetrain.assets.assets import Asset, CodeArchive
+from drivetrain.assets.step_code import ALL_ROOMS, rooms_named
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset, CodeArchive
-from drivetrain.targets.assets.step_code import ALL_ROOMS, rooms_named
 from drivetrain.targets.sagemaker.document import list_in, object_in
 from drivetrain.targets.sagemaker.document.document import Definition
 

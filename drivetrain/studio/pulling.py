@@ -19,11 +19,11 @@ from drivetrain.targets.sagemaker.document.difference.difference import differen
 from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
+    from drivetrain.assets.assets import Asset
     from drivetrain.authoring.loading import Loaded
     from drivetrain.spec.deployment import Deployment
     from drivetrain.studio.merge import Merged, Side
     from drivetrain.studio.patch import Patch
-    from drivetrain.targets.assets.assets import Asset
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.deploy.deployed import Deployed
     from drivetrain.targets.sagemaker.document.document import Definition
@@ -193,7 +193,7 @@ def in_the_account(
     Raises:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given.
     """
-    from drivetrain.targets.project import project_of
+    from drivetrain.deploying.project import project_of
     from drivetrain.targets.sagemaker.deploy import deployed as reading
     from drivetrain.targets.sagemaker.deploy.ownership import Owner, claim
 

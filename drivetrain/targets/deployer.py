@@ -24,9 +24,9 @@ from drivetrain.base.formatting import duration
 from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.events import Event
 
 Json = dict[str, Any]
 Tell = Callable[[str], None]

@@ -27,11 +27,11 @@ from drivetrain.base.errors import SpecError, UserError, did_you_mean
 from drivetrain.base.records import dataclass
 
 if TYPE_CHECKING:
+    from drivetrain.assets.assets import Asset
+    from drivetrain.run_store.events import Observer, Summary
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.spec.steps import JobStep, NativeStep, Step, TrainingStep
-    from drivetrain.targets.assets.assets import Asset
-    from drivetrain.targets.events import Observer, Summary
 
 DEFAULT = "sagemaker"
 # What a component with `registry: str = "auto"` asks: the registry of the platform that it runs on.

@@ -20,9 +20,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from drivetrain.targets.events import Event, ExecutionStarted, Observer
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import trackers_of
+from drivetrain.run_store.events import Event, ExecutionStarted, Observer
+from drivetrain.run_store.home import Home
+from drivetrain.targets.sagemaker.run.options import trackers_of
 
 PATIENCE_S = 30.0
 """How long the end of a run waits for all trackers together."""
@@ -80,7 +80,7 @@ def _finish(home: Home, started: _Started) -> list[str]:
             _kill(program)
             problem = f"{name} took more than {PATIENCE_S:g} s"
         else:
-            from drivetrain.targets.local.organising.told import Told
+            from drivetrain.run_store.told import Told
 
             problem = Told.load(home, started.execution, name).problem
             if not problem and program.returncode:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import said
-from drivetrain.report.content.from_ledger import REPORT_FILE
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import trackers_of
-from drivetrain.targets.local.organising.told import Told
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.told import Told
+from drivetrain.targets.sagemaker.run.options import trackers_of
+from drivetrain.telling.content.from_ledger import REPORT_FILE
 from drivetrain.trackers.tracker import Point, TrackedRun, Tracker, TrackerSettings, backend
 
 EVERY_S = 1.0
@@ -89,7 +89,7 @@ def _follow(
 
 
 def _begun(home: Home, ledger: Ledger, execution: str) -> TrackedRun:
-    from drivetrain.targets.local.ledger.run_values import values_of
+    from drivetrain.run_store.run_values import values_of
 
     row = ledger.execution(execution)
     tags = values_of(ledger, [execution])[execution].get("tag", {})
@@ -117,7 +117,7 @@ class _Points:
 
 
 def _parameters(home: Home, ledger: Ledger, execution: str) -> dict[str, str]:
-    from drivetrain.report.content.given import given_settings
+    from drivetrain.telling.content.given import given_settings
 
     values = {**given_settings(home, execution), **ledger.execution(execution).parameters}
     return {name: value if isinstance(value, str) else json.dumps(value, default=str) for name, value in values.items()}
@@ -125,9 +125,9 @@ def _parameters(home: Home, ledger: Ledger, execution: str) -> dict[str, str]:
 
 def _finish(home: Home, ledger: Ledger, execution: str, tracker: Tracker, most_bytes: float) -> None:
     """What is known at the end: what the steps returned, the page, the outputs."""
-    from drivetrain.report.content.from_ledger import run_facts
-    from drivetrain.report.content.given import Compared
-    from drivetrain.targets.local.storage.objects import ObjectStore
+    from drivetrain.run_store.objects import ObjectStore
+    from drivetrain.telling.content.from_ledger import run_facts
+    from drivetrain.telling.content.given import Compared
 
     facts = run_facts(ledger, execution)
     of_run = Compared(facts=facts)

@@ -19,19 +19,19 @@ from urllib.parse import quote
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import status_word
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report import section
-from drivetrain.report.content.given import RunAgain, run_again
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import Request, why_not_resumed
-from drivetrain.targets.local.organising.stopping import stop
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.stopping import stop
+from drivetrain.targets.sagemaker.run.options import Request, why_not_resumed
+from drivetrain.telling import section
+from drivetrain.telling.content.given import RunAgain, run_again
 from drivetrain.ui.answers import Page, Query, error_page, first, plain_page, run_address
 from drivetrain.ui.starting import Starts
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import Registry
-    from drivetrain.report.content import RunFacts
-    from drivetrain.targets.local.ledger import ExecutionRow
+    from drivetrain.run_store.rows import ExecutionRow
+    from drivetrain.telling.content import RunFacts
 
 ACTIONS = ("stop", "resume", "again")
 _RESUMABLE = ("Failed", "Stopped", "Interrupted")

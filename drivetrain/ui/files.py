@@ -25,14 +25,14 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import size
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.base.masking import LogMasking
-from drivetrain.report import listing, section
-from drivetrain.report.page.sections import status_mark
-from drivetrain.targets.events import shown_status
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger import ArtifactRow, StepRow
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import masking_of
-from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.run_store.events import shown_status
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.rows import ArtifactRow, StepRow
+from drivetrain.targets.sagemaker.run.options import masking_of
+from drivetrain.telling import listing, section
+from drivetrain.telling.page.sections import status_mark
 from drivetrain.ui.answers import Page, Query, plain_page, run_address, step_address
 from drivetrain.ui.tables import csv_table, parquet_table
 

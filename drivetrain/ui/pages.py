@@ -15,18 +15,18 @@ from urllib.parse import quote
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.markup import Markup, el
-from drivetrain.report import section
-from drivetrain.report.content.logs import tail
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
+from drivetrain.telling import section
+from drivetrain.telling.content.logs import tail
 from drivetrain.ui.answers import Page, Query, around, error_page, first, run_address, step_address
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from drivetrain.registry.registry import ModelVersion, Registry
-    from drivetrain.report.content import RunFacts
-    from drivetrain.report.page import Drawn
+    from drivetrain.telling.content import RunFacts
+    from drivetrain.telling.page import Drawn
     from drivetrain.ui.actions import Actions
 
 LOG_LINES = 200
@@ -63,7 +63,7 @@ class Pages:
     def prepare(self) -> None:
         """Import what pages need, while nobody waits: the first one then comes nearly as soon as the others."""
         for name in _PARTS:
-            import_module(f"drivetrain.report.{name}")
+            import_module(f"drivetrain.telling.{name}")
 
     def get(self, path: str, query: Query) -> Page:
         """The page at an address.
@@ -127,9 +127,9 @@ class Pages:
         return json.dumps([stamps, at_work])
 
     def _index(self, query: Query) -> Page:
-        from drivetrain.report.content.concluding import enter_missing
-        from drivetrain.report.content.index import Index, index
-        from drivetrain.report.page.index_page import Asked, index_page
+        from drivetrain.operations.concluding import enter_missing
+        from drivetrain.telling.content.index import Index, index
+        from drivetrain.telling.page.index_page import Asked, index_page
 
         where, sort, pipeline = (query.get(name, [""])[0].strip() for name in ("where", "sort", "pipeline"))
         number = query.get("page", ["1"])[0]
@@ -157,8 +157,8 @@ class Pages:
         return Page(text, 400 if mistake else 200)
 
     def _run(self, execution: str, charts: list[str]) -> Page:
-        from drivetrain.report.content.from_ledger import run_facts
-        from drivetrain.report.page import render
+        from drivetrain.telling.content.from_ledger import run_facts
+        from drivetrain.telling.page import render
 
         with Ledger(self.home) as ledger:
             facts = run_facts(ledger, execution)
@@ -192,8 +192,8 @@ class Pages:
         return section(f"Log of {step.title}", shown, whole, id="log")
 
     def _compare(self, runs: list[str], charts: list[str]) -> Page:
-        from drivetrain.report.content.comparison import compare
-        from drivetrain.report.page.comparison_page import comparison_page
+        from drivetrain.telling.content.comparison import compare
+        from drivetrain.telling.page.comparison_page import comparison_page
 
         if len(runs) < 2:
             return error_page("Choose two runs or more in the list, then compare them.", 400)
@@ -202,7 +202,7 @@ class Pages:
         return Page(comparison_page(compare(self.home, runs), around=around(), charts=charts))
 
     def _models(self, query: Query) -> Page:
-        from drivetrain.report.page.registry_page import registry_page
+        from drivetrain.telling.page.registry_page import registry_page
 
         registry = self._registry()
         groups = {group.name: registry.versions(group.name) for group in registry.groups()}
@@ -210,7 +210,7 @@ class Pages:
         return Page(registry_page(groups, around("/models"), run_address, card_address, decides=True, told=told))
 
     def _card(self, group: str, version: str) -> Page:
-        from drivetrain.report.page.card_page import card_page
+        from drivetrain.telling.page.card_page import card_page
 
         found = self._registry().version(group, version)
         run = found.lineage.get("execution", "").rpartition("/")[2]
@@ -249,6 +249,6 @@ def card_address(group: str, version: int) -> str:
 
 
 def _nothing_drawn(execution: str) -> Drawn:
-    from drivetrain.report.page import Drawn
+    from drivetrain.telling.page import Drawn
 
     return Drawn()

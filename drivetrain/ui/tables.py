@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, el
-from drivetrain.report.page.sections import short_value
-from drivetrain.targets.local.ledger.run_values import number_in
+from drivetrain.run_store.run_values import number_in
+from drivetrain.telling.page.sections import short_value
 
 MAX_ROWS, MAX_COLUMNS = 100, 30
 SHORT = 30

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report import Around, document, listing, section
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
+from drivetrain.telling import Around, document, listing, section
 
 MAX_STARTS = 200
 NEXT_TIMES = 3

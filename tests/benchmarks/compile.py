@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drivetrain.targets.assets.assets import SETTLED_S
+from drivetrain.assets.assets import SETTLED_S
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
 from tests.benchmarks.harness.timing import OURS, CommandError, run

@@ -22,7 +22,7 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 
 from drivetrain.registry.backends.local import LocalRegistry
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 from drivetrain.ui.pages import Pages
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.environments import ROOT

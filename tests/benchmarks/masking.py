@@ -18,7 +18,7 @@ from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
 
 LOG_MB = 600
-# What one read of the pipe brings (containers/scribe.py).
+# What one read of the pipe brings (processes/scribe.py).
 PIECE = 64 * 1024
 TARGET_MB_S = 30
 

@@ -11,8 +11,8 @@ import pytest
 
 from drivetrain.registry.approving import make_champion
 from drivetrain.registry.backends.local import LocalRegistry
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
 from drivetrain.ui.pages import Pages
 from drivetrain.ui.server import Server
 from tests.browser.test_walk import PIPELINES, started

@@ -15,12 +15,12 @@ import pytest
 
 from drivetrain.components import Card
 from drivetrain.registry.backends.local import LocalRegistry
-from drivetrain.report.content import RunFacts
-from drivetrain.report.content.card import read_card
-from drivetrain.report.content.evaluation import evaluation
-from drivetrain.report.page import render
-from drivetrain.report.page.evaluation_page import evaluation_page
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
+from drivetrain.telling.content import RunFacts
+from drivetrain.telling.content.card import read_card
+from drivetrain.telling.content.evaluation import evaluation
+from drivetrain.telling.page import render
+from drivetrain.telling.page.evaluation_page import evaluation_page
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training.metric import Samples, Task
 from drivetrain.training.metrics.threshold import Metric

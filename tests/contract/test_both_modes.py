@@ -10,10 +10,10 @@ import pytest
 
 from drivetrain import Pipeline, folder_in, folder_out, script
 from drivetrain.authoring.loading import load
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 Mode = Literal["auto", "rewrite"]
 MODES = pytest.mark.parametrize("mode", ["auto", "rewrite"])

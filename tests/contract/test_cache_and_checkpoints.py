@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.targets.events import Event, StepFinished
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.events import Event, StepFinished
+from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 DIGITS = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
 

@@ -20,12 +20,12 @@ from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import ModelVersion
-from drivetrain.targets.events import Summary
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.events import Summary
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 GROUP = "retraining"
 FEW = ("epochs=1", "processes=1", "min_accuracy=0")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.assets import assets
 from drivetrain.authoring.loading import load
 from drivetrain.cli import main
-from drivetrain.targets.assets import assets
 from drivetrain.targets.target import find_target
 
 PIPELINE = """

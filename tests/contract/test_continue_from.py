@@ -18,12 +18,12 @@ from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.registry import ModelVersion
+from drivetrain.run_store.events import Event, StepFinished
+from drivetrain.run_store.home import Home
 from drivetrain.steps import FRESH_PARAMETER
-from drivetrain.targets.events import Event, StepFinished
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 DIGITS = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
 SCRIPT = """

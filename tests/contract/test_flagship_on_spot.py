@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+from drivetrain.assets.assets import Asset
 from drivetrain.authoring.loading import load
-from drivetrain.report.content.from_ledger import run_facts
-from drivetrain.report.content.goodput import account
-from drivetrain.report.content.spot_savings import Prices, saving
-from drivetrain.targets.assets.assets import Asset
-from drivetrain.targets.events import Event, StepInterrupted, StepStarted
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
-from drivetrain.targets.local.ledger import StepRow
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.events import Event, StepInterrupted, StepStarted
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.rows import StepRow
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import parse_all
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
+from drivetrain.telling.content.from_ledger import run_facts
+from drivetrain.telling.content.goodput import account
+from drivetrain.telling.content.spot_savings import Prices, saving
 
 SETTINGS = ["spot=true", "epochs=4", "min_accuracy=0", "processes=2"]
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from drivetrain.cli import main
+from drivetrain.processes import with_token
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.kubeflow.run import runner
-from drivetrain.targets.local.containers import with_token
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 SMALL = Path(__file__).parents[1] / "fixtures" / "target_pipelines" / "small.py"

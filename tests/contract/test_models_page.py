@@ -17,10 +17,10 @@ from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import kinds, open_registry
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures import kubeflow_examples
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -33,14 +33,14 @@ import pytest
 from drivetrain.authoring.loading import load
 from drivetrain.cli import main
 from drivetrain.registry.registry import open_registry
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore, put_assets
+from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.serve.runs import Served, run_command
 from drivetrain.serve.server import Server
-from drivetrain.targets.local.execution import cache
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.execution import cache
 from drivetrain.targets.target import find_target
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -11,14 +11,14 @@ import pytest
 
 from drivetrain import Pipeline, step
 from drivetrain.components.train_script import train_script
-from drivetrain.targets.events import Event, StepInterrupted
-from drivetrain.targets.local.containers import mounts
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.processes import mounts
+from drivetrain.run_store.events import Event, StepInterrupted
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import parse_all
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 SCRIPTS = Path(__file__).parents[1] / "fixtures" / "own_scripts"
 STEPS = 140  # the last interruption must find it at work on a busy machine, too

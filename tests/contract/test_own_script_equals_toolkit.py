@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.processes.container import Cluster, lay_out_training
 from drivetrain.steps.script_mode import is_entry_point
-from drivetrain.targets.local.containers.container import Cluster, lay_out_training
 from drivetrain.training.launch.cluster import Cluster as LaunchCluster
 from drivetrain.training.launch.tf_config import addresses_of, tf_config
 

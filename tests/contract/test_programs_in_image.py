@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
+from drivetrain.assets.assets import code_channel
+from drivetrain.assets.image import missing
+from drivetrain.assets.wheels import find_wheels
 from drivetrain.steps.declaration import Component
-from drivetrain.targets.assets.assets import code_channel
-from drivetrain.targets.assets.image import missing
-from drivetrain.targets.assets.wheels import find_wheels
 from drivetrain.targets.sagemaker.images import stock_image
 
 REPOSITORY = Path(__file__).parents[2]

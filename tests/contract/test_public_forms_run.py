@@ -18,8 +18,8 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.cli import main
 from drivetrain.registry.backends.local import LocalRegistry
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
 from tests.fixtures import public_forms
 from tests.fixtures.local_runs import LocalRuns
 from tests.fixtures.public_forms import BUCKET, FORMS

@@ -33,11 +33,11 @@ from drivetrain.components.transform_data import transform_data
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
+from drivetrain.run_store.home import Home
 from drivetrain.steps.declaration import Component
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures.s3_server import make_bucket
 from tests.fixtures.sagemaker_server import sagemaker_server, sagemaker_variables
 

@@ -13,11 +13,11 @@ from drivetrain import Pipeline, step
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
-from drivetrain.targets.events import Event, StepFinished
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.events import Event, StepFinished
+from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 
 def change(database: Path, sql: str) -> None:

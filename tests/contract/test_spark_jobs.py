@@ -18,9 +18,9 @@ from drivetrain.data.manifest import Manifest
 from drivetrain.data.transform.expressions import op
 from drivetrain.data.transform.plan import Plan
 from drivetrain.targets.kubeflow import target as kubeflow
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures.local_runs import LocalRuns
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -44,8 +44,8 @@ def test_its_cluster_is_one() -> None:
 
 
 def test_the_columns_of_its_example_are_those_of_the_terminal() -> None:
-    from drivetrain.report.content.goodput import Account
-    from drivetrain.report.page.interruptions import TABLE_HEAD, time_rows
+    from drivetrain.telling.content.goodput import Account
+    from drivetrain.telling.page.interruptions import TABLE_HEAD, time_rows
 
     text = PAGE.read_text(encoding="utf-8")
     assert "  ".join(name.upper() for name in TABLE_HEAD) in text

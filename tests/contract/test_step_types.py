@@ -1,5 +1,5 @@
-"""What every step type does on this machine: run for each file of targets/local/step_types, with the case that the file
-of the same name in tests/contract/step_types offers for it:
+"""What every step type does on this machine: run for each file of targets/sagemaker/run/step_types, with the case that
+the file of the same name in tests/contract/step_types offers for it:
 
     steps(runs)     a definition's steps, of which one is named `it` and of the type
     options(folder) what `runs.start` needs beside them; nothing unless given
@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local import step_types
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.step_types import _absent
+from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.document import descend, parse_path
 from drivetrain.targets.sagemaker.document.service import property_type
+from drivetrain.targets.sagemaker.run import step_types
+from drivetrain.targets.sagemaker.run.step_types import _absent
 from tests.fixtures.local_runs import LocalRuns
 
 CASES = Path(__file__).parent / "step_types"

@@ -12,8 +12,8 @@ import pytest
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.cli.local.run import run as run_command
 from drivetrain.cli.runs.here import callback as callback_command
-from drivetrain.targets.local import step_types
-from drivetrain.targets.local.step_types import _absent
+from drivetrain.targets.sagemaker.run import step_types
+from drivetrain.targets.sagemaker.run.step_types import _absent
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "step_types.md").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """What every target keeps: run for each folder of drivetrain/targets with a target.py, and for those of
 tests/contract/targets, where `shell` shows that one folder makes a target: no line of the package names it.
 
-The pipelines of drivetrain/targets/matrix have every feature once; those of tests/fixtures/target_pipelines are run.
+The pipelines of tests/target_features have every feature once; those of tests/fixtures/target_pipelines are run.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import pytest
 from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.cli import main
-from drivetrain.report.content.comparison import compare
+from drivetrain.run_store.events import Event, ExecutionFinished, ExecutionStarted
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore, put_assets
+from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.pipeline import Graph, Pipeline
-from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
-from drivetrain.targets.matrix.features import features
 from drivetrain.targets.target import RunsHere, Target, find_target, target_names
+from drivetrain.telling.content.comparison import compare
 from tests.fixtures.more_targets import FOLDER, more_targets
 from tests.fixtures.target_results import contents, results
+from tests.target_features.features import features
 
 ROOT = Path(__file__).parents[2]
 PIPELINES = ROOT / "tests" / "fixtures" / "target_pipelines"
@@ -219,7 +219,7 @@ def test_what_it_cannot_express_ends_with_2(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = next((pipeline for _, pipeline in BUILT if find_target(name).check(pipeline)), None)
-    assert refused is not None, "it expresses everything: add what it does not to drivetrain/targets/matrix"
+    assert refused is not None, "it expresses everything: add what it does not to tests/target_features"
     loaded = Loaded(refused, small("quick").settings, None, tmp_path)
     monkeypatch.setattr("drivetrain.authoring.loading.load", lambda *_: loaded)
     problem = find_target(name).check(refused)[0]

@@ -17,13 +17,13 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.registry.registry import open_registry
-from drivetrain.targets.events import Event, MetricLogged, StepStarted, Summary, ignore
+from drivetrain.run_store.events import Event, MetricLogged, StepStarted, Summary, ignore
+from drivetrain.run_store.home import Home
 from drivetrain.targets.kubeflow import target as kubeflow
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker import target as sagemaker
+from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import parse_all
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures.target_results import results
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.matrix.__main__ import BEGIN, END, in_page, main, tables
-from drivetrain.targets.matrix.features import features
 from drivetrain.targets.target import target_names
 from tests.fixtures.more_targets import more_targets
+from tests.target_features.__main__ import BEGIN, END, in_page, main, tables
+from tests.target_features.features import features
 
 TITLES = ("Kubeflow Pipelines", "SageMaker Pipelines", "Shell commands")
 PAGE = Path(__file__).parents[2] / "docs" / "targets.md"
@@ -59,6 +59,6 @@ def test_the_command_writes_them_in_their_place(tmp_path: Path, found: str) -> N
 
 @pytest.mark.slow
 def test_the_command_prints_them(found: str) -> None:
-    command = [sys.executable, "-m", "drivetrain.targets.matrix"]
+    command = [sys.executable, "-m", "tests.target_features"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert printed == found

@@ -23,11 +23,11 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.events import ExecutionFinished, ExecutionStarted
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.options import Options, Request
-from drivetrain.targets.local.organising.told import Told, links_of
+from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.told import Told, links_of
+from drivetrain.run_store.writer import LedgerWriter
+from drivetrain.targets.sagemaker.run.options import Options, Request
 from drivetrain.trackers import told_to_trackers
 from drivetrain.trackers.follow import follow
 from drivetrain.trackers.tracker import checked, names

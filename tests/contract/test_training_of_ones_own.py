@@ -13,11 +13,11 @@ import pytest
 from drivetrain import Cluster, Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.train_script import train_script
-from drivetrain.targets.events import Summary
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.events import Summary
+from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 FILE = """
 from drivetrain.components import Checkpoints, Input, Output, component

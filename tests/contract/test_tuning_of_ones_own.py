@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
-from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 
 FILE = '''
 from drivetrain.components import Checkpoints, Input, Output, component

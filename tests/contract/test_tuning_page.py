@@ -12,8 +12,8 @@ from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
-from drivetrain.targets.local.tuning.config import known_strategies, read_config
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.tuning.config import known_strategies, read_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "tuning.md"
 

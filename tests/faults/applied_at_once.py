@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply

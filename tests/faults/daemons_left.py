@@ -11,8 +11,8 @@ import signal
 import time
 from pathlib import Path
 
-from drivetrain.targets.local.containers import end_survivors, process_table
-from drivetrain.targets.local.containers.container import Host, Job, RunningJob, start
+from drivetrain.processes import end_survivors, process_table
+from drivetrain.processes.container import Host, Job, RunningJob, start
 from tests.faults.harness.families import SLOWEST, Found, Trial
 
 FAULT = "daemons of steps (new sessions, second forks, no environment, deaf to SIGTERM): none outlives its step"

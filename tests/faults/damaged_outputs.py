@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from drivetrain.targets.events import StepStarted
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.events import StepStarted
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.faults.harness.families import Found, Trial
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
 

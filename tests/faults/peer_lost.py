@@ -82,7 +82,7 @@ def _forked(given: Trial, whole: Reference, stops: bool) -> list[str]:
 
 
 def _launched(given: Trial, whole: Reference, stops: bool) -> list[str]:
-    from drivetrain.targets.local.containers.process_table import descendants, send
+    from drivetrain.processes.process_table import descendants, send
     from tests.faults.harness.killing import alive
     from tests.faults.harness.launched import Launched
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 from tests.faults.harness import killing
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.killing import Outcome

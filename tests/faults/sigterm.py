@@ -104,7 +104,7 @@ def _took(folder: Path) -> int:
 
 
 def _launched(given: Trial, whole: Reference, did: Counter[str]) -> tuple[dict[int, int], list[str]]:
-    from drivetrain.targets.local.containers.process_table import send
+    from drivetrain.processes.process_table import send
     from tests.faults.harness.launched import Launched
 
     with Launched(whole.case, whole.data, given.folder, 0) as launched:

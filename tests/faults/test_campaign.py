@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from drivetrain.targets.local.containers.process_table import descendants
+from drivetrain.processes.process_table import descendants
 from drivetrain.training.launch.processes.parent import follows_parent
 from tests.faults import __main__ as program
 from tests.faults.harness import worker

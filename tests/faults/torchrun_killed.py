@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import tarfile
 
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.reader import Ledger
 from tests.faults.harness import killing
 from tests.faults.harness.families import Found, Trial
 

@@ -39,8 +39,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Who is sent a signal when a run is to stop.
     *_of(
-        "drivetrain/targets/local/organising/stopping.py",
-        ("targets/local/organising/test_stopping.py",),
+        "drivetrain/run_store/stopping.py",
+        ("run_store/test_stopping.py",),
         ("stopping: a number of another machine is a process here", "if not _has_open(pid, lock):", "if False:"),
         ("stopping: a program that would die of it is asked", "if not _handles(pid):", "if False:"),
     ),
@@ -492,8 +492,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("looking: the last source stands for all", '("" if number == 1 else f"_{number}")', '""'),
     ),
     *_of(
-        "drivetrain/targets/local/execution/nothing_new.py",
-        ("targets/local/test_looks.py",),
+        "drivetrain/targets/sagemaker/run/execution/nothing_new.py",
+        ("targets/sagemaker/run/test_looks.py",),
         ("nothing new: whatever the sources have", "seen.get(name) != digest for", "False for"),
         ("nothing new: since a run that failed", 'row.status == "Succeeded"\n            and ', ""),
         ("nothing new: to a step that may read anything", "step.name in looks or _is_covered(step)", "step"),
@@ -525,16 +525,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
     ),
     *_of(
-        "drivetrain/targets/local/organising/verifying.py",
-        ("targets/local/organising/test_verifying.py",),
+        "drivetrain/run_store/verifying.py",
+        ("run_store/test_verifying.py",),
         ("verifying: what is damaged is trusted still", "        _distrust(home, rotten)\n", "        pass\n"),
         ("verifying: a fresh start's damage stays for ever", "if (is_later or _is_fresh(fields))", "if is_later"),
         ("verifying: a run has made its own output again", " AND other.execution != ran.execution", ""),
         ("verifying: a damaged model touches no version", "in versions if _is_of(uri, version.artifact)", "in ()"),
     ),
     *_of(
-        "drivetrain/targets/local/execution/scheduler.py",
-        ("targets/local/execution/test_scheduler.py",),
+        "drivetrain/targets/sagemaker/run/execution/scheduler.py",
+        ("targets/sagemaker/run/execution/test_scheduler.py",),
         ("scheduler: any end is no success", '("Failed", "Stopped", *DONE)', '("Failed", "Stopped")'),
         ("scheduler: a trigger wants its step to succeed", "needed - triggered - conditions", "needed - conditions"),
         (
@@ -620,8 +620,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("fresh: the key of a tuning is the same", "FRESH_HYPERPARAMETER: job", "# FRESH_HYPERPARAMETER: job"),
     ),
     *_of(
-        "drivetrain/targets/local/storage/objects.py",
-        ("targets/local/test_fresh.py",),
+        "drivetrain/run_store/objects.py",
+        ("targets/sagemaker/run/test_fresh.py",),
         ("fresh: times vouch for an upload", "and not verify and", "and"),
     ),
     *_of(
@@ -675,14 +675,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # What a pipeline carries, and what travels.
     *_of(
-        "drivetrain/targets/assets/assets.py",
-        ("targets/assets/test_assets.py",),
+        "drivetrain/assets/assets.py",
+        ("assets/test_assets.py",),
         ("archive: a whole last block is filled up", "bytes(-size % _BLOCK)", "bytes(_BLOCK - size % _BLOCK)"),
         ("archive: a long name runs into the next field", "len(name) > 100 or ", ""),
     ),
     *_of(
-        "drivetrain/targets/assets/step_code.py",
-        ("targets/assets/test_rooms.py",),
+        "drivetrain/assets/step_code.py",
+        ("assets/test_rooms.py",),
         (
             "rooms: what a room needs stays behind",
             "set(ROOMS[room]) if room in ROOMS else",

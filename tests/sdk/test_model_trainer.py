@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.events import StepFinished
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.events import StepFinished
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures.local_runs import LocalRuns
 from tests.fixtures.s3_server import environment
 from tests.fixtures.sagemaker_service.server import TestAccount

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.local.containers.container import Cluster, lay_out_training
+from drivetrain.processes.container import Cluster, lay_out_training
 
 pytestmark = pytest.mark.sdk
 

@@ -59,7 +59,7 @@ def check(
 
 
 def _inspected(target: str, on: str | None, config: Path | None, overrides: list[str] | None) -> Inspection:
-    from drivetrain.cli.operands import compiled_for, definition_text, is_definition, load_for
+    from drivetrain.operations.operands import compiled_for, definition_text, is_definition, load_for
     from drivetrain.targets.target import inspector, inspector_of
 
     if is_definition(target):

@@ -53,8 +53,8 @@ def compile_(
         _list_code(target, config, set_, as_json=as_json)
         return
     from drivetrain.authoring.loading import settings_file
-    from drivetrain.cli.operands import compiled_for, load_for
     from drivetrain.cli.terminal import say_json
+    from drivetrain.operations.operands import compiled_for, load_for
 
     if output is not None and output.resolve() in {each.resolve() for each in (settings_file(target), config) if each}:
         raise UserError(
@@ -97,8 +97,8 @@ def _write(output: Path, definition: Compiled, home: Path | None) -> Path:
     """Write the definition, and what it names into the home; gives the folder of the latter."""
     from drivetrain.base.files import write_text
     from drivetrain.cli import local_home
-    from drivetrain.targets.local.ledger.writer import LedgerWriter
-    from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
+    from drivetrain.run_store.objects import ObjectStore, put_assets
+    from drivetrain.run_store.writer import LedgerWriter
 
     write_text(output, definition.text)
     folder = local_home(home)
@@ -110,9 +110,9 @@ def _write(output: Path, definition: Compiled, home: Path | None) -> Path:
 
 def _list_code(target: str, config: Path | None, overrides: list[str] | None, *, as_json: bool) -> None:
     """Print path and size of each file that travels, and how much that is of what may."""
+    from drivetrain.assets import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
     from drivetrain.authoring.loading import load
     from drivetrain.cli.terminal import say_json
-    from drivetrain.targets.assets import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
 
     source = load(target, config, overrides or ()).source
     files = {} if source is None else {file.relative_to(source).as_posix(): file for file in source_files(source)}

@@ -51,7 +51,7 @@ def diff(
 
 def _definition(given: str, config: Path | None, overrides: list[str] | None) -> dict[str, Any]:
     """The definition in a file, or that of a pipeline."""
-    from drivetrain.cli.operands import compiled, definition_file, is_definition
+    from drivetrain.operations.operands import compiled, definition_file, is_definition
 
     if is_definition(given):
         return definition_file(Path(given)).raw

@@ -97,8 +97,8 @@ def infra(
       drivetrain infra kubeflow retraining -c kubeflow.yaml --check
     """
     from drivetrain.cli.deployed.deployment import options_of, without_secrets
-    from drivetrain.cli.operands import load_for
     from drivetrain.cli.terminal import say_json
+    from drivetrain.operations.operands import load_for
     from drivetrain.targets.target import find_target, refuse
 
     chosen = find_target(on)

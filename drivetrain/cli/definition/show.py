@@ -10,7 +10,7 @@ from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Json, Set
 
 if TYPE_CHECKING:
-    from drivetrain.report.dag import Dag
+    from drivetrain.telling.dag import Dag
 
 app = App()
 
@@ -56,22 +56,22 @@ def show(
 
 def _read(target: str, config: Path | None, set_: list[str] | None, home: Path | None) -> tuple[str, Dag]:
     """The title and the DAG of whatever `target` names."""
-    from drivetrain.cli.operands import compiled, definition_file, is_pipeline
+    from drivetrain.operations.operands import compiled, definition_file, is_pipeline
 
     if target.endswith(".json"):
-        from drivetrain.report.content.from_definition import dag_of
+        from drivetrain.telling.content.from_definition import dag_of
 
         return Path(target).stem, dag_of(definition_file(Path(target)))
     if is_pipeline(target):
-        from drivetrain.report.content.from_definition import dag_of
         from drivetrain.targets.sagemaker.document.document import read
+        from drivetrain.telling.content.from_definition import dag_of
 
         built = compiled(target, config, set_, local=True)
         return built.pipeline.name, dag_of(read(built.text, target))
     from drivetrain.authoring.ready import ready_pipelines
     from drivetrain.cli import local_home
-    from drivetrain.report.content.from_ledger import run_facts
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.content.from_ledger import run_facts
 
     with Ledger(local_home(home)) as ledger:
         try:
@@ -85,7 +85,7 @@ def in_terminal(dag: Dag) -> str:
     """Boxes and lines where they fit, else a list."""
     from drivetrain.base.formatting import status_word
     from drivetrain.cli.terminal import paint, table, width
-    from drivetrain.report.dag.text_picture import draw
+    from drivetrain.telling.dag.text_picture import draw
 
     drawn = draw(dag, width=min(width(), 200), paint=paint)
     if drawn is not None:
@@ -102,7 +102,7 @@ def in_terminal(dag: Dag) -> str:
 def _write(title: str, dag: Dag, output: Path) -> None:
     from drivetrain.base.files import write_text
     from drivetrain.cli.terminal import say
-    from drivetrain.report.dag.picture import MAX_NODES, dag_page, dag_svg
+    from drivetrain.telling.dag.picture import MAX_NODES, dag_page, dag_svg
 
     if len(dag.nodes) > MAX_NODES:
         raise UserError(f"{len(dag.nodes):,} steps are too many for one picture (at most {MAX_NODES:,}). Use --json.")

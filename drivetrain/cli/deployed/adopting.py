@@ -22,8 +22,8 @@ def write_deployed(
     """
     from drivetrain.base.files import write_text
     from drivetrain.cli.deployed.deployment import deployer_of, options_of, without_secrets
-    from drivetrain.cli.operands import name_of
     from drivetrain.cli.terminal import say, say_json
+    from drivetrain.operations.operands import name_of
     from drivetrain.targets.sagemaker.account import is_of_aws
     from drivetrain.targets.sagemaker.deploy.deployed import OWNER, read_tags
     from drivetrain.targets.sagemaker.deploy.deployer import SageMaker

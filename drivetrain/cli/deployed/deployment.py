@@ -91,7 +91,7 @@ def look(
     options = options_of(config, kept, withheld, on)
     if definition is not None:
         from drivetrain.authoring.settings import Settings, build
-        from drivetrain.cli.operands import definition_file, name_of
+        from drivetrain.operations.operands import definition_file, name_of
 
         raw = definition_file(definition).raw
         deployment = build(Settings, config, overrides or ()).deployment
@@ -99,7 +99,7 @@ def look(
         return DeploymentRequest(
             deployer, deployer.wanted_definition(name or name_of(definition), raw), origin, withheld
         )
-    from drivetrain.cli.operands import compiled_for, load_for
+    from drivetrain.operations.operands import compiled_for, load_for
     from drivetrain.targets.target import AsksRegistry, find_target
     from drivetrain.triggers.looking import refuse_data_that_never_change
 
@@ -168,7 +168,7 @@ def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) 
     Raises:
         UserError: wrong settings, or a pipeline that cannot be built.
     """
-    from drivetrain.cli.operands import is_pipeline
+    from drivetrain.operations.operands import is_pipeline
 
     if is_pipeline(target):
         from drivetrain.authoring.loading import load
@@ -202,7 +202,7 @@ def deployer_of(
     Raises:
         UserError: wrong settings, or nothing says where.
     """
-    from drivetrain.cli.operands import is_pipeline
+    from drivetrain.operations.operands import is_pipeline
     from drivetrain.targets.target import DEFAULT
 
     options = options_of(config, *without_secrets(overrides or ()), on)
@@ -220,7 +220,7 @@ def refuse_in_vain(target: str, config: Path | None, overrides: Sequence[str], *
     Raises:
         UserError: a setting that says neither which pipeline is started nor where, which was decided by `apply`.
     """
-    from drivetrain.cli.operands import is_pipeline
+    from drivetrain.operations.operands import is_pipeline
 
     if not is_pipeline(target):
         return  # of a deployed one by its name, other settings are not known

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
 from drivetrain.cli.terminal import paint, table
-from drivetrain.report import in_a_line
-from drivetrain.targets.events import shown_run_status
+from drivetrain.run_store.events import shown_run_status
+from drivetrain.telling import in_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

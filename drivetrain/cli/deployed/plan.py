@@ -80,7 +80,7 @@ def planned(wanted: DeploymentRequest, discard: list[str] | None, *, adopt: bool
     made: Any = wanted.deployer.plan(wanted.wanted, discarded=places, adopted=adopt, origin=wanted.origin)
     if wanted.pipeline is None:
         return made
-    from drivetrain.targets.planned_decisions import notes
+    from drivetrain.operations.planned_decisions import notes
 
     more = notes(wanted.pipeline, wanted.folder, wanted.registry, wanted.evidence)
     return replace(made, notes=(*made.notes, *more))

@@ -128,7 +128,7 @@ def pull(
 
 
 def _is_pipeline(target: str) -> bool:
-    from drivetrain.cli.operands import is_pipeline
+    from drivetrain.operations.operands import is_pipeline
 
     return is_pipeline(target)
 
@@ -172,7 +172,7 @@ def _of_definition(
     file: Path, name: str | None, config: Path | None, overrides: list[str] | None, *, adopt: bool
 ) -> Sides:
     from drivetrain.authoring.settings import Settings, build
-    from drivetrain.cli.operands import definition_file, name_of
+    from drivetrain.operations.operands import definition_file, name_of
     from drivetrain.studio.pulling import sides_of_definition
 
     read = definition_file(file)

@@ -17,8 +17,8 @@ from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Home, Json
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local import home as homes
-    from drivetrain.targets.local.organising.verifying import Damage
+    from drivetrain.run_store import home as homes
+    from drivetrain.run_store.verifying import Damage
 
 app = App(help="Look after the folder of runs and models.")
 
@@ -48,7 +48,7 @@ def verify(
 
     from drivetrain.base.formatting import count, size
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.organising.verifying import verify as verify_objects
+    from drivetrain.run_store.verifying import verify as verify_objects
 
     place = local_home(home)
     _check_home(place, home)
@@ -80,8 +80,8 @@ def _check_home(place: homes.Home, given: Path | None) -> None:
     Raises:
         UserError: somebody named a folder that holds no runs and was never made for them.
     """
-    from drivetrain.targets.assets import HOME_MARK
-    from drivetrain.targets.local.home import VARIABLE
+    from drivetrain.assets import HOME_MARK
+    from drivetrain.run_store.home import VARIABLE
 
     named = given is not None or os.environ.get(VARIABLE)
     if named and not place.ledger.exists() and not (place.root / HOME_MARK).exists():
@@ -91,7 +91,7 @@ def _check_home(place: homes.Home, given: Path | None) -> None:
 
 def tell_damages(home: homes.Home) -> None:
     """Read every stored file before a run, and say on stderr what is damaged: the run does not trust it."""
-    from drivetrain.targets.local.organising.verifying import verify as verify_objects
+    from drivetrain.run_store.verifying import verify as verify_objects
 
     for damage in verify_objects(home, Told()).damages:
         if not damage.superseded:
@@ -130,7 +130,7 @@ def _checkpoints(home: homes.Home) -> Iterator[tuple[int, list[Damage]]]:
         UserError: they cannot be looked at.
     """
     from drivetrain.cli.training.checkpoint_places import PROGRAM
-    from drivetrain.targets.local.organising.verifying import Damage, checkpoint_places
+    from drivetrain.run_store.verifying import Damage, checkpoint_places
 
     for uri, folder in checkpoint_places(home):
         command = [sys.executable, "-P", "-m", PROGRAM, "verify", "--all", "--json", "--", str(folder)]

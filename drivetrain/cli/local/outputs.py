@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.home import Home
+    from drivetrain.run_store.home import Home
 
 _PARTIAL = ".drivetrain-partial"
 # Beside a folder that was copied to: the names of what an earlier copy left, which the next one may take away.
@@ -20,8 +20,8 @@ _COPIED = ".{}.drivetrain-copied"
 
 def outputs_of_latest(home: Home, pipeline: str) -> dict[str, Path]:
     """Output -> folder or file, of the latest execution of a pipeline; of a cached step those that it took over."""
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.storage.objects import ObjectStore
+    from drivetrain.run_store.objects import ObjectStore
+    from drivetrain.run_store.reader import Ledger
 
     store = ObjectStore(home.objects)
     with Ledger(home) as ledger:
@@ -100,7 +100,7 @@ def copy_outputs(places: Mapping[str, Path], folder: Path, *, keep_versions: int
             else:
                 _copy(place, target)
         except OSError as error:
-            from drivetrain.targets.local.storage import NO_SPACE
+            from drivetrain.run_store.durable import NO_SPACE
 
             if error.errno in NO_SPACE:  # the error may name the file that was read
                 free = shutil.disk_usage(folder).free >> 20

@@ -16,9 +16,9 @@ from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.cli.operands import Work
+    from drivetrain.operations.operands import Work
+    from drivetrain.run_store.events import Event, Observer
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.events import Event, Observer
 
 app = App()
 # An import in a function, or an absolute path.
@@ -120,7 +120,7 @@ def run(
     """
     from drivetrain.cli import home_option, local_home, options
     from drivetrain.cli.progress import watch
-    from drivetrain.targets.local.options import Options
+    from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.targets.target import DEFAULT
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
@@ -153,14 +153,14 @@ def run(
     uncached: dict[str, str] = {}
     stubbed = {**options.stubs(from_settings(work.local.stubs)), **stubs}
     if work.pipeline is not None and _asks_of_this_machine(work.pipeline, work.folder):
-        from drivetrain.cli.local.needs import read_each_time, refuse_lacking
+        from drivetrain.operations.needs import read_each_time, refuse_lacking
 
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
         uncached = read_each_time(work.pipeline, work.folder)
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)
     if work.pipeline is not None and _compares_by_budgets(work.pipeline):
-        from drivetrain.targets.planned_decisions import notes
+        from drivetrain.operations.planned_decisions import notes
 
         for note in notes(work.pipeline, work.folder, f"local:{local_home(home).ledger}"):
             print(f"note: {note}", file=sys.stderr)
@@ -211,7 +211,7 @@ def _warned(definition: Work | None, observer: Observer) -> Observer:
     """An observer that first warns of what the service would refuse of a definition, once its run has begun."""
     if definition is None:
         return observer
-    from drivetrain.targets.events import ExecutionStarted
+    from drivetrain.run_store.events import ExecutionStarted
 
     def tell(event: Event) -> None:
         if isinstance(event, ExecutionStarted):
@@ -246,7 +246,7 @@ def _load(
     target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None, on: str | None
 ) -> tuple[Loaded, str] | None:
     """The pipeline that was named, and for which target; None for a definition."""
-    from drivetrain.cli.operands import load_for
+    from drivetrain.operations.operands import load_for
     from drivetrain.targets.target import DEFAULT
 
     if (target is None) == (definition is None):
@@ -264,7 +264,7 @@ def _work(
     target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None, loaded: Loaded | None
 ) -> Work:
     """What is to be run: the pipeline that was named, compiled, or the definition as it is."""
-    from drivetrain.cli.operands import Work
+    from drivetrain.operations.operands import Work
 
     if definition is not None:
         return Work.from_definition(definition, config, set_)
@@ -285,8 +285,8 @@ def _run_on(
 ) -> int:
     """Run a pipeline as another target's own local runner does."""
     from drivetrain.cli import home_option, local_home
-    from drivetrain.cli.operands import compiled_for
     from drivetrain.cli.progress import watch
+    from drivetrain.operations.operands import compiled_for
     from drivetrain.targets.target import RunsHere, find_target
 
     found = find_target(on)

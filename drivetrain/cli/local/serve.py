@@ -94,7 +94,7 @@ def _serve_deployed(
     import signal
 
     from drivetrain.cli.deployed.deployment import deployer_of
-    from drivetrain.cli.operands import load_for
+    from drivetrain.operations.operands import load_for
 
     if len(targets) != 1:
         raise UserError("With --target one pipeline is served. Name it: drivetrain serve PIPELINE --target NAME")

@@ -16,11 +16,11 @@ from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import JobStep, ProcessingStep
 from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
-from drivetrain.targets.local.options import region_of
+from drivetrain.targets.sagemaker.run.options import region_of
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.home import Home
-    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
+    from drivetrain.run_store.home import Home
+    from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption
 
 COMPONENTS = "drivetrain.components"
 # What docs/launcher.md lists; `processes` and the hosts are options of their own.
@@ -69,9 +69,9 @@ def run_here(
         UserError: what is wrong with any of it, before anything starts.
     """
     from drivetrain.cli import home_option, local_home
-    from drivetrain.cli.local.needs import refuse_lacking
     from drivetrain.cli.progress import watch
-    from drivetrain.targets.local.options import Options
+    from drivetrain.operations.needs import refuse_lacking
+    from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.targets.target import DEFAULT, find_target
 
     pipeline, source = one_step_pipeline(job)

@@ -37,7 +37,7 @@ def card(
         raise UserError(f"--output {output}: give a file that ends in .md or .html.")
     found = opened(registry, home).version(group, version)
     if output is not None:
-        from drivetrain.report.page.card_page import card_page
+        from drivetrain.telling.page.card_page import card_page
 
         text = card_page(found) if output.suffix == ".html" else as_markdown(found)
         try:

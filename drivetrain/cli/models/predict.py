@@ -162,8 +162,8 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
     import signal
     import subprocess
 
-    from drivetrain.targets.local.containers.mounts import CONFINED
-    from drivetrain.targets.local.containers.supervised import clean_environment
+    from drivetrain.processes.mounts import CONFINED
+    from drivetrain.processes.supervised import clean_environment
 
     framework, package = ("tensorflow", "tensorflow") if _is_of_tensorflow(folder) else ("torch", "'drivetrain[torch]'")
     if importlib.util.find_spec(framework) is None:

@@ -11,8 +11,8 @@ from drivetrain.cli.terminal import paint
 from drivetrain.registry.binding import AGAINST
 from drivetrain.registry.card_sections import NO_DECISION
 from drivetrain.registry.record import CARD_RECORD
-from drivetrain.report.content.decision import DecisionFacts, decision
-from drivetrain.report.content.evaluation import Measure, ranked
+from drivetrain.telling.content.decision import DecisionFacts, decision
+from drivetrain.telling.content.evaluation import Measure, ranked
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelEvent, ModelVersion

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from drivetrain.base.formatting import UNHEALTHY, count, duration, number, printable, status_word
-from drivetrain.report import in_a_line, joined, known_paths
-from drivetrain.targets.events import (
+from drivetrain.run_store.events import (
     CacheExplained,
     Event,
     ExecutionFinished,
@@ -29,6 +28,7 @@ from drivetrain.targets.events import (
     shown_run_status,
     shown_status,
 )
+from drivetrain.telling import in_a_line, joined, known_paths
 
 Clock = Callable[[], float]
 # Training metrics come many a second; a log wants to be read.

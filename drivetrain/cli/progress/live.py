@@ -13,7 +13,7 @@ from drivetrain.base.formatting import cells, count, cut, duration, printable, s
 from drivetrain.cli.progress import Clock, RunView, StepView, explanation
 from drivetrain.cli.progress.redrawn import Redrawn
 from drivetrain.cli.terminal import paint
-from drivetrain.targets.events import (
+from drivetrain.run_store.events import (
     CacheExplained,
     Event,
     ExecutionStarted,

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.events import Event, ExecutionStarted, Observer, Summary
+from drivetrain.run_store.events import Event, ExecutionStarted, Observer, Summary
 
 if TYPE_CHECKING:
     from drivetrain.cli.progress import Clock, RunView
-    from drivetrain.report.content import RunFacts
-    from drivetrain.targets.local.home import Home
-    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
-    from drivetrain.targets.local.options import Options
-    from drivetrain.targets.local.runner import Asset, Runner
+    from drivetrain.run_store.home import Home
+    from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption
+    from drivetrain.targets.sagemaker.run.options import Options
+    from drivetrain.targets.sagemaker.run.runner import Asset, Runner
+    from drivetrain.telling.content import RunFacts
 
 FAILED = 1
 
@@ -104,7 +104,7 @@ def resume(
     text: str | None = None
     assets: tuple[Asset, ...] = ()
     if overrides:
-        from drivetrain.cli.operands import compiled_again
+        from drivetrain.operations.operands import compiled_again
 
         if options.origin is None:
             raise UserError(
@@ -124,8 +124,8 @@ def resume(
 
 
 def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.options import Request, why_not_resumed
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.targets.sagemaker.run.options import Request, why_not_resumed
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id
@@ -148,7 +148,7 @@ def _watch(
     home_option: str,
     tracked: bool = True,
 ) -> int:
-    from drivetrain.targets.local.runner import Runner
+    from drivetrain.targets.sagemaker.run.runner import Runner
 
     return watched(
         home,
@@ -292,7 +292,7 @@ def told_of_signals(tell: Callable[[], None]) -> Generator[None]:
 
 def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, quiet: bool, home_option: str) -> int:
     """Write the page, say what came out, and give the exit code."""
-    from drivetrain.report.content.concluding import conclude
+    from drivetrain.operations.concluding import conclude
 
     facts, report = conclude(home, summary.execution)
     _say_end(home, facts, report, watcher.progress, home_option, as_json=as_json, quiet=quiet)
@@ -314,9 +314,9 @@ def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> in
     Raises:
         UserError: there is no such run, or it was removed.
     """
-    from drivetrain.report.content.from_ledger import REPORT_FILE, run_facts
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.organising import following
+    from drivetrain.run_store import following
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
 
     clock = _EventTime()
     with Ledger(home) as ledger:
@@ -363,7 +363,7 @@ def exit_code(facts: RunFacts) -> int:
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
     from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
-    from drivetrain.report import is_bad_input
+    from drivetrain.telling import is_bad_input
 
     if facts.status == "Stopped":
         return INTERRUPTED

@@ -101,7 +101,7 @@ def _disk(home: Path | None) -> Finding:
 
 
 def _isolation() -> Finding:
-    from drivetrain.targets.local.containers.mounts import isolation
+    from drivetrain.processes.mounts import isolation
 
     allowed = isolation()
     if allowed == "pid":

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 from drivetrain.cli.options import pairs
 from drivetrain.cli.terminal import say, say_json
-from drivetrain.targets.local import callbacks
+from drivetrain.targets.sagemaker.run import callbacks
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.home import Home
+    from drivetrain.run_store.home import Home
 
 
 def show_waiting(home: Home, output: Sequence[str] | None, fail: str | None, *, as_json: bool) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration, number, printable, signed, status_word
 from drivetrain.cli.terminal import paint, table
-from drivetrain.report.content.comparison import COST
+from drivetrain.telling.content.comparison import COST
 
 if TYPE_CHECKING:
-    from drivetrain.report.content.comparison import Comparison
+    from drivetrain.telling.content.comparison import Comparison
 
 # Why nobody knows whether an input differs.
 NOT_COMPARABLE = "a run has none, or read an archive where another one read the files"
@@ -115,7 +115,7 @@ def write_page(found: Comparison, output: Path) -> None:
         UserError: the file's name is no page's, or it cannot be written.
     """
     from drivetrain.base.files import write_text
-    from drivetrain.report.page.comparison_page import comparison_page
+    from drivetrain.telling.page.comparison_page import comparison_page
 
     if output.suffix not in (".html", ".htm"):
         raise UserError(f"{output}: a page is written as .html.")

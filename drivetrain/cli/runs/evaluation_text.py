@@ -7,8 +7,8 @@ from typing import Any
 
 from drivetrain.base.formatting import count, number, printable
 from drivetrain.cli.terminal import paint, table
-from drivetrain.report.content.decision import DecisionFacts, sentence
-from drivetrain.report.content.evaluation import (
+from drivetrain.telling.content.decision import DecisionFacts, sentence
+from drivetrain.telling.content.evaluation import (
     EvaluationFacts,
     Measure,
     how,
@@ -16,7 +16,7 @@ from drivetrain.report.content.evaluation import (
     value_words,
     worst_slices,
 )
-from drivetrain.report.content.findings import natural
+from drivetrain.telling.content.findings import natural
 
 MAX_SHOWN = 4
 MAX_ROWS = 60

@@ -10,8 +10,8 @@ from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
 
 if TYPE_CHECKING:
-    from drivetrain.report.content.decision import DecisionFacts
-    from drivetrain.report.content.evaluation import EvaluationFacts
+    from drivetrain.telling.content.decision import DecisionFacts
+    from drivetrain.telling.content.evaluation import EvaluationFacts
 
 app = App(help="Look at what evaluations found and what was decided.")
 
@@ -67,8 +67,8 @@ def _read(what: str, home: Path | None) -> tuple[str, tuple[EvaluationFacts, ...
     if folder.is_dir() or "/" in what or folder.is_file():
         return _of_folder(folder)
     from drivetrain.cli import local_home
-    from drivetrain.report.content.from_ledger import run_facts
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.content.from_ledger import run_facts
 
     with Ledger(local_home(home)) as ledger:
         run = run_facts(ledger, what)
@@ -78,8 +78,8 @@ def _read(what: str, home: Path | None) -> tuple[str, tuple[EvaluationFacts, ...
 
 
 def _of_folder(folder: Path) -> tuple[str, tuple[EvaluationFacts, ...], tuple[DecisionFacts, ...]]:
-    from drivetrain.report.content.decision import DECISION_FILE, read_decision
-    from drivetrain.report.content.evaluation import EVALUATION_FILE, read_evaluation
+    from drivetrain.telling.content.decision import DECISION_FILE, read_decision
+    from drivetrain.telling.content.evaluation import EVALUATION_FILE, read_evaluation
 
     if folder.name in (EVALUATION_FILE, DECISION_FILE):
         folder = folder.parent
@@ -103,7 +103,7 @@ def _write(html: Path, title: str, found: tuple[EvaluationFacts, ...], decided: 
 
     from drivetrain.base.files import write_text
     from drivetrain.cli.terminal import say
-    from drivetrain.report.page.evaluation_page import evaluation_page
+    from drivetrain.telling.page.evaluation_page import evaluation_page
 
     if html.suffix not in (".html", ".htm"):
         raise UserError(f"{html}: a page is written as .html.")

@@ -12,14 +12,14 @@ import drivetrain
 from drivetrain.base.formatting import printable
 from drivetrain.cli.outcome import shown_path
 from drivetrain.cli.terminal import paint
-from drivetrain.report import failing_rank, hangs, is_bad_input, known_paths, without_host
-from drivetrain.report.content.logs import tail
-from drivetrain.targets.local.execution import for_run
-from drivetrain.targets.local.options import masking_of
+from drivetrain.targets.sagemaker.run.execution import for_run
+from drivetrain.targets.sagemaker.run.options import masking_of
+from drivetrain.telling import failing_rank, hangs, is_bad_input, known_paths, without_host
+from drivetrain.telling.content.logs import tail
 
 if TYPE_CHECKING:
-    from drivetrain.report.content import StepFacts
-    from drivetrain.targets.local.home import Home
+    from drivetrain.run_store.home import Home
+    from drivetrain.telling.content import StepFacts
 
 MAX_LINES = 15
 

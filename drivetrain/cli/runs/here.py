@@ -107,8 +107,8 @@ def report(
     """
     from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.report.content.from_ledger import run_facts, save_page
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.content.from_ledger import run_facts, save_page
 
     prices = read_prices(price, spot_discount)
     if site is not None:
@@ -147,8 +147,8 @@ def track(
       drivetrain runs track latest wandb.mode=offline wandb.project=shop
     """
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.options import trackers_of
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.targets.sagemaker.run.options import trackers_of
     from drivetrain.trackers.follow import follow
     from drivetrain.trackers.tracker import checked, names
 

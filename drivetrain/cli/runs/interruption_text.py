@@ -8,9 +8,9 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count, duration, number, printable, share
 from drivetrain.cli.terminal import paint, table, width
-from drivetrain.report.content.goodput import JobTimes, account
-from drivetrain.report.content.spot_savings import Prices, Saving, measured_discount
-from drivetrain.report.page.interruptions import (
+from drivetrain.telling.content.goodput import JobTimes, account
+from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount
+from drivetrain.telling.page.interruptions import (
     TABLE_HEAD,
     found_saving,
     pays_from,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.options import masking_of
+from drivetrain.targets.sagemaker.run.options import masking_of
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.ledger import StepRow
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.run_store.rows import StepRow
 
 POLL_S = 0.2
 

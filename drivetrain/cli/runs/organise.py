@@ -36,9 +36,9 @@ def tag(
     """
     from drivetrain.cli.options import tags as read_tags
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.run_values import values_of
-    from drivetrain.targets.local.organising.labels import change_tags
+    from drivetrain.run_store.labels import change_tags
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.run_store.run_values import values_of
 
     place = local_home(home)
     given = read_tags(tags)
@@ -67,8 +67,8 @@ def name(
       drivetrain runs show best-of-november
     """
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.organising.labels import change_name
+    from drivetrain.run_store.labels import change_name
+    from drivetrain.run_store.reader import Ledger
 
     place = local_home(home)
     with Ledger(place) as ledger:
@@ -95,8 +95,8 @@ def note(
       drivetrain runs note latest "warm-up was too short"
     """
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.organising.labels import change_note
+    from drivetrain.run_store.labels import change_note
+    from drivetrain.run_store.reader import Ledger
 
     place = local_home(home)
     id = change_note(place, execution, text)
@@ -146,7 +146,7 @@ def prune(
       drivetrain runs prune --keep 20
       drivetrain runs prune --keep 5 --older-than 30d --yes
     """
-    from drivetrain.targets.local.organising.removing import seconds_of, to_prune
+    from drivetrain.run_store.removing import seconds_of, to_prune
 
     age = 0.0 if older_than is None else seconds_of(older_than)
     chosen, named = to_prune(local_home(home), keep=keep, older_than_s=age, pipeline=pipeline)
@@ -160,7 +160,7 @@ def _remove(
     from drivetrain.base.formatting import count, size
     from drivetrain.cli.outcome import listed
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.organising.removing import plan_removal, remove
+    from drivetrain.run_store.removing import plan_removal, remove
 
     place = local_home(home)
     removal = plan_removal(place, executions)

@@ -107,11 +107,11 @@ def list_(
 
         return deployed_runs.print_list(*deployed, limit, as_json=as_json)
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.report.content.concluding import enter_missing
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.run_values import values_of
-    from drivetrain.targets.local.options import why_not_resumed
-    from drivetrain.targets.local.organising.search import FIELDS, search
+    from drivetrain.operations.concluding import enter_missing
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.run_store.run_values import values_of
+    from drivetrain.run_store.search import FIELDS, search
+    from drivetrain.targets.sagemaker.run.options import why_not_resumed
 
     place = local_home(home)
     if where is not None or sort is not None or as_json:
@@ -127,7 +127,7 @@ def list_(
             print(f"note: {place.nothing_run()}", file=sys.stderr)
     elif rows:
         from drivetrain.cli.outcome import listed
-        from drivetrain.targets.local.organising.where import names_in
+        from drivetrain.run_store.where import names_in
 
         asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]
         say(listed(rows, values, [name for name in dict.fromkeys(asked) if name not in FIELDS]))
@@ -190,8 +190,8 @@ def show(
     from drivetrain.cli.runs.failure import failure_block
     from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.report.content.from_ledger import REPORT_FILE, run_facts
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
 
     prices = read_prices(price, spot_discount)
     with Ledger(local_home(home)) as ledger:
@@ -245,7 +245,7 @@ def compare(
         return deployed_runs.compare(*deployed, chosen, as_json=as_json)
     from drivetrain.cli.runs import compare as comparing
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.report.content.comparison import compare as compared
+    from drivetrain.telling.content.comparison import compare as compared
 
     found = compared(local_home(home), chosen)
     if output is not None:
@@ -299,7 +299,7 @@ def logs(
 
         return deployed_runs.print_log(*deployed, execution, step, follow=follow, num_lines=lines, as_json=as_json)
     from drivetrain.cli.runs.logs import print_logs
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
         print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines, as_json=as_json)
@@ -333,7 +333,7 @@ def stop(
 
         return deployed_runs.stop(*deployed, execution, as_json=as_json)
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.organising.stopping import stop as stop_run
+    from drivetrain.run_store.stopping import stop as stop_run
 
     id = stop_run(local_home(home), execution)
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.home import Home
+    from drivetrain.run_store.home import Home
 
 
 def show_events(home: Home, execution: str, *, as_json: bool) -> None:
@@ -15,8 +15,8 @@ def show_events(home: Home, execution: str, *, as_json: bool) -> None:
         UserError: there is no such execution.
     """
     from drivetrain.cli.terminal import say, say_json, table
-    from drivetrain.report import in_a_line
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling import in_a_line
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id

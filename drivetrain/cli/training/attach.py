@@ -33,7 +33,7 @@ def attach(
     """
     from drivetrain.cli import local_home
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
     from drivetrain.training.launch.processes.stacks import ranks_with, stack_of
 
     with Ledger(local_home(home)) as ledger:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.ledger import StepRow
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.run_store.rows import StepRow
 
 PROGRAM = "drivetrain.training_scripts.checkpoints"
 INTERRUPTED = 130
@@ -49,9 +49,9 @@ def find_place(where: str, step: str | None, training: str | None, home: Path | 
             raise UserError(f"--step names a step of a run, and {where} is a place. Give a run's id, or no --step.")
         return where if "://" in where else str(Path(where).expanduser())
     from drivetrain.cli import local_home
-    from drivetrain.targets.local.interruption_simulation.journal import own_training
-    from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.storage.objects import ObjectStore
+    from drivetrain.run_store.objects import ObjectStore
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.targets.sagemaker.run.interruption_simulation.journal import own_training
 
     with Ledger(local_home(home)) as ledger:
         row = _keeping_step(ledger, where, step)
@@ -90,6 +90,6 @@ def _another(ledger: Ledger, execution: str, step: str | None) -> str:
 
 def _uri(row: StepRow) -> str | None:
     """Where a step keeps its checkpoints."""
-    from drivetrain.targets.local.storage.job_data import member, text
+    from drivetrain.targets.sagemaker.run.jobs.job_data import member, text
 
     return text((member(row.arguments, "CheckpointConfig") or {}).get("S3Uri"))

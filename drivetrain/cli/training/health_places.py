@@ -12,8 +12,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.training.health.packed import COLLECTIONS, FOLDER, RECORDS, has_records, unpacked
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.ledger import StepRow
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.run_store.rows import StepRow
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def recorded(what: str, step: str | None, home: Path | None) -> Generator[Path]:
         yield folder
         return
     from drivetrain.cli import local_home
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
 
     with Ledger(local_home(home)) as ledger, tempfile.TemporaryDirectory(prefix="drivetrain-health-") as temporary:
         yield _of_run(ledger, what, step, Path(temporary))
@@ -64,8 +64,8 @@ def _of_run(ledger: Ledger, what: str, step: str | None, temporary: Path) -> Pat
 
 def _of_step(ledger: Ledger, row: StepRow, target: Path) -> Path | None:
     """From what it has handed on, or from where it is at work (or has failed)."""
-    from drivetrain.targets.local.step_types.training import artifacts_uri
-    from drivetrain.targets.local.storage.objects import ObjectStore
+    from drivetrain.run_store.objects import ObjectStore
+    from drivetrain.targets.sagemaker.run.step_types.training import artifacts_uri
 
     job = row.response.get("TrainingJobName")
     if isinstance(job, str) and "OutputDataConfig" in row.arguments:

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from drivetrain.run_store.events import Observer, Summary
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.events import Observer, Summary
     from drivetrain.targets.kubeflow.compile.compile import Compiled
     from drivetrain.targets.kubeflow.ir.inspection import Inspection
     from drivetrain.targets.target import Problem
@@ -49,8 +49,8 @@ def evidence(deployment: Deployment) -> str:
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
     """Run the YAML on this machine, by kfp's own local runner."""
+    from drivetrain.run_store.home import Home
     from drivetrain.targets.kubeflow.run.runner import Runner
-    from drivetrain.targets.local.home import Home
 
     return Runner(Home(home), observer).start(compiled, parameters)
 

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.assets.image import Image
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.assets.image import Image
 
 # Families of instance types, of which a name begins `ml.<family>.`: those with NVIDIA GPUs, and those that none of
 # these x86-64 images runs on.

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from drivetrain.assets.image import Image
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.image import Image
 from drivetrain.targets.sagemaker.images import JOB_IMAGE
 
 # Name and version of an image of AWS's: pytorch-training:2.8.0-gpu-..., smdistributed-modelparallel:2.5.1-gpu-...

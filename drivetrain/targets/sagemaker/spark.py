@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from drivetrain.assets.image import Image
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.assets.image import Image
 from drivetrain.targets.sagemaker.images import JOB_IMAGE
 
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from drivetrain.run_store.events import Observer, Summary
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.events import Observer, Summary
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.inspection import Inspection
     from drivetrain.targets.target import Problem
@@ -49,9 +49,9 @@ def evidence(deployment: Deployment) -> str:
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
     """Run the definition on this machine, by the local runner, with its usual options."""
-    from drivetrain.targets.local.home import Home
-    from drivetrain.targets.local.options import Options
-    from drivetrain.targets.local.runner import Runner
+    from drivetrain.run_store.home import Home
+    from drivetrain.targets.sagemaker.run.options import Options
+    from drivetrain.targets.sagemaker.run.runner import Runner
 
     pipeline = compiled.pipeline
     options = Options(

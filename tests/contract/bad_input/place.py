@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.report import known_paths
+from drivetrain.telling import known_paths
 from tests.fixtures.preloaded import COMMAND, forking
 
 MOST_LINES = 3

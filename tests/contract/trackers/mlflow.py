@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from drivetrain.targets.local.organising.told import Told
+from drivetrain.run_store.told import Told
 from tests.contract.trackers.seen import Seen
 from tests.fixtures.failing_proxy import closed_port
 from tests.fixtures.mlflow_server import VARIABLES, mlflow_server, new_database

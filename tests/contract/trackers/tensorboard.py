@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drivetrain.targets.local.organising.told import Told
+from drivetrain.run_store.told import Told
 from tests.contract.trackers.seen import Seen
 
 WRONG = ({"folders": "x"}, "Fields: max_artifact_mb, folder.")

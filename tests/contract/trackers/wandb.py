@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from drivetrain.targets.local.organising.told import Told
+from drivetrain.run_store.told import Told
 from tests.contract.trackers.seen import Seen
 
 WRONG = ({"mode": "sometimes"}, "local.trackers.wandb.mode")

@@ -14,10 +14,10 @@ import pytest
 
 from drivetrain import Cluster, Pipeline, step
 from drivetrain.components.evaluate import evaluate as components_evaluate
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from drivetrain.training_scripts.checkpoints import run as checkpoints
 
 pytestmark = pytest.mark.slow

@@ -19,10 +19,10 @@ import pytest
 
 from drivetrain import Cluster, Pipeline, step
 from drivetrain.components.train import train
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures import sagemaker_libraries
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from drivetrain.targets.local.containers.process_table import descendants, send
+from drivetrain.processes.process_table import descendants, send
 from tests.faults.harness.families import Family
 from tests.faults.harness.line import Line
 from tests.faults.harness.progress import Made, Progress

@@ -21,7 +21,7 @@ from drivetrain.training.launch.processes.parent import follows_parent
 _KEPT = ("PATH", "LANG", "LD_LIBRARY_PATH")
 _ENTRY = "from drivetrain.cli.main import main; main()"
 # Programs of containers and of other environments, which no command imports.
-_NOT_IMPORTED = ("/containers/", "targets/sagemaker/sdk", "extract_shapes", "__main__", "drivetrain/training/")
+_NOT_IMPORTED = ("/processes/", "targets/sagemaker/sdk", "extract_shapes", "__main__", "drivetrain/training/")
 SERVICES = ("sagemaker", "s3", "events", "scheduler", "sts", "logs")
 
 

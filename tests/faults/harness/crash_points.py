@@ -14,8 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from drivetrain.targets.local.ledger import writer as ledger_writer
-from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.run_store import writer as ledger_writer
+from drivetrain.run_store.objects import ObjectStore
 from tests.faults.harness import workload
 
 

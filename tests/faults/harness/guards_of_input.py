@@ -21,8 +21,8 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from drivetrain.targets.local import jobs
-from drivetrain.targets.local.containers import supervised
+from drivetrain.processes import supervised
+from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from tests.faults import canary_secrets, malicious_input
 from tests.faults.harness.families import Trial, family
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 SEED = 20261121
 MOST_TRIALS = 12
-LOCAL = "drivetrain.targets.local"
+LOCAL = "drivetrain.targets.sagemaker.run"
 OURS = "drivetrain"
 
 
@@ -135,8 +135,12 @@ HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
         },
         "it was executed",
     ),
-    "a shell": (malicious_input.by_words, {f"{LOCAL}.jobs.entry_point": through_a_shell}, "it was executed"),
-    "paths": (malicious_input.by_paths, {f"{LOCAL}.storage.objects.parse": anywhere}, "changed"),
+    "a shell": (
+        malicious_input.by_words,
+        {"drivetrain.targets.sagemaker.run.jobs.programs.entry_point": through_a_shell},
+        "it was executed",
+    ),
+    "paths": (malicious_input.by_paths, {"drivetrain.run_store.objects.parse": anywhere}, "changed"),
 }
 
 
@@ -194,7 +198,7 @@ _environment, _specification = jobs.environment_of, supervised.specification
 SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "shell": (
         canary_secrets.in_the_shell,
-        {f"{LOCAL}.jobs.environment_of": with_the_shell},
+        {"drivetrain.targets.sagemaker.run.jobs.programs.environment_of": with_the_shell},
         "holds the secrets of",
     ),
     "names": (
@@ -216,7 +220,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
         canary_secrets.by_shape,
         {
             f"{LOCAL}.execution.worker.mask_logs": lambda folder, masking: None,
-            f"{LOCAL}.containers.container.specification": lambda *given: {**_specification(*given), "secrets": []},
+            "drivetrain.processes.container.specification": lambda *given: {**_specification(*given), "secrets": []},
         },
         "127.0.0.1.log holds the secrets of",
     ),

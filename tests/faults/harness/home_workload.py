@@ -14,13 +14,13 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
-from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore, sha256_of
+from drivetrain.run_store.reader import Ledger
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures.local_runs import BUCKET, LocalRuns, model_of, output_of
 
 PREPARE = """

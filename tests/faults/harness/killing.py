@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.processes.process_table import descendants
 from drivetrain.registry.backends.local import LocalRegistry
-from drivetrain.targets.local.containers.process_table import descendants
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of, walk
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore, sha256_of, walk
+from drivetrain.run_store.reader import Ledger
 from drivetrain.training.launch.processes.parent import follows_parent
 
 ROOT = Path(__file__).parents[3]

@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from drivetrain.processes.process_table import descendants, send
 from drivetrain.steps.trainings import EXECUTION
-from drivetrain.targets.local.containers.process_table import descendants, send
 from drivetrain.training.launch.processes.parent import announce_parent
 from tests.faults.harness.progress import ROOT
 from tests.faults.harness.training import Case, trace

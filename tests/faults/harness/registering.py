@@ -26,8 +26,8 @@ from drivetrain.registry import model_package
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import open_registry
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from drivetrain.training.launch.processes.parent import follows_parent
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 from tests.fixtures.mlflow_server import VARIABLES as MLFLOW_VARIABLES

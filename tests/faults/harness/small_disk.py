@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 from tests.faults.harness import killing
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join, model_of, output_of
 from tests.fixtures.tunings import COMMAND, categories, tuning
 from tests.fixtures.tunings import training as tuned
@@ -167,7 +167,7 @@ def main(home: str, kind: str = "plain") -> int:
 
 def _failed(runs: LocalRuns) -> str | None:
     """The last execution, if it failed: a full disk may also show itself in a step's program."""
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
 
     with Ledger(runs.home) as ledger:
         last = ledger.executions(limit=1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.cli.progress import PlainProgress, RunView
-from drivetrain.targets.events import ExecutionStarted, StepExpanded, StepFinished, StepStarted
+from drivetrain.run_store.events import ExecutionStarted, StepExpanded, StepFinished, StepStarted
 
 NUMBERS = {"OutputParameters": [{"OutputName": "n", "OutputType": "Integer"}]}
 

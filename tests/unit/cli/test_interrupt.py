@@ -11,7 +11,7 @@ import pytest
 
 from drivetrain.cli.progress import EventLines, PlainProgress, RunView
 from drivetrain.cli.progress.live import LiveProgress
-from drivetrain.targets.events import ExecutionStarted, StepFinished, StepInterrupted, StepRestarted, StepStarted
+from drivetrain.run_store.events import ExecutionStarted, StepFinished, StepInterrupted, StepRestarted, StepStarted
 
 STEPS = (("train", "Training", "train"),)
 REASON = "spot machines taken back, rehearsed (step=120)"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.cli.outcome import as_json, summary
-from drivetrain.report.content import ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.telling.content import ModelFacts, RunFacts, SavedState, StepFacts
 
 HASH = "4316cb9d" * 8
 SAVED = {"train": SavedState(training_step=1200, uri=f"s3://b/checkpoints/{HASH}/step-00001200/")}

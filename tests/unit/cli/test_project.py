@@ -188,7 +188,7 @@ def test_gpus(program: str, state: str, found: str, tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize(("allowed", "state"), [("pid", "ok"), ("mounts", "ok"), ("none", "note")])
 def test_isolation(allowed: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from drivetrain.targets.local.containers import mounts
+    from drivetrain.processes import mounts
 
     monkeypatch.setattr(mounts, "isolation", lambda: allowed)
     (isolation,) = [each for each in doctor.findings(tmp_path) if each.name == "isolation"]

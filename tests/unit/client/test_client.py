@@ -20,7 +20,7 @@ import drivetrain as dt
 from drivetrain.cli.progress import NoProgress
 from drivetrain.client import frames
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.targets.events import StepStarted
+from drivetrain.run_store.events import StepStarted
 from drivetrain.training.plugins import load as load_plugin
 
 FILE = """

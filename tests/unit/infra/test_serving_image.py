@@ -30,7 +30,7 @@ STARTUP_S = 60
 
 def test_what_is_copied_is_there() -> None:
     copied = [word for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]]
-    assert "drivetrain/targets/local/batch_transform/server.py" in copied
+    assert "drivetrain/targets/sagemaker/run/batch_transform/server.py" in copied
     assert [path for path in copied if not (ROOT / path).is_file()] == []
     assert "\ntorch==" in (ROOT / "infra/kubeflow/images/requirements.txt").read_text()
 
@@ -39,7 +39,7 @@ def test_what_is_copied_is_there() -> None:
 def served(tmp_path: Path) -> Iterator[http.client.HTTPConnection]:
     """The image's own `serve`, with its folders elsewhere."""
     (script,) = re.findall(r"printf '(.*)\\n'", DOCKERFILE)
-    copied = f"{ROOT}/drivetrain/targets/local/batch_transform/server.py"
+    copied = f"{ROOT}/drivetrain/targets/sagemaker/run/batch_transform/server.py"
     text = script.replace("\\n", "\n").replace("/opt/drivetrain/server.py", copied)
     serve = tmp_path / "serve"
     serve.write_text(text.replace("/opt/ml/model", f"{tmp_path}/model").replace("python", sys.executable, 1))

@@ -10,8 +10,8 @@ import pytest
 
 import drivetrain
 import drivetrain.components  # before the stand-in takes the package's place
+from drivetrain.assets.assets import CodeArchive
 from drivetrain.steps import inert
-from drivetrain.targets.assets.assets import CodeArchive
 from tests.fixtures.used_files import used_files
 
 FILE = """

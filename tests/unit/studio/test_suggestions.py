@@ -126,7 +126,7 @@ def test_the_code_is_compiled_a_bounded_number_of_times() -> None:
 
 
 def test_a_pipeline_of_the_package() -> None:
-    from drivetrain.cli.operands import compiled as compiled_target
+    from drivetrain.operations.operands import compiled as compiled_target
     from drivetrain.targets.sagemaker.document.document import read
 
     code = read(compiled_target("retraining", None, (), local=True).text).raw

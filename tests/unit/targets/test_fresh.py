@@ -12,12 +12,12 @@ from drivetrain import CachePolicy, NativeStep, Pipeline, step
 from drivetrain.pipelines.retraining import Retraining, retraining
 from drivetrain.steps import fresh_token
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline as compile_for_kubeflow
-from drivetrain.targets.local.execution.scope import resolve_known
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.compile.job_options import native_with_fresh
 from drivetrain.targets.sagemaker.document.document import read
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of
+from drivetrain.targets.sagemaker.run.execution.scope import resolve_known
 from drivetrain.targets.target import with_fresh
 from tests.fixtures.kubeflow_examples import compiled, load, score, tasks
 from tests.golden.test_kubeflow import searches as searches_of_kubeflow

@@ -14,8 +14,8 @@ import pytest
 import drivetrain as dt
 from drivetrain.base.errors import UserError
 from drivetrain.base.markup import join
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.ui import files
 from drivetrain.ui.files import opened
 from tests.unit.ui.test_server import Asked, raw

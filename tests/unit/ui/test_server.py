@@ -28,9 +28,9 @@ import drivetrain as dt
 from drivetrain.base.errors import UserError
 from drivetrain.cli import main
 from drivetrain.registry.backends.local import LocalRegistry
-from drivetrain.targets.local.execution import Facts
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.writer import LedgerWriter
+from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.ui.pages import Pages
 from drivetrain.ui.server import Server
 from tests.fixtures.many_runs import write_runs

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from drivetrain.assets import check_program
+from drivetrain.assets.assets import Asset, Code
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.registry.model_package import AGAINST
 from drivetrain.spec.pipeline import Pipeline
@@ -32,8 +34,6 @@ from drivetrain.spec.steps import (
 from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Reference
 from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.steps.kubeflow.task import REGISTER
-from drivetrain.targets.assets import check_program
-from drivetrain.targets.assets.assets import Asset, Code
 from drivetrain.targets.kubeflow.compile import checks, deployable, fails, size
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES
 from drivetrain.targets.kubeflow.compile.imports import free_name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from drivetrain.assets.image import runs_on_spark
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, Step
-from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.kubeflow.image_names import ALLOWED, image_name, image_problem
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from drivetrain.assets.assets import Asset, Code, code_channel, data_asset
+from drivetrain.assets.step_code import Used
 from drivetrain.spec.values import ParameterRef, Value
-from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.step_code import Used
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, Channel, Scope
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from drivetrain.assets.step_code import StepCode
 from drivetrain.spec.pipeline import Graph, Pipeline, find_cycle
 from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, TrainingStep
 from drivetrain.spec.values import (
@@ -18,7 +19,6 @@ from drivetrain.spec.values import (
     ParameterRef,
     Reference,
 )
-from drivetrain.targets.assets.step_code import StepCode
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.imports import Imports, free_name
 from drivetrain.targets.kubeflow.compile.notices import STEPS

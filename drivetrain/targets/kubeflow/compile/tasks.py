@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.assets.assets import Code
 from drivetrain.base.errors import SpecError
 from drivetrain.spec.resources import FolderPath
 from drivetrain.spec.steps import BaseStep, JobStep, ProcessingStep, TrainingStep
 from drivetrain.steps import START_COMMAND
-from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope, output_type
 from drivetrain.targets.kubeflow.compile.words import Word
 from drivetrain.targets.target import flag

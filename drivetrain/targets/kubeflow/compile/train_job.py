@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from drivetrain.assets.assets import Code
 from drivetrain.spec.resources import Resources, Spot
 from drivetrain.spec.steps import BaseStep, TrainingStep
 from drivetrain.steps import START_KUBEFLOW_NODE
-from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.kubeflow.compile.frameworks import framework_of
 from drivetrain.targets.kubeflow.compile.machines import node_labels, requests_of, resources_of, tolerations
 from drivetrain.targets.kubeflow.compile.mounts import (

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.project import project_of
 from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
@@ -21,11 +22,10 @@ from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
 from drivetrain.targets.kubeflow.deploy.server import Server
 from drivetrain.targets.kubeflow.deploy.server import read as read_server
 from drivetrain.targets.kubeflow.settings import NAME, settings_of
-from drivetrain.targets.project import project_of
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.events import Event
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.events import Event
     from drivetrain.targets.kubeflow.compile.compile import Compiled
     from drivetrain.targets.kubeflow.deploy.desired import Desired
     from drivetrain.targets.kubeflow.deploy.destroying import Remains

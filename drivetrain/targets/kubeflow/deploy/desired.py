@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.project import project_of
 from drivetrain.spec.pipeline import Schedule
-from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.compile import Compiled
 from drivetrain.targets.kubeflow.deploy.differences import whole
@@ -20,7 +21,6 @@ from drivetrain.targets.kubeflow.deploy.ownership import Owner
 from drivetrain.targets.kubeflow.deploy.service import part
 from drivetrain.targets.kubeflow.schedules import trigger_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
-from drivetrain.targets.project import project_of
 from drivetrain.triggers.looking import refuse_data_that_never_change
 
 Json = dict[str, Any]

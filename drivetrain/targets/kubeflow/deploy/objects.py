@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.addresses import ALLOWED, address_problem
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset
 
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_S3"
 # What one PUT takes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html

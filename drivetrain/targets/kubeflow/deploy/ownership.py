@@ -10,8 +10,8 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 
 FOLDER = "owner"
@@ -27,7 +27,7 @@ class Owner:
     namespace: str
     pipeline: str
     project: str = ""
-    """See ../../project.py; records from before there were projects have none."""
+    """See deploying/project.py; records from before there were projects have none."""
 
     def __str__(self) -> str:
         return f"pipeline {self.pipeline!r} in namespace {self.namespace!r} at {self.endpoint}"

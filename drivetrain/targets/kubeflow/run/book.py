@@ -10,6 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import without_secrets
+from drivetrain.processes.supervised import FAILURE_CHARACTERS, failure_reason
+from drivetrain.run_store.events import (
+    ExecutionStatus,
+    MetricLogged,
+    Observer,
+    StepExpanded,
+    StepFinished,
+    StepRetrying,
+    StepStarted,
+)
+from drivetrain.run_store.rows import Child
+from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import (
     ConditionStep,
@@ -21,15 +33,6 @@ from drivetrain.spec.steps import (
     flatten,
 )
 from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, ParameterRef, Reference
-from drivetrain.targets.events import (
-    ExecutionStatus,
-    MetricLogged,
-    Observer,
-    StepExpanded,
-    StepFinished,
-    StepRetrying,
-    StepStarted,
-)
 from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile import checks, fails
 from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
@@ -37,13 +40,10 @@ from drivetrain.targets.kubeflow.run.conditions import holds
 from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of, mask_logs
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
 from drivetrain.targets.kubeflow.settings import settings_of
-from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
-from drivetrain.targets.local.ledger import Child
-from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.step_types.for_each import reason_of
+from drivetrain.targets.sagemaker.run.step_types.for_each import reason_of
 
 if TYPE_CHECKING:
-    from drivetrain.targets.assets.assets import Code
+    from drivetrain.assets.assets import Code
 
 Json = dict[str, Any]
 LOG_NAME = "algo-1.log"

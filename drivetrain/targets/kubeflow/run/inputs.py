@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.run_store.durable import parse
+from drivetrain.run_store.objects import ObjectStore
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import JobStep, RegisterStep, Step
 from drivetrain.spec.values import ParameterRef
-from drivetrain.targets.local.storage import parse
-from drivetrain.targets.local.storage.objects import ObjectStore
 
 
 def lost_inputs(pipeline: Pipeline, parameters: Mapping[str, Any], store: ObjectStore) -> list[str]:

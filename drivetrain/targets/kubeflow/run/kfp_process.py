@@ -19,9 +19,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from drivetrain.processes import TOKEN_VARIABLE, with_token
+from drivetrain.processes.namespaces import set_parent_death_signal
 from drivetrain.targets.kubeflow.run import kfp_gaps
-from drivetrain.targets.local.containers import TOKEN_VARIABLE, with_token
-from drivetrain.targets.local.containers.namespaces import set_parent_death_signal
 
 FAILED, REFUSED = 1, 3
 UNPACKED = "DRIVETRAIN_UNPACKED_CODE"

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.masking import Masking
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.objects import ObjectStore, sha256_of
+from drivetrain.run_store.rows import ArtifactEntry
 from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, TrainingStep
 from drivetrain.steps import METRICS_FILE
-from drivetrain.targets.local.execution import worker
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.jobs.starting_point import StartingPoint
-from drivetrain.targets.local.ledger import ArtifactEntry
-from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of
+from drivetrain.targets.sagemaker.run.execution import worker
+from drivetrain.targets.sagemaker.run.jobs.starting_point import StartingPoint
 from drivetrain.targets.target import flag
 
 Json = dict[str, Any]

@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
+from drivetrain.processes import TOKEN_VARIABLE, end_survivors, record_of
+from drivetrain.processes.supervised import INHERITED
+from drivetrain.run_store.durable import no_space
+from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
+from drivetrain.run_store.home import Home, write_whole
+from drivetrain.run_store.objects import ObjectStore, put_assets
+from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.steps.start import unpack_code
-from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
 from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile.values import check_given
 from drivetrain.targets.kubeflow.run import kfp_process
@@ -28,19 +34,13 @@ from drivetrain.targets.kubeflow.run.inputs import lost_inputs
 from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
-from drivetrain.targets.local.containers import TOKEN_VARIABLE, end_survivors, record_of
-from drivetrain.targets.local.containers.supervised import INHERITED
-from drivetrain.targets.local.execution import Facts
-from drivetrain.targets.local.home import Home, write_whole
-from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.options import Options, Request, forbid_resume
-from drivetrain.targets.local.storage import no_space
-from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document.document import read
 from drivetrain.targets.sagemaker.document.parameters import bind
+from drivetrain.targets.sagemaker.run.execution import Facts
+from drivetrain.targets.sagemaker.run.options import Options, Request, forbid_resume
 
 if TYPE_CHECKING:
-    from drivetrain.targets.assets.assets import Code
+    from drivetrain.assets.assets import Code
     from drivetrain.targets.kubeflow.compile.compile import Compiled
 
 PIPELINE, ARGUMENTS, LOG = "pipeline.yaml", "arguments.json", "kfp.log"

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.assets.image import runs_on_spark
 from drivetrain.base.errors import InputError
 from drivetrain.catalog.instances import find_instance
 from drivetrain.rules.rules import problems_on
@@ -33,7 +34,6 @@ from drivetrain.spec.values import (
     value_type,
 )
 from drivetrain.steps import METRICS_OUTPUT
-from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
 

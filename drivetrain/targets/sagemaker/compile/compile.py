@@ -14,6 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
+from drivetrain.assets import check_program
+from drivetrain.assets.assets import Asset, Code, code_channel, data_asset
+from drivetrain.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
+from drivetrain.assets.step_code import StepCode
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
@@ -37,10 +41,6 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.steps import FRESH_PARAMETER
-from drivetrain.targets.assets import check_program
-from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
-from drivetrain.targets.assets.step_code import StepCode
 from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, native_with_fresh, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
@@ -50,7 +50,7 @@ from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import refuse, with_fresh
 
 if TYPE_CHECKING:
-    from drivetrain.targets.assets.wheels import Wheel
+    from drivetrain.assets.wheels import Wheel
 
 VERSION = "2020-12-01"
 
@@ -327,7 +327,7 @@ class _Compiler:
         """What travels because the image lacks it."""
         if not lacking or stock is None:
             return ()
-        from drivetrain.targets.assets.wheels import find_wheels
+        from drivetrain.assets.wheels import find_wheels
 
         try:
             return find_wheels(lacking, stock, self.place.wheels, self.base)

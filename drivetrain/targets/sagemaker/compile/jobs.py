@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.assets.assets import Code
 from drivetrain.base.records import dataclass
 from drivetrain.catalog.quotas import MAX_ARGUMENT_CHARACTERS
 from drivetrain.spec.pipeline import Graph
@@ -20,7 +21,6 @@ from drivetrain.steps import (
     START_COMMAND,
     spread,
 )
-from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.sagemaker.compile import Constant, Generated, get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,

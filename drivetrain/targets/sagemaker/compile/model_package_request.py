@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from drivetrain.assets.image import framework_of, says_framework
 from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_package import (
     CONTENT_HASH,
@@ -20,7 +21,6 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps import METRICS_FILE
-from drivetrain.targets.assets.image import framework_of, says_framework
 from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
 from drivetrain.targets.sagemaker.settings import Settings
@@ -134,7 +134,7 @@ def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
     program = producer.program
     declared = SKLEARN in program.needs
     if program.needs and not declared:
-        from drivetrain.targets.assets.requirements import parse
+        from drivetrain.assets.requirements import parse
 
         declared = any(parse(need).name == "scikit-learn" for need in program.needs)
     return {*program.libraries, *([SKLEARN] if declared else [])} == {SKLEARN}

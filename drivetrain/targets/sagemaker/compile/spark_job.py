@@ -13,11 +13,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drivetrain.assets.assets import Asset
+from drivetrain.assets.image import SPARK_SUBMIT, Image, is_pyspark, missing
 from drivetrain.base.errors import InputError, SpecError, UserError
 from drivetrain.data.spark_settings import read_settings
 from drivetrain.spec.steps import JobStep
-from drivetrain.targets.assets.assets import Asset
-from drivetrain.targets.assets.image import SPARK_SUBMIT, Image, is_pyspark, missing
 from drivetrain.targets.sagemaker.compile import Constant, Generated
 from drivetrain.targets.sagemaker.images import has_gpu
 from drivetrain.targets.sagemaker.spark import is_spark_image, spark_image

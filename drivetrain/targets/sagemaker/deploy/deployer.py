@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.project import project_of
 from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell, runs_command
-from drivetrain.targets.project import project_of
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
@@ -18,9 +18,9 @@ from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.events import Event
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.deploy.applying.destroying import Remains
     from drivetrain.targets.sagemaker.deploy.executions.execution_report import Report

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import quotas
-from drivetrain.targets.assets.assets import Asset
-from drivetrain.targets.project import project_of
+from drivetrain.deploying.project import project_of
 from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS
 from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import fields, record_of

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.refusals import ConditionError, ConflictError, ServiceError
 

@@ -1,7 +1,7 @@
 """Whose a deployed pipeline is: a tag of it, and a record beside what apply uploads.
 
 Two teams of one account may call their pipelines alike. Each is known by its bucket and prefix, and its project
-(../../project.py). The record, `{root}/{pipeline}/applied/owner.json`, says the same of the folder: there may be no
+(deploying/project.py). The record, `{root}/{pipeline}/applied/owner.json`, says the same of the folder: there may be no
 pipeline to bear a tag, and two projects may have one prefix.
 """
 

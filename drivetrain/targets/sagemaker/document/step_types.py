@@ -1,6 +1,6 @@
 """What is known of each type of step: one record a type, so that a new one is entered in one place.
 
-How a type runs on this machine is told by its file in `targets/local/step_types/`. Sources: what the SDK writes
+How a type runs on this machine is told by its file in `targets/sagemaker/run/step_types/`. Sources: what the SDK writes
 (sagemaker-mlops 1.27 and 1.30, and the v2 line before it), and the pages that the fields name.
 
 What the cache compares of a step are its key attributes: its result is taken from an earlier execution in which these

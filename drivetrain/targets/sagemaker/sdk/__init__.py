@@ -20,8 +20,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
+    from drivetrain.assets.assets import Asset
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.assets.assets import Asset
     from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 __all__ = ["definition_to_sagemaker_sdk", "to_sagemaker_sdk"]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, cast
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.json_text import Json
-from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.objects import missing, put_once
 from drivetrain.targets.sagemaker.sdk.steps import all_steps, spoken, walk

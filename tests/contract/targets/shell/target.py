@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from drivetrain.assets.assets import Asset, data_asset
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import JobStep, ProcessingStep, Step
 from drivetrain.spec.values import Join, OutputRef, ParameterRef, Reference, Value
-from drivetrain.targets.assets.assets import Asset, data_asset
 from drivetrain.targets.target import Problem, flag, refuse
 
 TITLE, SUFFIX = "Shell commands", ".sh"

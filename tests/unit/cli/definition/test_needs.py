@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from drivetrain import Pipeline, UserError, fail, step, when
-from drivetrain.cli.local.needs import refuse_lacking
+from drivetrain.assets.own_values import read_beside
 from drivetrain.cli.main import run as cli
 from drivetrain.components import Output, component
 from drivetrain.components.compare import compare
 from drivetrain.components.train import train
-from drivetrain.targets.assets.own_values import read_beside
+from drivetrain.operations.needs import refuse_lacking
 
 
 @component(needs=["pydantic>=2", "no-such-package>=3", "typer>=999"])
@@ -54,7 +54,7 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(tmp_pa
 
 
 def test_what_pypi_has_no_wheel_of_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivetrain.cli.local.needs._is_importable", lambda module: module != "horovod")
+    monkeypatch.setattr("drivetrain.operations.needs._is_importable", lambda module: module != "horovod")
     said = refused(nightly(strategy="horovod"), tmp_path, left_out=["load"])
     assert said.endswith("pip install $(python -m drivetrain.infra.horovod.build torch)")
     said = refused(nightly(strategy="tf_horovod", recipe="digits_keras"), tmp_path, left_out=["load"])
@@ -74,14 +74,14 @@ def test_what_reaches_aws_is_not_asked_for_here(tmp_path: Path, monkeypatch: pyt
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("importlib.metadata.version", version)
-    monkeypatch.setattr("drivetrain.cli.local.needs._is_importable", lambda module: False)
+    monkeypatch.setattr("drivetrain.operations.needs._is_importable", lambda module: False)
     compared = step(compare, evaluation="s3://b/e", model="s3://b/m", data="s3://b/d", group="digits")
     said = refused(Pipeline(name="nightly", steps=[compared]), tmp_path)
     assert said.endswith("pip install numpy pyarrow safetensors torch")
 
 
 def test_what_a_recipe_imports_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivetrain.cli.local.needs._DISTRIBUTIONS", {"cv2_missing": "opencv-missing"})
+    monkeypatch.setattr("drivetrain.operations.needs._DISTRIBUTIONS", {"cv2_missing": "opencv-missing"})
     (tmp_path / "faces.py").write_text(
         "import os.path, numpy as np\nimport no_such_module.part\nfrom cv2_missing import x\nimport faces_layers\n"
         "from . import other\nimport no_such_module\ntry:\n    import done_without\nexcept ImportError:\n    pass\n"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.organising import verifying
+from drivetrain.run_store import verifying
+from drivetrain.run_store.home import Home
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.store import Store
 from tests.faults.harness.made_checkpoints import save

@@ -21,12 +21,12 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.models.predict import _answer as answer
+from drivetrain.processes.supervised import DEFAULTS, INHERITED
 from drivetrain.registry import artifacts
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
-from drivetrain.targets.local.containers.supervised import DEFAULTS, INHERITED
 
 # A model's own code as far as the command line sees it: it answers with the number of its version.
 ENTRY = """

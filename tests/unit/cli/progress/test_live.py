@@ -5,7 +5,14 @@ import sys
 
 from drivetrain.cli.progress.live import LiveProgress
 from drivetrain.cli.progress.redrawn import Redrawn
-from drivetrain.targets.events import ExecutionStarted, MetricLogged, StepFinished, StepNoted, StepRetrying, StepStarted
+from drivetrain.run_store.events import (
+    ExecutionStarted,
+    MetricLogged,
+    StepFinished,
+    StepNoted,
+    StepRetrying,
+    StepStarted,
+)
 
 STEPS = (("prepare", "Processing", "prepare"), ("train", "Training", "Train it"), ("stop", "Fail", "stop"))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from drivetrain.cli.progress import METRICS_EVERY_S, EventLines, PlainProgress, RunView
-from drivetrain.targets.events import (
+from drivetrain.run_store.events import (
     CacheExplained,
     Event,
     ExecutionFinished,

@@ -8,8 +8,8 @@ import pytest
 
 from drivetrain.cli.progress import RunView
 from drivetrain.cli.progress.watch import Watcher, exit_code, told_of_signals
-from drivetrain.report.content import RunFacts, StepFacts
-from drivetrain.targets.events import Event, ExecutionStarted, StepStarted
+from drivetrain.run_store.events import Event, ExecutionStarted, StepStarted
+from drivetrain.telling.content import RunFacts, StepFacts
 
 
 class Display:

@@ -13,9 +13,9 @@ from drivetrain.cli.runs.evaluation_text import (
     evaluation_text,
     per_class_lines,
 )
-from drivetrain.report.content import Measured, RunFacts
-from drivetrain.report.content.decision import decision
-from drivetrain.report.content.evaluation import EvaluationFacts, evaluation
+from drivetrain.telling.content import Measured, RunFacts
+from drivetrain.telling.content.decision import decision
+from drivetrain.telling.content.evaluation import EvaluationFacts, evaluation
 
 
 def test_the_end_of_a_run_has_the_main_metrics_and_the_worst_slice(evaluation_json: dict[str, Any]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger import ArtifactEntry
-from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.writer import LedgerWriter
 
 
 def test_of_a_folder(drivetrain, findings: Callable[..., Path]) -> None:

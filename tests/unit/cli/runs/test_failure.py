@@ -9,10 +9,10 @@ import pytest
 
 from drivetrain.cli.runs import failure
 from drivetrain.cli.runs.failure import MAX_LINES, end_of_log, failure_block, telling_lines
-from drivetrain.report.content import StepFacts
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.jobs.bounded_matching import Matcher
-from drivetrain.targets.local.options import Options, Request
+from drivetrain.run_store.home import Home
+from drivetrain.targets.sagemaker.run.jobs.bounded_matching import Matcher
+from drivetrain.targets.sagemaker.run.options import Options, Request
+from drivetrain.telling.content import StepFacts
 
 SOURCE = "/tmp/drivetrain-1f/drivetrain-code-2a/code/source"
 DEEP = f"""\

@@ -11,11 +11,11 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.runs.interruption_text import MAX_ROWS, interrupted_json, interrupted_lines, read_prices
-from drivetrain.report.content.goodput import Interruption, JobTimes
-from drivetrain.report.content.job_times import job_times
-from drivetrain.report.content.spot_savings import Prices
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.writer import LedgerWriter
+from drivetrain.telling.content.goodput import Interruption, JobTimes
+from drivetrain.telling.content.job_times import job_times
+from drivetrain.telling.content.spot_savings import Prices
 
 RESPONSE: dict[str, Any] = {
     "TrainingTimeInSeconds": 30,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.cli.runs.logs import LogReader, print_logs
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.writer import LedgerWriter
 
 
 class Reading:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.local.home import Home
+from drivetrain.run_store.home import Home
 from tests.fixtures.many_runs import write_runs
 from tests.unit.cli.conftest import CommandLine
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.writer import LedgerWriter
 
 SECRET = "canary-7f3a9c"
 
@@ -17,7 +17,7 @@ KILLED = """
 import os, sys
 from drivetrain.cli.progress import PlainProgress
 from drivetrain.cli.main import main
-from drivetrain.targets.events import StepFinished
+from drivetrain.run_store.events import StepFinished
 
 show = PlainProgress.__call__
 

@@ -108,8 +108,8 @@ def test_several_steps_keep_checkpoints(run, checkpoints: Called, drivetrain) ->
 
 def test_a_run_means_its_own_training(run, checkpoints: Called, drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs share the place; the journal beside the attempts says which training each was at."""
-    from drivetrain.targets.local.interruption_simulation.journal import Journal
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.targets.sagemaker.run.interruption_simulation.journal import Journal
 
     place, data = drivetrain.home / "s3/bucket/shared", "7" * 64
     monkeypatch.setattr("drivetrain.cli.training.checkpoint_places.run_program", lambda given: asked.append(given))
@@ -136,7 +136,7 @@ def test_a_step_from_the_cache_kept_them_in_the_run_that_ran(
 ) -> None:
     from dataclasses import replace
 
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
 
     run(train="s3://bucket/earlier/")
     with Ledger(checkpoints_home(drivetrain)) as ledger:
@@ -149,7 +149,7 @@ def test_a_step_from_the_cache_kept_them_in_the_run_that_ran(
 
 
 def checkpoints_home(drivetrain: Any) -> Any:
-    from drivetrain.targets.local.home import Home
+    from drivetrain.run_store.home import Home
 
     return Home(drivetrain.home)
 
@@ -162,7 +162,7 @@ def test_a_run_without_any(run, checkpoints: Called) -> None:
 
 
 def test_a_latest_run_without_any_is_named_beside_the_newest_with_some(run, checkpoints: Called, drivetrain) -> None:
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.run_store.reader import Ledger
 
     run(train="s3://bucket/oldest/")
     run(train="s3://bucket/earlier/", plain=None)

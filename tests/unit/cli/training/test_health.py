@@ -11,8 +11,8 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.training.health_places import recorded
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.writer import LedgerWriter
 
 ARGUMENTS = {"OutputDataConfig": {"S3OutputPath": "s3://bucket/out"}}
 

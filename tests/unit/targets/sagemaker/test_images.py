@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.assets.image import missing
+from drivetrain.assets.requirements import normal
 from drivetrain.base.errors import UserError
 from drivetrain.registry.model_package import is_training_image
-from drivetrain.targets.assets.image import missing
-from drivetrain.targets.assets.requirements import normal
 from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.targets.sagemaker.images import (
     ARM_FAMILIES,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
+from drivetrain.run_store.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, Explained, describe
 from drivetrain.targets.kubeflow.deploy.rest import Api
 

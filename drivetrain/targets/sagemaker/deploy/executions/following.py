@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from drivetrain.targets.events import (
+from drivetrain.run_store.events import (
     Event,
     ExecutionFinished,
     ExecutionStarted,

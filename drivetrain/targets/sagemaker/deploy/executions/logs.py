@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.masking import without_secrets
-from drivetrain.targets import events
+from drivetrain.run_store import events
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, definition_of, describe
 from drivetrain.targets.sagemaker.deploy.executions.following import ENDED, Wait

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from drivetrain import step
-from drivetrain.targets.assets.step_code import NOTHING, StepCode
+from drivetrain.assets.step_code import NOTHING, StepCode
 from tests.fixtures.kubeflow_examples import compiled, load
 
 GOLDEN = Path(__file__).parents[5] / "tests" / "golden" / "kubeflow"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.run_store.events import ExecutionStarted, StepFinished, StepStarted
 from drivetrain.targets.deployer import StartRequest
-from drivetrain.targets.events import ExecutionStarted, StepFinished, StepStarted
 from drivetrain.targets.kubeflow.deploy.executions import logs
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
 from drivetrain.targets.kubeflow.deploy.executions.following import follow

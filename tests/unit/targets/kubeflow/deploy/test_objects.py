@@ -6,8 +6,8 @@ from collections.abc import Generator
 
 import pytest
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.kubeflow.deploy import objects as module
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from tests.fixtures.failing_proxy import closed_port

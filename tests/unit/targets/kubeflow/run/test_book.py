@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from drivetrain import Pipeline, step
+from drivetrain.assets.assets import Code
 from drivetrain.components.evaluate import evaluate
-from drivetrain.targets.assets.assets import Code
-from drivetrain.targets.events import Event, StepFinished
+from drivetrain.run_store.events import Event, StepFinished
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.kubeflow.run.book import LOG_NAME, Book
-from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 
 @pytest.mark.parametrize("ended", [True, False])

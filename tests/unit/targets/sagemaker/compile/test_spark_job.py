@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from drivetrain import Cluster, Deployment, Parameter, Pipeline, SpecError, UserError, script, step
+from drivetrain.assets.image import runs_on_spark
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
-from drivetrain.targets.assets.image import runs_on_spark
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner
-from drivetrain.targets.local.spark import here
 from drivetrain.targets.sagemaker.compile import unsupported
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.compile.spark_job import submit
+from drivetrain.targets.sagemaker.run.options import Options
+from drivetrain.targets.sagemaker.run.runner import Runner
+from drivetrain.targets.sagemaker.run.spark import here
 from drivetrain.targets.sagemaker.spark import spark_image
 from tests.fixtures.local_runs import LocalRuns
 

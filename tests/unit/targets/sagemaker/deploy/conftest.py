@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.assets.assets import Asset
+from drivetrain.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.applying.applying import Applied, apply

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import parse, text_of
-from drivetrain.report.content import from_definition
 from drivetrain.spec.pipeline import find_cycle
 from drivetrain.targets.sagemaker.document import graph, parameters
 from drivetrain.targets.sagemaker.document.conditions import check_condition, described, evaluate
 from drivetrain.targets.sagemaker.document.document import Definition, from_json, read, write
 from drivetrain.targets.sagemaker.document.expressions import Scope, resolve
+from drivetrain.telling.content import from_definition
 
 FIXTURES = Path(__file__).parents[4] / "fixtures" / "definitions"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FIXTURES.glob("*.json"))}

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.local import step_types as local
 from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.targets.sagemaker.document.step_types import (
     JOBS_OF_METADATA,
@@ -17,6 +16,7 @@ from drivetrain.targets.sagemaker.document.step_types import (
     job_of,
     step_type,
 )
+from drivetrain.targets.sagemaker.run import step_types as local
 
 ROOT = Path(__file__).parents[5]
 RECORDS = "drivetrain/targets/sagemaker/document/step_types.py"
@@ -27,9 +27,9 @@ OTHERS = {
     "drivetrain/targets/kubeflow/deploy/executions/steps.py": "words of the platform, and no types of the service",
     "drivetrain/targets/sagemaker/prices/table.py": "the kinds of the price list",
     "drivetrain/targets/sagemaker/document/retirements.py": "products of AWS that close",
-    "drivetrain/targets/local/execution/execution.py": "what begins with our start file",
-    "drivetrain/targets/local/execution/nothing_new.py": "what judges and publishes, and makes nothing of data",
-    "drivetrain/targets/local/ledger/statuses.py": "members of the service's events, which spell the types anew",
+    "drivetrain/targets/sagemaker/run/execution/execution.py": "what begins with our start file",
+    "drivetrain/targets/sagemaker/run/execution/nothing_new.py": "what judges and publishes, and makes nothing of data",
+    "drivetrain/run_store/statuses.py": "members of the service's events, which spell the types anew",
 }
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.applying.applying import HalfDoneError, apply
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNER

@@ -9,8 +9,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.deployed.execution_text import shown
-from drivetrain.targets.deployer import runs_command
-from drivetrain.targets.events import (
+from drivetrain.run_store.events import (
     Event,
     ExecutionFinished,
     ExecutionStarted,
@@ -22,6 +21,7 @@ from drivetrain.targets.events import (
     StepRetrying,
     StepStarted,
 )
+from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions import execution_report, executions
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import measured_seconds, report

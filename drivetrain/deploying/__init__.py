@@ -1,0 +1,1 @@
+"""What deploying is on every target."""

@@ -1,0 +1,1 @@
+"""Operations on pipelines and runs, for the command line and for notebooks alike: they print nothing."""

@@ -1,0 +1,222 @@
+"""What a user names on the command line: a pipeline of the package, a file of theirs, a definition, a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.authoring.settings import Settings, build, values_of
+from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
+from drivetrain.spec.deployment import LocalRun
+from drivetrain.targets.sagemaker.run.options import region_of
+
+if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
+    from drivetrain.run_store.objects import Asset
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
+    from drivetrain.targets.sagemaker.document.document import Definition
+    from drivetrain.targets.target import Compiled as CompiledForAny
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What `run` runs: a definition's text, and what it needs beside it."""
+
+    name: str
+    text: str | bytes
+    source: str
+    region: str = "us-east-1"
+    max_parallel: int | None = None
+    assets: tuple[Asset, ...] = ()
+    notes: tuple[str, ...] = ()
+    local: LocalRun = field(default_factory=LocalRun)
+    pipeline: Pipeline | None = None
+    """What was compiled, and the folder of its file."""
+    folder: Path = field(default_factory=Path.cwd)
+    origin: Mapping[str, Any] | None = None
+    """What `compiled_again` takes; None for a definition that came as it is."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The pipeline's settings with their values, defaults included."""
+
+    @staticmethod
+    def from_pipeline(
+        target: str, config: Path | None, overrides: Sequence[str] | None, loaded: Loaded | None = None
+    ) -> Work:
+        """A pipeline, compiled for a run on this machine.
+
+        Args:
+            loaded: the pipeline, where it is loaded already.
+
+        Raises:
+            UserError: as `compiled`.
+        """
+        loaded = loaded or _load(target, config, overrides)
+        built = _compile(loaded, local=True)
+        return Work(
+            name=built.pipeline.name,
+            text=built.text,
+            source=target,
+            region=region_of(built.pipeline.deployment),
+            max_parallel=built.pipeline.max_parallel_steps,
+            assets=built.assets,
+            notes=built.notes,
+            local=loaded.settings.local,
+            pipeline=built.pipeline,
+            folder=loaded.base,
+            origin={
+                "target": target,
+                "config": None if config is None else str(config),
+                "set": list(overrides or ()),
+                "folder": str(Path.cwd()),
+            },
+            settings=values_of(loaded.settings),
+        )
+
+    @staticmethod
+    def from_definition(path: Path, config: Path | None, overrides: Sequence[str] | None) -> Work:
+        """A definition runs under the name of the pipeline that it was compiled from. Others run under the name of
+        the file, as far as a pipeline can have it.
+
+        Its settings are those of every pipeline: what stands for the account's things on this machine.
+
+        Raises:
+            UserError: it cannot be read, or wrong settings.
+        """
+        text = definition_text(path)
+        settings = build(Settings, config, overrides or ())
+        return Work(
+            name=_compiled_name(text) or name_of(path),
+            text=text,
+            source=str(path),
+            region=region_of(settings.deployment),
+            local=settings.local,
+        )
+
+    def warnings(self) -> list[str]:
+        """What the service would refuse of the definition, as `check` says it."""
+        from drivetrain.targets.sagemaker.document.document import read
+        from drivetrain.targets.sagemaker.inspection import warnings
+
+        return warnings(read(self.text, self.source))
+
+
+def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, *, local: bool = False) -> Compiled:
+    """The compiled pipeline of that name or file, with what was edited in Studio (its NAME.studio.yaml).
+
+    `local` does without wheels that are not to be had here, and without edits that do not fit: settings that were
+    changed for a run here win.
+
+    Raises:
+        UserError: no such pipeline, wrong settings, a pipeline that cannot be compiled, or an edit that does not fit.
+    """
+    return _compile(_load(target, config, overrides), local=local)
+
+
+def load_for(target: str, config: Path | None, overrides: Sequence[str] | None, on: str | None) -> tuple[Loaded, str]:
+    """A pipeline, and the name of the target that it is for: `on`, or else what its deployment says.
+
+    Raises:
+        UserError: no such pipeline, or wrong settings.
+    """
+    loaded = _load(target, config, overrides)
+    return loaded, on or loaded.pipeline.deployment.target
+
+
+def compiled_for(loaded: Loaded, on: str, *, local: bool = False) -> CompiledForAny:
+    """The pipeline in the words of a target.
+
+    Raises:
+        UserError: no such target, or what it cannot express, by step and field.
+    """
+    from drivetrain.targets.target import DEFAULT, find_target
+
+    if on == DEFAULT:  # with what was edited in Studio
+        return _compile(loaded, local=local)
+    return find_target(on).compile(loaded.pipeline, loaded.source, loaded.base, here=local)
+
+
+def compiled_again(
+    origin: Mapping[str, Any], overrides: Sequence[str] = (), given: Mapping[str, Any] | None = None
+) -> tuple[Compiled, dict[str, Any]]:
+    """The pipeline of an earlier run, with further settings (`given` as Python values), and all of its settings.
+
+    Raises:
+        UserError: it is no longer where it was, or as `compiled`.
+    """
+    from contextlib import chdir
+
+    try:
+        with chdir(origin["folder"]):  # from where its paths start
+            config = None if origin["config"] is None else Path(origin["config"])
+            loaded = _load(origin["target"], config, [*origin["set"], *overrides], given)
+            return _compile(loaded, local=True), values_of(loaded.settings)
+    except FileNotFoundError as error:
+        raise UserError(f"{error.filename}, where this run was started, is not there any more.") from None
+
+
+def _load(
+    target: str, config: Path | None, overrides: Sequence[str] | None, given: Mapping[str, Any] | None = None
+) -> Loaded:
+    from drivetrain.authoring.loading import load
+
+    return load(target, config, overrides or (), given)
+
+
+def _compile(loaded: Loaded, *, local: bool) -> Compiled:
+    from drivetrain.studio import compile_edited
+
+    return compile_edited(loaded, here=local, edits_optional=local)
+
+
+def definition_file(path: Path) -> Definition:
+    """The definition in a file.
+
+    Raises:
+        UserError: it cannot be read, or is no definition.
+    """
+    from drivetrain.targets.sagemaker.document.document import read
+
+    return read(definition_text(path), str(path))
+
+
+def definition_text(path: Path) -> bytes:
+    """The text of a definition's file: all of it, or enough to see that it is too long.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    from drivetrain.targets.sagemaker.document.document import read_bytes
+
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        raise UserError(f"Definition {path}: {error.strerror}.") from None
+
+
+def name_of(path: Path) -> str:
+    """The name of a definition's pipeline unless one is given: its file's, as far as a pipeline can have it."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
+
+
+def _compiled_name(text: bytes) -> str | None:
+    """The pipeline whose code a definition of ours runs, by the places of the code; None for others' definitions."""
+    names = set(re.findall(rb'"s3://[^"]*/([A-Za-z0-9-]+)/code/[0-9a-f]{64}/"', text))
+    return names.pop().decode() if len(names) == 1 else None
+
+
+def is_pipeline(target: str) -> bool:
+    """Whether a target names a pipeline of the package or a Python file."""
+    from drivetrain.authoring.ready import ready_pipelines
+
+    name = target.partition(":")[0]
+    return name.endswith(".py") or name in ready_pipelines()
+
+
+def is_definition(target: str) -> bool:
+    """Whether a target is to be read as a definition's file; a name that is neither is a pipeline's, mistyped."""
+    return target.endswith((".json", ".yaml", ".yml")) or (not is_pipeline(target) and Path(target).exists())

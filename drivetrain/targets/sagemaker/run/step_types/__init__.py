@@ -1,0 +1,68 @@
+"""What each step type does on this machine: one file a type, found by the type's name (`RegisterModel` ->
+register_model.py).
+
+The first line of a file begins with the type as definitions spell it (`EMRServerless: ...`). It has
+
+    def check(step: StepNode, plan: RunPlan) -> list[str]
+        Why the step could not run, found before anything starts; empty when it can.
+    def run(context: StepContext) -> StepResult
+        Runs in a thread of its own. Raises StepFailedError, StepStoppedError, or UserError for bad input.
+
+and, where the type is decided at once by the scheduler, `INLINE = True` (Condition and Fail are such types). It may
+have
+
+    def written(arguments) -> list[str]
+        The URIs that the step writes to, as far as they are known before the run.
+    def named(arguments) -> list[str]
+        URIs that its program is given: it may read what lies there, or write it.
+    def described(context: StepContext) -> dict
+        What the describe call says, beside the arguments, of a step that was not run but has succeeded (a stub).
+    ONLY_RUNS_SAY
+        Names of members, anywhere below those of `described`, that it leaves out: a stub has to give them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import keyword
+import re
+from functools import cache
+from pathlib import Path
+from typing import Protocol, cast
+
+from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
+
+
+class StepType(Protocol):
+    """The module of a step type."""
+
+    def check(self, step: StepNode, plan: RunPlan) -> list[str]: ...
+    def run(self, context: StepContext) -> StepResult: ...
+
+
+def file_name(type_name: str) -> str:
+    """`RegisterModel` -> `register_model`, `EMR` -> `emr`, `Lambda` -> `lambda_` (Python has that word itself)."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type_name).lower()
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+@cache
+def known() -> dict[str, str]:
+    """File name -> type name as definitions spell it, of every type that has a file."""
+    paths = sorted(path for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    return {path.stem: _spelled(path) for path in paths}
+
+
+def _spelled(path: Path) -> str:
+    """The type in a file's first line; the file is not imported for it."""
+    with path.open(encoding="utf-8") as file:
+        return file.readline().removeprefix('"""').partition(":")[0]
+
+
+def find(type_name: str) -> StepType | None:
+    """The module of a type; None when it does not run here."""
+    name = file_name(type_name)
+    if name not in known():
+        return None
+    return cast("StepType", importlib.import_module(f"{__name__}.{name}"))

@@ -1,0 +1,126 @@
+"""ForEach: the result of its iterations, once their steps have ended. The execution runs these (iterating.py).
+
+Documented (sagemaker.mlops.workflow.for_each_step, ForEachStepMetadata): Status, the counts, IterationOutputs[n] by
+step of the body, and Selected, the output of the step that the selector's Field names in the iteration that it picks.
+Inferred: it fails when a step of an iteration failed, and the other iterations are run to their ends all the same; of
+equal values the first is picked; values are compared as numbers; no items are no failure, unless one is to be picked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.run_store.events import StepStatus
+from drivetrain.targets.sagemaker.document import descend, for_each, path_text
+from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.run.execution import BAD_INPUT
+from drivetrain.targets.sagemaker.run.execution.context import Ended, RunPlan, StepContext, StepResult
+
+STOPPED = "not all of its steps ran to their ends"
+_DONE = ("Succeeded", "Cached")
+
+
+def check(step: StepNode, plan: RunPlan) -> list[str]:
+    return []  # graph.check has read its fields; the steps of its body are checked as steps
+
+
+def end(context: StepContext) -> tuple[StepStatus, Mapping[str, Any], str | None, str | None]:
+    """How a ForEach ends whose iterations have: its status, response, value, and why it did not succeed."""
+    try:
+        result = run(context)
+    except UserError as error:
+        reason = f"{BAD_INPUT}{error}"
+        return "Failed", {"Status": "Failed", "FailureReason": reason}, None, reason
+    return result.response["Status"], result.response, result.value, result.response.get("FailureReason")
+
+
+def run(context: StepContext) -> StepResult:
+    """The response: its Status says how the step ended, its FailureReason why.
+
+    Raises:
+        UserError: what the selector compares is no number, or there is nothing to pick from.
+    """
+    counts = Counter(
+        "Succeeded" if end.status in _DONE else end.status for it in context.iterations for end in it.values()
+    )
+    total = sum(counts.values())
+    response: dict[str, Any] = {
+        "Status": "Succeeded",
+        "InputItemCount": len(context.iterations),
+        "TotalStepCount": total,
+        "SucceededStepCount": counts["Succeeded"],
+        "FailedStepCount": counts["Failed"],
+        "StoppedStepCount": counts["Stopped"],
+        "IterationOutputs": [
+            {name: end.response for name, end in iteration.items() if end.status in _DONE}
+            for iteration in context.iterations
+        ],
+    }
+    value = f"{counts['Succeeded']} of {total} steps"
+    if counts["Failed"]:
+        return StepResult(response={**response, "Status": "Failed", "FailureReason": _reason(context)}, value=value)
+    if counts["Stopped"]:
+        return StepResult(response={**response, "Status": "Stopped", "FailureReason": STOPPED}, value=value)
+    if (wanted := for_each.selector(context.step)) is not None:
+        pick, field = wanted
+        name, path = str(field.path[0]), field.path[1:]
+        index, best = _picked(context, pick, name, path)
+        response["Selector"] = {"StepName": for_each.child_name(name, index), "Index": index}
+        response["Selected"] = context.iterations[index][name].response
+        value = f"{for_each.child_name(name, index)}: {path_text(path)} {best:g}"
+    return StepResult(response=response, value=value)
+
+
+def _reason(context: StepContext) -> str:
+    return reason_of(
+        [
+            (for_each.child_name(name, index), str(end.response.get("FailureReason") or "failed"))
+            for index, iteration in enumerate(context.iterations)
+            for name, end in iteration.items()
+            if end.status == "Failed"
+        ]
+    )
+
+
+def reason_of(failed: Sequence[tuple[str, str]]) -> str:
+    """Why a ForEach failed, by the names of the steps that did, and their reasons; at least one."""
+    said = [reason for _, reason in failed]
+    # It failed by what it was given when all that failed did.
+    bad_input = BAD_INPUT if all(reason.startswith(BAD_INPUT) for reason in said) else ""
+    lines = [line for line in said[0].removeprefix(BAD_INPUT).splitlines() if line.strip()]
+    # The exception is the last line of a program's own failure; the page has the rest beside the step.
+    shown = (lines[0] if said[0].startswith(BAD_INPUT) else lines[-1]).strip() if lines else "failed"
+    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    return f"{bad_input}{failed[0][0]}: {shown}{more}"
+
+
+def _picked(context: StepContext, pick: str, name: str, path: tuple[str | int, ...]) -> tuple[int, float]:
+    """The iteration with the largest or smallest value, and that."""
+    values = {
+        index: _number(iteration[name], index, name, path)
+        for index, iteration in enumerate(context.iterations)
+        if iteration[name].status in _DONE
+    }
+    if not values:
+        raise UserError(f"no iteration ran {name!r}, so the selector has nothing to pick from.")
+    best = max(values, key=values.__getitem__) if pick == "MaxBy" else min(values, key=values.__getitem__)
+    return best, values[best]
+
+
+def _number(end: Ended, index: int, name: str, path: tuple[str | int, ...]) -> float:
+    where = f"the selector compares {path_text(path)} of {for_each.child_name(name, index)}"
+    try:
+        found: Any = descend(dict(end.response), path)
+    except LookupError as error:
+        raise UserError(f"{where}: {error.args[0]}") from None
+    try:
+        number = math.nan if isinstance(found, bool) else float(found)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise UserError(f"{where}, which is {found!r:.60}. Allowed: a number.")
+    return number

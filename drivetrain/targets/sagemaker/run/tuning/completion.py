@@ -1,0 +1,75 @@
+"""When a tuning has had enough trainings.
+
+https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-progress.html
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from drivetrain.targets.sagemaker.run.tuning.config import Objective, TuningConfig
+from drivetrain.targets.sagemaker.run.tuning.trials import Trial
+
+# The service gives up after as many, if none of them was of use.
+MOST_FAILURES = 5
+# What a training must gain at least on the best before it, as a part of it (API reference, BestObjectiveNotImproving).
+_LEAST_GAIN = 0.01
+
+
+def enough(config: TuningConfig, ended: Sequence[Trial], seconds: float) -> str | None:
+    """Why no further training is needed; None while one is. `ended` are in the order of their ends, `seconds` is the
+    tuning's time at work."""
+    objective = config.objective
+    values = [trial.objective for trial in ended if trial.objective is not None]
+    if config.max_seconds is not None and seconds >= config.max_seconds:
+        return f"MaxRuntimeInSeconds {config.max_seconds} is over"
+    if config.target is not None:
+        reached = [value for value in values if not objective.better(config.target, value)]
+        if reached:
+            return f"the target {config.target:g} was reached"
+    if config.patience is not None and (count := not_improving(objective, ended)) >= config.patience:
+        return f"{count} trainings in a row were not better than the best by 1 %"
+    return None
+
+
+def not_improving(objective: Objective, ended: Sequence[Trial]) -> int:
+    """How many trainings have ended since the last that was better by 1 % than all before it."""
+    best: float | None = None
+    count = 0
+    for trial in ended:
+        value = trial.objective
+        if value is not None and (best is None or _improves(objective, value, best)):
+            count = 0
+        elif best is not None:
+            count += 1
+        if value is not None and (best is None or objective.better(value, best)):
+            best = value
+    return count
+
+
+def _improves(objective: Objective, value: float, best: float) -> bool:
+    gain, least = abs(value - best), _LEAST_GAIN * abs(best)
+    # Just 1 %, as from 10 to 10.1, is a little less in binary.
+    return objective.better(value, best) and (gain >= least or math.isclose(gain, least))
+
+
+def hopeless(ended: Sequence[Trial]) -> str | None:
+    """Why it makes no sense to go on, in the service's words, with the first training's own reason."""
+    if len(ended) < MOST_FAILURES or any(trial.objective is not None for trial in ended):
+        return None
+    return failure(ended)
+
+
+def failure(ended: Sequence[Trial]) -> str:
+    """What is wrong with trainings of which none gave an objective."""
+    failed = [trial for trial in ended if trial.status == "Failed"]
+    if failed:
+        return (
+            f"No training job succeeded after {len(ended)} attempts. The first to fail was {failed[0].label}: "
+            f"{failed[0].reason}"
+        )
+    return (
+        f"No objective metrics found after running {len(ended)} training jobs. Please ensure that the algorithm emits "
+        "the objective metric as its MetricDefinitions find it in the log."
+    )

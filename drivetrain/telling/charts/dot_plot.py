@@ -1,0 +1,117 @@
+"""Values with their intervals, one a row, on one scale, beside a value to compare them with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drivetrain.base.formatting import cut, number, signed
+from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling.charts.charts import CHARACTER, bottom_labels, tick_text, ticks
+
+WIDTH, ROW, TOP, BOTTOM = 400.0, 22.0, 8.0, 24.0
+NAME_CELLS, VALUE_CELLS = 16, 9
+NAME, VALUE = 14 + NAME_CELLS * CHARACTER, VALUE_CELLS * CHARACTER
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A value, its interval where there is one, a few words for the pointer that rests on it, and a limit to draw."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None = None
+    note: str = ""
+    limit: float | None = None
+    tone: str = ""
+
+
+def dot_plot(
+    title: str,
+    rows: Sequence[Row],
+    *,
+    reference: float | None = None,
+    reference_name: str = "overall",
+    differences: bool = False,
+    note: Content = None,
+) -> Markup:
+    """Rows from top to bottom in the order given. `differences` writes values with their sign."""
+    write = signed if differences else number
+    scale = _Scale(rows, reference)
+    height = TOP + ROW * len(rows) + BOTTOM
+    described = "; ".join(f"{row.name} {write(row.value)}" for row in rows[:20])
+    more = f"; {len(rows) - 20} more" if len(rows) > 20 else ""
+    bottom = height - BOTTOM
+    drawn: list[Content] = [
+        el("line", x1=scale.x(tick), x2=scale.x(tick), y1=TOP, y2=bottom, class_="grid") for tick in scale.ticks
+    ]
+    drawn += bottom_labels([(scale.x(tick), tick_text(tick, scale.ticks)) for tick in scale.ticks], bottom + 16, WIDTH)
+    if reference is not None and math.isfinite(reference):
+        at = scale.x(reference)
+        drawn.append(
+            el(
+                "g",
+                el("title", f"{reference_name} {write(reference)}"),
+                el("line", x1=at, x2=at, y1=TOP, y2=bottom, class_="reference"),
+            )
+        )
+    drawn += [_row(scale, row, TOP + ROW * place + ROW / 2, write) for place, row in enumerate(rows)]
+    key = None
+    if reference is not None:
+        key = el("span", el("i", class_="rule"), f" {reference_name} ", el("b", write(reference)), class_="legend")
+    picture = el(
+        "svg",
+        el("title", f"{title}: {described}{more}"),
+        drawn,
+        viewBox=f"0 0 {WIDTH:.0f} {height:.0f}",
+        class_="chart dots",
+        role="img",
+        aria_label=f"{title}: {described}{more}",
+    )
+    return el("figure", el("figcaption", el("b", title), key, note), picture, class_="curve")
+
+
+class _Scale:
+    """From values to pixels; round numbers at its ends, and never beyond [0, 1] where all values lie in it."""
+
+    def __init__(self, rows: Sequence[Row], reference: float | None) -> None:
+        values = [row.value for row in rows]
+        values += [end for row in rows if row.interval for end in row.interval]
+        values += [row.limit for row in rows if row.limit is not None]
+        values += [reference] if reference is not None else []
+        values = [value for value in values if math.isfinite(value)]
+        low, high = min(values, default=0.0), max(values, default=1.0)
+        self.ticks = ticks(low, high, 5)
+        if low >= 0 and high <= 1:
+            self.ticks = [tick for tick in self.ticks if 0 <= tick <= 1] or [0.0, 1.0]
+        self.low, self.high = min(self.ticks[0], low), max(self.ticks[-1], high)
+
+    def x(self, value: float) -> float:
+        room = WIDTH - NAME - VALUE - 12
+        return NAME + (value - self.low) / ((self.high - self.low) or 1.0) * room
+
+
+def _row(scale: _Scale, row: Row, y: float, write: object) -> Markup:
+    said = (signed if write is signed else number)(row.value)
+    between = ""
+    line = None
+    if row.interval is not None:
+        left, right = (scale.x(end) for end in row.interval)
+        between = f", interval {number(row.interval[0])} to {number(row.interval[1])}"
+        line = el("line", x1=left, x2=right, y1=y, y2=y, class_="between")
+    limit = None
+    if row.limit is not None:
+        at = scale.x(row.limit)
+        limit = el("line", x1=at, x2=at, y1=y - 8, y2=y + 8, class_="limit")
+    return el(
+        "g",
+        el("title", f"{row.name}: {said}{between}{f', {row.note}' if row.note else ''}"),
+        el("rect", x=0, y=y - ROW / 2, width=WIDTH, height=ROW, class_="reach"),
+        el("text", cut(row.name, NAME_CELLS), x=NAME - 14, y=y + 4, text_anchor="end", class_="label"),
+        line,
+        limit,
+        el("circle", cx=scale.x(row.value), cy=y, r=4.2, class_="mark"),
+        el("text", said, x=WIDTH - 4, y=y + 4, text_anchor="end", class_="value"),
+        class_=f"row {row.tone}".rstrip(),
+    )

@@ -1,0 +1,190 @@
+"""What the steps of a run found: evaluations, decisions, data sets and cards among what they wrote, and the numbers
+that they returned, from their property files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.telling.content import ArtifactFacts, Measured
+
+if TYPE_CHECKING:
+    from drivetrain.run_store.home import Home
+    from drivetrain.run_store.rows import StepRow
+    from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+    from drivetrain.telling.content.card import CardFacts
+    from drivetrain.telling.content.datasets import DatasetFacts
+    from drivetrain.telling.content.decision import DecisionFacts
+    from drivetrain.telling.content.evaluation import EvaluationFacts
+
+
+# What a step returns are a few numbers; a larger file is somebody's data.
+MAX_NUMBERS_BYTES = 1024 * 1024
+MAX_NUMBERS = 1_000
+_PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
+
+
+def measured_by(home: Home, rows: Iterable[StepRow], definition: Definition | None) -> Iterator[Measured]:
+    """The numbers in the property files of the steps that are done."""
+    if definition is None:
+        return
+    for row in rows:
+        node = definition.by_name.get(row.name) if row.parent is None else _of_a_body(definition, row)
+        if node is None or row.status not in ("Succeeded", "Cached"):
+            continue
+        numbers: dict[str, float] = {}
+        for file in node.property_files.values():
+            uri = _output_uri(row, file.output_name)
+            if uri is not None:
+                numbers |= _numbers(home, uri, file.file_path)
+        if numbers:
+            yield Measured(step=row.name, numbers=numbers)
+
+
+def _of_a_body(definition: Definition, row: StepRow) -> StepNode | None:
+    """The step of a ForEach's body that a step of one of its iterations was made of."""
+    loop = definition.by_name.get(row.parent or "")
+    name = row.name.rpartition("-")[0]
+    return next((step for step in loop.body if step.name == name), None) if loop is not None else None
+
+
+def _output_uri(row: StepRow, output: str) -> str | None:
+    """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
+    for source in (row.response, row.arguments):
+        outputs = object_in(source, "ProcessingOutputConfig").get("Outputs")
+        for item in cast("list[Any]", outputs) if isinstance(outputs, list) else []:
+            if isinstance(item, dict):
+                entry = cast("dict[str, Any]", item)
+                uri = object_in(entry, "S3Output").get("S3Uri")
+                if entry.get("OutputName") == output and isinstance(uri, str):
+                    return uri
+    return None
+
+
+def _numbers(home: Home, uri: str, file: str) -> dict[str, float]:
+    """The finite numbers of a JSON file in the store, nested ones under `a.b`; none when it is no such file."""
+    from drivetrain.run_store.objects import ObjectStore
+
+    try:
+        path = ObjectStore(home.objects).path(f"{uri.rstrip('/')}/{file}")
+        if path.stat().st_size > MAX_NUMBERS_BYTES:
+            return {}
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, UserError):
+        return {}  # a property file of another shape, or thrown away since: the page does without
+    return dict(list(_flat(content, ""))[:MAX_NUMBERS])
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from _flat(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and path:
+        yield path, value
+
+
+def per_class(measured: Measured) -> dict[str, list[tuple[str, float]]]:
+    """Measure -> (class, number), classes in their natural order."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for name, value in measured.numbers.items():
+        if match := _PER_CLASS.match(name):
+            found.setdefault(match[1], []).append((match[2], value))
+    return {name: sorted(bars, key=lambda bar: natural(bar[0])) for name, bars in found.items()}
+
+
+def overall(measured: Measured) -> dict[str, float]:
+    """The numbers that are not one class's."""
+    return {name: value for name, value in measured.numbers.items() if not _PER_CLASS.match(name)}
+
+
+def words(name: str) -> str:
+    """`samples_per_second` -> `samples per second`."""
+    return name.replace("_", " ")
+
+
+def natural(name: str) -> tuple[float, str]:
+    """A key to sort by: numbers in their order, then names in theirs."""
+    return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (float("inf"), name)
+
+
+# As in the files that read them, which are imported for runs that have such a file.
+_DECISION_FILE, _EVALUATION_FILE, _CARD_FILE = "decision.json", "evaluation.json", "card.json"
+_MANIFEST_FILE = "manifest.json"
+
+
+def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[EvaluationFacts, ...]:
+    """What the steps that evaluate a model found, in the order of the steps."""
+    folders = list(folders_with(_EVALUATION_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.telling.content.evaluation import read_evaluation
+
+    found = (read_evaluation(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
+
+
+def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionFacts, ...]:
+    """What the steps that compare models decided, in the order of the steps."""
+    folders = list(folders_with(_DECISION_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.telling.content.decision import read_decision
+
+    found = (read_decision(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
+
+
+def datasets(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DatasetFacts, ...]:
+    """The data sets that steps prepared, in the order of the steps."""
+    folders = list(folders_with(_MANIFEST_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.telling.content.datasets import read_dataset
+
+    found = (read_dataset(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
+
+
+def cards(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[CardFacts, ...]:
+    """What steps show of their own, in the order of the steps."""
+    folders = list(folders_with(_CARD_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.telling.content.card import read_card
+
+    found = (read_card(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
+
+
+def folders_with(file: str, home: Home, artifacts: Iterable[ArtifactFacts]) -> Iterator[tuple[str, Path]]:
+    """The steps and folders of outputs that hold a file of this name, perhaps one that cannot be read."""
+    from drivetrain.run_store.objects import ObjectStore
+
+    store = ObjectStore(home.objects)
+    for artifact in artifacts:
+        if artifact.flow != "output":
+            continue
+        try:
+            folder = store.path(artifact.uri)
+        except UserError:
+            continue  # no URI of an object store
+        if _is_there(folder / file):
+            yield artifact.step, folder
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, also where this user may not see it: whoever reads it says so."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,200 @@
+"""What a training wrote of its health (health/health.json), or a script's own hook of smdebug, read within
+bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.telling.content.smdebug_health import told_by_trial
+from drivetrain.telling.content.untrusted_json import drawable, finite, listed, mapping, text, whole
+
+if TYPE_CHECKING:
+    from drivetrain.run_store.home import Home
+    from drivetrain.run_store.reader import Ledger
+    from drivetrain.run_store.rows import StepRow
+
+MEMBER, OPERATORS = "health/health.json", "profile/operators.json"
+MAX_BYTES = 4 * 1024 * 1024
+# It is among the first: an archive is in the order of names, and models lie in another.
+MAX_MEMBERS = 2_000
+MAX_FINDINGS, MAX_RANKS, MAX_STRETCHES, MAX_WORDS = 100, 256, 200, 600
+MAX_OPERATORS, MAX_NAME = 15, 70
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthFinding:
+    rule: str
+    step: int
+    action: str
+    text: str
+    advice: str
+    times: int
+
+
+@dataclass(frozen=True)
+class SlowRank:
+    """`seconds` is its shortest step before it meets the others, `to_median` beside the median of all ranks."""
+
+    rank: int
+    seconds: float
+    to_median: float
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Of the steps that were profiled: what it took itself, as a share of all, and how often it was called."""
+
+    name: str
+    milliseconds: float
+    share: float
+    calls: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthFacts:
+    """Of a training step. `busy` is the share in which a rank computes, [ranks][stretches]; `phases` the shares of each
+    phase, [stretches]; `seconds` how long a stretch is; `stragglers` the ranks, the slowest first; `hosts` what each
+    did, in words; `operators` those that took longest in `profiled` steps of rank 0; `source` who wrote it, where that
+    is not our training. `healthy` is None where nobody has looked."""
+
+    step: str
+    healthy: bool | None
+    num_rules: int
+    verdict: str
+    findings: tuple[HealthFinding, ...]
+    seconds: tuple[float, ...] = ()
+    busy: tuple[tuple[float, ...], ...] = ()
+    stragglers: tuple[SlowRank, ...] = ()
+    hosts: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    profiled: int = 0
+    source: str = ""
+    phases: Mapping[str, tuple[float, ...]]
+
+
+def healths_of(ledger: Ledger, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
+    """Of the trainings among the steps, those that other executions made included (`made_by`)."""
+    rows = [row for row in rows if row.type == "Training" and row.status in ("Succeeded", "Cached")]
+    owners = {row.name: row if row.cache_of is None else ledger.step(made_by[row.name], row.name) for row in rows}
+    found = [health_of(ledger.home, name, row.arguments, row.response) for name, row in owners.items()]
+    return tuple(one for one in found if one is not None)
+
+
+def health_of(home: Home, step: str, arguments: Mapping[str, Any], response: Mapping[str, Any]) -> HealthFacts | None:
+    """What a training step has handed on; None where there is nothing of it, or nothing that can be read."""
+    from drivetrain.run_store.objects import ObjectStore
+    from drivetrain.targets.sagemaker.run.step_types.training import artifacts_uri
+
+    job = response.get("TrainingJobName")
+    if not isinstance(job, str) or "OutputDataConfig" not in arguments:
+        return None
+    try:
+        place = ObjectStore(home.objects).path(artifacts_uri(arguments, job, what="output"))
+        found = _contents(place, (MEMBER, OPERATORS))
+        if MEMBER in found:
+            health, profile = (
+                json.loads(found.get(m, b"null"), parse_constant=lambda _: None) for m in (MEMBER, OPERATORS)
+            )
+            return facts_of(step, health, profile)
+        return facts_of(step, told_by_trial(place, place.stat().st_mtime_ns)) if place.exists() else None
+    except (OSError, ValueError, RecursionError, EOFError, UserError):
+        return None  # deleted since, or not written by us: the page leaves it out
+
+
+def _contents(place: Path, members: Sequence[str]) -> dict[str, bytes]:
+    """Those of the members that are there, and not too large."""
+    if place.is_dir():
+        paths = {member: place / member for member in members}
+        return {
+            m: path.read_bytes() for m, path in paths.items() if path.is_file() and path.stat().st_size <= MAX_BYTES
+        }
+    found: dict[str, bytes] = {}
+    if not place.is_file():
+        return found
+    import tarfile  # (only where there is one to be opened)
+
+    try:
+        with tarfile.open(place) as archive:
+            for number, member in enumerate(archive):
+                name = member.name.removeprefix("./")
+                # (In the order of names nothing comes later.)
+                if number > MAX_MEMBERS or (found and name > max(members)):
+                    break
+                if name in members and member.isfile() and member.size <= MAX_BYTES:
+                    source = archive.extractfile(member)
+                    if source is not None:
+                        found[name] = source.read()
+    except tarfile.TarError as error:
+        raise ValueError(str(error)) from error
+    return found
+
+
+def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
+    """What health.json says, or a trial, and operators.json of a profile; None where it is none of ours."""
+    given = mapping(found)
+    healthy, source = given.get("healthy"), text(given.get("source"), MAX_WORDS)
+    if not isinstance(healthy, bool):
+        if not source:
+            return None
+        healthy = None
+    timeline = mapping(given.get("timeline"))
+    seconds = tuple(_numbers(timeline.get("seconds")))
+    size = len(seconds)
+    busy = [tuple(_numbers(rank)) for rank in listed(timeline.get("busy"))[:MAX_RANKS]]
+    phases = {text(name): tuple(_numbers(shares)) for name, shares in mapping(timeline.get("phases")).items()}
+    return HealthFacts(
+        step=step,
+        healthy=healthy,
+        source=source,
+        num_rules=len(mapping(given.get("rules"))),
+        verdict=text(given.get("verdict"), MAX_WORDS),
+        findings=tuple(_findings(given.get("findings"))),
+        seconds=seconds,
+        hosts=tuple(text(one, MAX_WORDS) for one in listed(given.get("hosts"))[:MAX_RANKS]),
+        stragglers=tuple(_stragglers(given.get("stragglers"))),
+        operators=tuple(_operators(mapping(profile).get("operators"))),
+        profiled=whole(mapping(profile).get("steps")) or 0,
+        busy=tuple(rank for rank in busy if len(rank) == size),
+        phases={name: shares for name, shares in phases.items() if len(shares) == size and any(shares)},
+    )
+
+
+def _findings(given: object) -> Iterator[HealthFinding]:
+    for entry in listed(given)[:MAX_FINDINGS]:
+        one = mapping(entry)
+        yield HealthFinding(
+            rule=text(one.get("rule")),
+            step=whole(one.get("step")) or 0,
+            action=text(one.get("action"), 10),
+            text=text(one.get("text"), MAX_WORDS),
+            advice=text(one.get("advice"), MAX_WORDS),
+            times=whole(one.get("times")) or 1,
+        )
+
+
+def _stragglers(given: object) -> Iterator[SlowRank]:
+    for entry in listed(given)[:MAX_RANKS]:
+        one = mapping(entry)
+        numbers = [finite(one.get(name)) for name in ("seconds", "to_median")]
+        rank = whole(one.get("rank"))
+        if rank is not None and numbers[0] and numbers[1]:
+            yield SlowRank(rank, numbers[0], numbers[1])
+
+
+def _operators(given: object) -> Iterator[Operator]:
+    for entry in listed(given)[:MAX_OPERATORS]:
+        one = mapping(entry)
+        took, part, calls = finite(one.get("ms")), finite(one.get("share")), whole(one.get("calls"))
+        if took is not None and part is not None and calls is not None:
+            yield Operator(text(one.get("name"), MAX_NAME), took, part, calls)
+
+
+def _numbers(given: object) -> Iterator[float]:
+    for value in listed(given)[:MAX_STRETCHES]:
+        number = drawable(value) if finite(value) is not None else None
+        yield max(number or 0.0, 0.0)

@@ -1,0 +1,193 @@
+"""What the page tells of an evaluation: its metrics, slices and curves, and how it came about."""
+
+from __future__ import annotations
+
+from drivetrain.base.formatting import count
+from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling.charts.dot_plot import Row, dot_plot
+from drivetrain.telling.charts.heat_map import heat_map
+from drivetrain.telling.charts.rate_charts import rate_charts
+from drivetrain.telling.content.evaluation import (
+    EvaluationFacts,
+    Measure,
+    Slice,
+    how,
+    interval_words,
+    value_words,
+    worst_slices,
+)
+from drivetrain.telling.content.findings import words
+from drivetrain.telling.content.plotted import PlottedMatrix
+from drivetrain.telling.content.untrusted_json import drawable
+from drivetrain.telling.page.metric_table import MAX_OPEN, class_table, metric_table
+from drivetrain.telling.page.threshold_section import threshold_part
+from drivetrain.telling.page.worst_section import worst_part
+
+MAX_DOTS = 30
+MAX_COLUMNS = 6
+MAX_SLICE_ROWS = 300
+MAX_SLICE_METRICS = 8
+MAX_UNDEFINED = 12
+MAX_MATRICES = 4
+# By which metric of a class classes are compared, where there are several.
+_OF_CLASSES = ("f1", "recall", "accuracy", "precision", "auroc")
+
+
+def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
+    """All of one evaluation; `lead` names the metric by which slices are compared, where it is not the first."""
+    if found.problem and not found.measures:
+        return el("p", f"The evaluation of {found.step} cannot be shown: its {found.problem}.")
+    overall = found.overall()
+    leading = next((one for one in overall if one.name == lead), overall[0] if overall else None)
+    plots = [_class_plot(found), *_slice_plots(found, leading)]
+    drawn = [plot for plot in plots if plot is not None]
+    beside = _fitting(drawn, len(overall))
+    asked = found.settings.get("metrics")
+    curves = rate_charts(found)
+    matrices = [one for one in found.curves if isinstance(one, PlottedMatrix)]
+    return el(
+        "div",
+        el("p", how(found), class_="method"),
+        el(
+            "div",
+            el("div", metric_table(overall, found.confidence)),
+            el("div", drawn[:beside], class_="stack") if beside else None,
+            class_="beside",
+        )
+        if overall
+        else None,
+        _undefined(found),
+        el("div", drawn[beside:], class_="charts below") if drawn[beside:] else None,
+        _slice_table(found),
+        class_table(found),
+        el("div", curves, class_="charts below") if curves else None,
+        threshold_part(found),
+        [heat_map(words(one.name), one) for one in matrices[:MAX_MATRICES]],
+        worst_part(found.worst, found.worst_key),
+        el("p", f"Its {found.problem}.", class_="method") if found.problem else None,
+        el("p", f"Asked for: {asked}.", class_="method") if asked else None,
+        class_="evaluation",
+    )
+
+
+def _fitting(plots: list[Markup], num_metrics: int) -> int:
+    """How many of the plots fit beside a table of so many metrics: a row of it takes 1.7 of theirs."""
+    room = 1.7 * (min(num_metrics, MAX_OPEN) + 3) if num_metrics else 0.0
+    for place, plot in enumerate(plots):
+        room -= plot.count('class="row') + 5
+        if room < 0:
+            # One is put there in any case: the room is empty otherwise.
+            return max(place, 1) if num_metrics else 0
+    return len(plots)
+
+
+def _undefined(found: EvaluationFacts) -> Content:
+    """The metrics that the samples do not define, with the reasons."""
+    # Those of classes are dashes in the table by class, with the reason for the pointer; but few are told in full.
+    entries = list(found.undefined.items())
+    if not entries:
+        return None
+    rows = [el("tr", el("th", words(name), scope="row"), el("td", why)) for name, why in entries]
+    if len(rows) <= MAX_UNDEFINED:
+        return el("table", el("caption", "Not defined on these samples"), el("tbody", rows), class_="undefined")
+    return el("details", el("summary", f"{len(rows):,} metrics are not defined on these samples"),
+              el("table", el("tbody", rows), class_="undefined"))  # fmt: skip
+
+
+def _class_plot(found: EvaluationFacts) -> Markup | None:
+    by_class = found.by_class()
+    name = next((name for name in _OF_CLASSES if name in by_class), next(iter(by_class), None))
+    if name is None:
+        return None
+    measured = sorted(
+        ((found.class_name(each), one) for each, one in by_class[name].items() if _is_drawable(one)),
+        key=lambda pair: -pair[1].value if pair[1].higher_is_better is False else pair[1].value,
+    )
+    if not measured:
+        return None
+    rows = [Row(name=each, value=one.value, interval=one.interval) for each, one in measured[:MAX_DOTS]]
+    overall = next((found.measures[key] for key in (name, f"{name}_macro") if key in found.measures), None)
+    return dot_plot(
+        f"{words(name)} by class",
+        rows,
+        reference=overall.value if overall is not None and _is_drawable(overall) else None,
+        reference_name=words(overall.name) if overall is not None else "",
+        note=_worst_of(len(rows), len(measured)),
+    )
+
+
+def _slice_plots(found: EvaluationFacts, leading: Measure | None) -> list[Markup]:
+    """For each column the leading metric of its values, the worst first."""
+    if leading is None or not _is_drawable(leading):
+        return []
+    columns: dict[str, list[Slice]] = {}
+    for one in found.slices:
+        columns.setdefault(one.column, []).append(one)
+    plots: list[Markup] = []
+    for column, slices in list(columns.items())[:MAX_COLUMNS]:
+        ranked = [(one, measure) for one, measure in worst_slices(slices, leading) if _is_drawable(measure)]
+        rows = [
+            Row(
+                name=one.value or "(empty)",
+                value=measure.value,
+                interval=measure.interval,
+                note="" if one.num_samples is None else count(one.num_samples, "sample"),
+            )
+            for one, measure in ranked[:MAX_DOTS]
+        ]
+        if rows:
+            plots.append(
+                dot_plot(
+                    f"{words(leading.name)} by {column}",
+                    rows,
+                    reference=leading.value,
+                    reference_name="all samples",
+                    note=_worst_of(len(rows), len(ranked)),
+                )
+            )
+    return plots
+
+
+def _worst_of(shown: int, there: int) -> Markup | None:
+    return el("span", f"the worst {shown} of {there:,}", class_="legend") if there > shown else None
+
+
+def _slice_table(found: EvaluationFacts) -> Markup | None:
+    """Every slice with its metrics, folded away."""
+    if not found.slices:
+        return None
+    overall = found.overall()[:MAX_SLICE_METRICS]
+    ranked = [one for one, _ in worst_slices(found.slices, overall[0])] if overall else []
+    ranked += [one for one in found.slices if one not in ranked]
+    head = [("slice", None), ("samples", "right"), *((words(one.name), "right") for one in overall)]
+    rows = [
+        el(
+            "tr",
+            el("th", f"{one.column} = {one.value}", scope="row"),
+            el("td", "–" if one.num_samples is None else f"{one.num_samples:,}", class_="right"),
+            [_slice_cell(one, measure.name) for measure in overall],
+        )
+        for one in ranked[:MAX_SLICE_ROWS]
+    ]
+    more = found.num_slices - len(rows)
+    caption = el("caption", f"The first {len(rows)} of {found.num_slices:,} slices") if more > 0 else None
+    table = el(
+        "table",
+        caption,
+        el("thead", el("tr", [el("th", name, scope="col", class_=style) for name, style in head])),
+        el("tbody", rows),
+        class_="metrics",
+    )
+    return el("details", el("summary", f"{count(found.num_slices, 'slice')} with all metrics"),
+              el("div", table, class_="scroll", tabindex=0))  # fmt: skip
+
+
+def _slice_cell(one: Slice, name: str) -> Markup:
+    measure = one.measures.get(name)
+    if measure is None:
+        return el("td", "–", class_="right", title=one.undefined.get(name))
+    return el("td", value_words(measure), class_="right", title=interval_words(measure) or None)
+
+
+def _is_drawable(measure: Measure) -> bool:
+    return all(drawable(end) is not None for end in (measure.value, *(measure.interval or ())))

@@ -1,0 +1,186 @@
+"""The server of a model's own code: the hooks of the inference toolkit, and what it does where there are none."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import threading
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drivetrain.targets.sagemaker.run.batch_transform.server import (
+    BoundedServer,
+    Handler,
+    UnsupportedError,
+    decoded,
+    encoded,
+    requests,
+)
+
+
+class Tensor:
+    """What torch's tensors have that arrays do not."""
+
+    def detach(self) -> Tensor:
+        return self
+
+    def cpu(self) -> Any:
+        return np.array([1.5])
+
+
+def module(**functions: Any) -> types.ModuleType:
+    made = types.ModuleType("inference")
+    made.__file__ = "inference.py"
+    made.__dict__.update({"model_fn": lambda folder: lambda data: data * 2, **functions})
+    return made
+
+
+def test_json_csv_and_npy_become_arrays_and_arrays_become_these() -> None:
+    handler = Handler(module(), "/model")
+    assert handler.answer(b"[[1, 2]]", "application/json", "*/*") == (b"[[2, 4]]", "application/json")
+    assert handler.answer(b"1,2\n3,4", "text/csv", "text/csv") == (b"2.0,4.0\n6.0,8.0\n", "text/csv")
+    stream = io.BytesIO()
+    np.save(stream, np.array([1, 2]))
+    body, kind = handler.answer(stream.getvalue(), "application/x-npy", "application/x-npy")
+    assert kind == "application/x-npy" and np.load(io.BytesIO(body)).tolist() == [2, 4]
+    assert encoded(Tensor(), "application/json")[0] == b"[1.5]"
+    for call in (lambda: decoded(b"", "image/png"), lambda: encoded([1], "image/png")):
+        with pytest.raises(UnsupportedError, match="'image/png'"):
+            call()
+
+
+def test_a_model_with_predict_is_asked_by_it() -> None:
+    class Model:
+        def predict(self, data: Any) -> Any:
+            return data + 1
+
+    assert Handler(module(model_fn=lambda folder: Model()), "/m").answer(b"[1]", "application/json", "")[0] == b"[2]"
+
+
+def test_hooks_take_the_place_of_what_is_done_by_itself_and_may_take_a_context() -> None:
+    handler = Handler(
+        module(
+            model_fn=lambda folder, context: context["model_dir"],
+            input_fn=lambda body, kind: (body, kind),
+            predict_fn=lambda data, model: f"{model} {data[1]}: {data[0]}",
+            output_fn=lambda prediction, accept: prediction,
+        ),
+        "/model",
+    )
+    assert handler.answer("é".encode(), "text/plain", "text/plain") == ("/model text/plain: é".encode(), "text/plain")
+
+
+def test_one_hook_may_do_all() -> None:
+    handler = Handler(module(transform_fn=lambda model, body, kind, accept: (body[::-1], "x/y")), "/m")
+    assert handler.answer(b"\x01\x02", "application/octet-stream", "") == (b"\x02\x01", "x/y")
+
+
+def test_code_that_loads_no_model_ends_the_server() -> None:
+    made = module()
+    del made.__dict__["model_fn"]
+    with pytest.raises(SystemExit, match="has no model_fn"):
+        Handler(made, "/m")
+
+
+@contextlib.contextmanager
+def serving(handler: Handler, *, idle_s: float = 30.0, most: int = 4) -> Iterator[tuple[str, int]]:
+    with BoundedServer(("127.0.0.1", 0), requests(handler, idle_s), most) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_address[0], server.server_address[1]  # type: ignore[misc]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def sent(address: tuple[str, int], request: bytes, *, is_whole: bool = True) -> bytes:
+    """All that the server answers until it closes the connection."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(request)
+        if is_whole:
+            connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def post(*headers: str, body: bytes = b"") -> bytes:
+    lines = ("POST /invocations HTTP/1.1", "Host: here", "Content-Type: text/plain", *headers, "", "")
+    return "\r\n".join(lines).encode() + body
+
+
+ECHO = module(
+    input_fn=lambda body, kind: body, predict_fn=lambda data, model: data, output_fn=lambda data, accept: data
+)
+
+
+def test_a_body_in_chunks_is_read_and_the_next_request_is_too() -> None:
+    chunks = b'5;name="x"\r\nhello\r\n6\r\n world\r\n0\r\nChecksum: 1\r\n\r\n'
+    with serving(Handler(ECHO, "/m")) as address:
+        answer = sent(address, post("Transfer-Encoding: chunked", body=chunks) + post("Content-Length: 3", body=b"bye"))
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+    assert b"\r\n\r\nhello world" in answer and answer.endswith(b"\r\n\r\nbye")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "reason"),
+    [
+        (post("Content-Length: -1", body=b"x"), 400, b"Content-Length is '-1'. Allowed: one whole number from 0."),
+        (post("Content-Length: ten"), 400, b"Content-Length is 'ten'"),
+        (post("Content-Length: " + "9" * 5000), 400, b"Allowed: one whole number from 0"),
+        (post("Content-Length: 1", "Content-Length: 2", body=b"xx"), 400, b"Content-Length is '1, 2'"),
+        (post("Content-Length: 999999999999999999", body=b"x"), 400, b" of 999,999,999,999,999,999 bytes"),
+        (post("Content-Length: 3", "Transfer-Encoding: chunked", body=b"0\r\n\r\n"), 400, b"Send one of them"),
+        (post("Transfer-Encoding: gzip"), 501, b"Allowed: chunked"),
+        (post("Transfer-Encoding: chunked", body=b"-5\r\nhello\r\n0\r\n\r\n"), 400, b"without a valid size"),
+        (post("Transfer-Encoding: chunked", body=b"4\r\nhello\r\n0\r\n\r\n"), 400, b"does not end where"),
+        (post("Transfer-Encoding: chunked", body=b"5\r\nhello\r\n0\r\n"), 400, b"does not end after its last chunk"),
+    ],
+)
+def test_a_body_whose_end_cannot_be_known_is_refused_and_the_connection_closed(
+    request_: bytes, status: int, reason: bytes
+) -> None:
+    with serving(Handler(ECHO, "/m")) as address:
+        answer = sent(address, request_ + post("Content-Length: 3", body=b"bye"))
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode()) and reason in answer
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_a_request_that_does_not_go_on_is_ended() -> None:
+    with serving(Handler(ECHO, "/m"), idle_s=0.05) as address:
+        answer = sent(address, post("Content-Length: 3", body=b"x"), is_whole=False)
+        assert answer.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in answer
+        assert sent(address, b"", is_whole=False) == b""
+
+
+def test_more_connections_than_allowed_wait() -> None:
+    """Two are at work at most, though five ask; all are answered."""
+    guard, at_work, most_at_work = threading.Lock(), 0, 0
+    both = threading.Barrier(2)
+
+    def predict(data: Any, model: Any) -> Any:
+        nonlocal at_work, most_at_work
+        with guard:
+            at_work += 1
+            most_at_work = max(most_at_work, at_work)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        with guard:
+            at_work -= 1
+        return data
+
+    handler = Handler(module(**{**vars(ECHO), "predict_fn": predict}), "/m")
+    answers: list[bytes] = []
+    with serving(handler, most=2) as address:
+        request = post("Content-Length: 3", "Connection: close", body=b"bye")
+        asking = [threading.Thread(target=lambda: answers.append(sent(address, request))) for _ in range(5)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+    assert [answer.startswith(b"HTTP/1.1 200 ") for answer in answers] == [True] * 5
+    assert most_at_work == 2
