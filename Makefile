@@ -19,28 +19,33 @@ unexport PYTHONDONTWRITEBYTECODE
 IMAGES = infra/kubeflow/images
 UV_COMPILE = .venvs/audit/bin/uv pip compile --python-version 3.12 --python-platform x86_64-manylinux_2_28 \
   --generate-hashes --no-annotate --custom-compile-command "make hashes" --quiet
-# The files with tests that want an environment of their own (tests/unit/suite/test_makefile.py holds these lists).
-TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/test_serving_in_toolkit.py \
+# The files with tests that want an environment of their own (tests/unit/suite/test_makefile.py holds these lists),
+# and what is put on the path for them: Spark where Java is, Horovod where `make horovod` has built it.
+TESTS_toolkit = tests/contract/test_own_script_equals_toolkit.py tests/contract/test_serving_in_toolkit.py \
   tests/unit/targets/sagemaker/run/test_toolkit.py
-IMAGE_TESTS = tests/contract/test_programs_in_image.py
-INFRA_TESTS = tests/infra/test_stack.py
-SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py \
+TESTS_image = tests/contract/test_programs_in_image.py
+TESTS_infra = tests/infra/test_stack.py
+TESTS_sdk = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py \
   tests/sdk/test_trainer_contract.py tests/sdk/test_model_trainer.py
-TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
+TESTS_tensorflow = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \
   tests/tensorflow/test_library_scripts.py tests/tensorflow/test_health.py tests/tensorflow/test_layers.py
-SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py tests/contract/test_spark_jobs.py \
+TESTS_spark = tests/contract/test_bad_tables.py tests/contract/test_engines.py tests/contract/test_spark_jobs.py \
   tests/contract/test_random_plans.py tests/contract/test_step_types.py
-HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
-DEBUGGER_TESTS = tests/debugger/test_smdebug.py
-# Horovod is put on the path where `make horovod` has built it.
+TESTS_horovod = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
+TESTS_debugger = tests/debugger/test_smdebug.py
+TESTS_spark35 = $(TESTS_spark)
+ON_PATH_spark = PYTHONPATH=.venvs/spark
+ON_PATH_spark35 = PYTHONPATH=.venvs/spark35
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
+ON_PATH_horovod = $(WITH_HOROVOD)
+ENVIRONMENTS = toolkit image infra sdk tensorflow spark spark35 horovod debugger
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark test-spark35 horovod test-horovod test-debugger synth check types format golden facts targets health shapes hashes bench pictures faults mutants clean docs strategies
+.PHONY: help more setup run test test-changed test-slow test-nightly test-in audit-code audit-pins horovod synth check types format golden facts targets health shapes hashes bench pictures faults mutants clean docs strategies
 
-help:  ## Show the verbs
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+help:
+	@grep -hE '^(run|test|check|golden|bench|docs|more):.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: $(STAMP)  ## Create .venv with the package, its torch extra and the development tools
 
@@ -64,6 +69,15 @@ test-changed: setup  ## The quick tests that your changes can reach: ARGS="--wit
 test-slow: setup  ## The slow families: launchers, kill campaigns
 	$(BIN)/python -m pytest $(LANES) -m 'slow and not nightly' $(ARGS)
 
+# Only test-in asks for ENV; Horovod's tests skip where it is not built.
+ifneq ($(filter test-in,$(MAKECMDGOALS)),)
+ifeq ($(and $(filter 1,$(words $(ENV))),$(filter $(ENV),$(ENVIRONMENTS))),)
+$(error ENV='$(ENV)' is no environment of tests. Give one of: $(ENVIRONMENTS). For example: make test-in ENV=toolkit)
+endif
+endif
+test-in: setup $(patsubst %,.venvs/%/.installed,$(filter-out horovod,$(ENV)))  ## Tests that need an environment of their own: ENV=toolkit, image, infra, sdk, tensorflow, spark, spark35, horovod, debugger
+	$(ON_PATH_$(ENV)) $(BIN)/python -m pytest -m '$(ENV:spark35=spark)$(if $(filter spark,$(ENV)), and not nightly)' $(TESTS_$(ENV)) $(ARGS)
+
 # The container of TensorFlow asks for an older toolkit and for TensorFlow; what is compared needs neither.
 .venvs/toolkit/.installed: tests/toolkit-requirements.txt | $(STAMP)
 	@$(ENVIRONMENT)
@@ -71,40 +85,25 @@ test-slow: setup  ## The slow families: launchers, kill campaigns
 	@$(INSTALL) --no-deps sagemaker-tensorflow-training==20.5.0
 	@touch $@
 
-test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMaker training toolkit, and serve in the inference toolkit
-	$(BIN)/python -m pytest -m toolkit $(TOOLKIT_TESTS) $(ARGS)
-
 .venvs/image/.installed: $(IMAGES)/requirements.txt | $(STAMP)
 	@$(ENVIRONMENT)
 	@$(INSTALL) -r $(IMAGES)/requirements.txt
 	@touch $@
-
-test-image: setup .venvs/image/.installed  ## Run each program with only what the stock image holds
-	$(BIN)/python -m pytest -m image $(IMAGE_TESTS) $(ARGS)
 
 .venvs/infra/.installed: tests/infra-requirements.txt pyproject.toml | $(STAMP)
 	@$(ENVIRONMENT)
 	@$(INSTALL) -r tests/infra-requirements.txt --editable .
 	@touch $@
 
-test-infra: setup .venvs/infra/.installed  ## Synthesize the stack and hold it to cdk-nag, cfn-lint and its policies
-	$(BIN)/python -m pytest -m infra $(INFRA_TESTS) $(ARGS)
-
 .venvs/sdk/.installed: tests/sdk-requirements.txt pyproject.toml | $(STAMP)
 	@$(ENVIRONMENT)
 	@$(INSTALL) -r tests/sdk-requirements.txt --editable .
 	@touch $@
 
-test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK builds, and upsert with it
-	$(BIN)/python -m pytest -m sdk $(SDK_TESTS) $(ARGS)
-
 .venvs/tensorflow/.installed: tests/tensorflow-requirements.txt pyproject.toml | $(STAMP)
 	@$(ENVIRONMENT)
 	@$(INSTALL) -r tests/tensorflow-requirements.txt --editable .
 	@touch $@
-
-test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evaluate under TensorFlow's strategies
-	$(BIN)/python -m pytest -m tensorflow $(TENSORFLOW_TESTS) $(ARGS)
 
 # Only what .venv lacks: Spark's workers are processes of the interpreter that runs the tests.
 .venvs/spark/.installed: tests/spark-requirements.txt | $(STAMP)
@@ -114,12 +113,6 @@ test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evalua
 .venvs/spark35/.installed: tests/spark35-requirements.txt | $(STAMP)
 	@$(BIN)/python -m pip $(PIP_INSTALL) --no-deps --upgrade --target $(@D) -r tests/spark35-requirements.txt
 	@touch $@
-
-test-spark: setup .venvs/spark/.installed  ## Run transformations on Spark, value by value as on Polars; needs Java
-	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m 'spark and not nightly' $(SPARK_TESTS) $(ARGS)
-
-test-spark35: setup .venvs/spark35/.installed  ## The same on Spark 3.5, which EMR and SageMaker have
-	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
 
 # A folder for torch and one for TensorFlow. The wheels are kept in ~/.cache/drivetrain/wheels.
 BUILD_HOROVOD = $(BIN)/python -m drivetrain.infra.horovod.build $(HOROVOD_ARGS) --into $(@D)
@@ -133,16 +126,10 @@ HOROVOD_PARTS := $(wildcard infra/horovod/*.py infra/horovod/patches/*)
 
 horovod: setup .venvs/horovod/.installed .venvs/horovod-tensorflow/.installed  ## Build Horovod's wheels, or take those kept (5 minutes of CPU; HOROVOD_ARGS="--limit SECONDS" or "--kept")
 
-test-horovod: setup  ## Train under Horovod, and run scripts with it, where `make horovod` has put it
-	$(WITH_HOROVOD) $(BIN)/python -m pytest -m horovod $(HOROVOD_TESTS) $(ARGS)
-
 # Its recipe is a command of ours, which installs nothing that is there already.
 .venvs/debugger/.installed: $(wildcard infra/debugger/*) $(wildcard infra/debugger/patches/*) constraints.txt | $(STAMP)
 	@$(BIN)/drivetrain setup debugger --into $(@D)
 	@touch $@
-
-test-debugger: setup .venvs/debugger/.installed  ## Read what smdebug's hook saves, in the environment of `drivetrain setup debugger`
-	$(BIN)/python -m pytest -m debugger $(DEBUGGER_TESTS) $(ARGS)
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)
@@ -234,3 +221,6 @@ mutants: setup  ## Make recorded mistakes in the code and see that tests notice 
 
 clean:  ## Remove what was built here (not the environments)
 	rm -rf build dist .drivetrain .pytest_cache .ruff_cache .hypothesis *.egg-info
+
+more:  ## Show all other verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -vE '^(run|test|check|golden|bench|docs|more):' | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20

@@ -24,6 +24,14 @@ fi"""
 def _tests(verb: str, seconds: int, *needs: str, part: str = "", words: str = "") -> Job:
     """`part`: what a piece of a suite that is longer than the others is called, and `words` what chooses it."""
     name = f"{verb}-{part}" if part else verb
+    return _run(verb, name, seconds, needs, words)
+
+
+def _tests_in(environment: str, seconds: int, *needs: str) -> Job:
+    return _run(f"test-in ENV={environment}", f"test-{environment}", seconds, needs)
+
+
+def _run(verb: str, name: str, seconds: int, needs: tuple[str, ...], words: str = "") -> Job:
     words = f"{words} --junitxml=build/tests/{name}.xml".strip()
     return Job(name, f'make {verb} JOBS=1 ARGS="{words}"', seconds, ("setup", *needs))
 
@@ -51,14 +59,14 @@ JOBS = [
     _tests("test", 500),
     _tests("test-slow", 1000, "programs", part="ranks", words="tests/distributed"),
     _tests("test-slow", 900, "programs", part="rest", words="--ignore=tests/distributed"),
-    _tests("test-toolkit", 60, "install-toolkit"),
-    _tests("test-image", 60, "install-image"),
-    _tests("test-infra", 60, "install-infra"),
-    _tests("test-sdk", 120, "programs", "install-sdk"),
-    _tests("test-debugger", 30, "install-debugger"),
-    _tests("test-tensorflow", 180, "horovod"),  # of which some want Horovod, and TensorFlow is installed before it
-    _tests("test-spark", 180, "programs", "install-spark"),
-    _tests("test-horovod", 100, "horovod"),
+    _tests_in("toolkit", 60, "install-toolkit"),
+    _tests_in("image", 60, "install-image"),
+    _tests_in("infra", 60, "install-infra"),
+    _tests_in("sdk", 120, "programs", "install-sdk"),
+    _tests_in("debugger", 30, "install-debugger"),
+    _tests_in("tensorflow", 180, "horovod"),  # of which some want Horovod, and TensorFlow is installed before it
+    _tests_in("spark", 180, "programs", "install-spark"),
+    _tests_in("horovod", 100, "horovod"),
     Job("run", "make run", 20, ("setup",)),
     Job("faults", 'make faults ARGS="--quick"', 680, ("setup", "install-tensorflow", "install-spark")),
     # Shows that every benchmark runs; its figures are those of a busy machine.

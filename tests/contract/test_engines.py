@@ -31,7 +31,7 @@ from drivetrain.data.transform.plan import Plan
 from drivetrain.data.transform.types import arrow_type
 from tests.contract.engines import operation_cases as cases
 
-# Spark runs where PySpark is (`make test-spark`).
+# Spark runs where PySpark is (`make test-in ENV=spark`).
 ENGINES = [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in engines.names()]
 
 

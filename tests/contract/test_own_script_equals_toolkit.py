@@ -1,6 +1,6 @@
 """One script, unchanged, through the real training toolkit and through train_script: it must not be able to tell.
 
-make test-toolkit
+make test-in ENV=toolkit
 """
 
 from __future__ import annotations

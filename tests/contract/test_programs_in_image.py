@@ -1,6 +1,6 @@
 """Every shipped program starts and works in an environment that holds only what the stock image is documented to have.
 
-    make test-image
+    make test-in ENV=image
 
 The programs travel as they do to SageMaker: the code channel that compile makes, with its start file, archive and
 wheels, run by an interpreter that has neither drivetrain nor a development tool. Its packages stand in
@@ -76,7 +76,7 @@ class Channel:
 @pytest.fixture(scope="module")
 def channel(tmp_path_factory: pytest.TempPathFactory) -> Channel:
     if not PYTHON.exists():
-        pytest.skip("no .venvs/image: run `make test-image`")
+        pytest.skip("no .venvs/image: run `make test-in ENV=image`")
     needs = {need for component in COMPONENTS for need in component.needs}
     wheels = find_wheels(missing(needs, IMAGE), IMAGE, None, REPOSITORY)
     code = code_channel("s3://bucket", wheels=wheels)

@@ -1,7 +1,7 @@
 """Every engine gives, of random expressions and plans, the values of plain Python (engines/reference*.py).
 
 Bit for bit, with the signs of zeros, but for variances, which engines add up in another order. A sample is quick; 7,000
-expressions and 479 plans an engine are nightly (Spark's with `make test-spark35`). By hand:
+expressions and 479 plans an engine are nightly (Spark's with `make test-in ENV=spark35`). By hand:
 
     python -m pytest -m nightly tests/contract/test_random_plans.py
     PYTHONPATH=.venvs/spark python -m pytest -m 'nightly and spark' tests/contract/test_random_plans.py
@@ -178,6 +178,6 @@ def test_plans(engine: str, first: int, tmp_path: Path) -> None:
 
 
 def _needs(engine: str) -> None:
-    """The nightly suite runs without PySpark; `make test-spark35` runs these with it."""
+    """The nightly suite runs without PySpark; `make test-in ENV=spark35` runs these with it."""
     if engine == "spark":
         pytest.importorskip("pyspark")

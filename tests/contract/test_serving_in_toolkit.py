@@ -1,6 +1,6 @@
 """A model folder under SageMaker's real inference toolkit: answers, and 400 for what a request holds that is wrong.
 
-make test-toolkit
+make test-in ENV=toolkit
 """
 
 from __future__ import annotations

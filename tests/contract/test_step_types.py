@@ -30,7 +30,7 @@ from tests.fixtures.local_runs import LocalRuns
 
 CASES = Path(__file__).parent / "step_types"
 TYPES = step_types.known()
-# Their programs run where PySpark is (`make test-spark`); they differ in how they are asked for, so one runs by day.
+# Their programs need PySpark (`make test-in ENV=spark`). They differ in how they are asked for: one runs by day.
 ON_SPARK = {"emr": (pytest.mark.spark,), "emr_serverless": (pytest.mark.spark, pytest.mark.nightly)}
 # A run that waits for what never comes shall not wait for long.
 pytestmark = pytest.mark.timeout(120)

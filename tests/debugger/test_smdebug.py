@@ -1,6 +1,6 @@
 """smdebug itself, in the environment that `drivetrain setup debugger` makes: what its hook saves is what is read.
 
-make test-debugger
+make test-in ENV=debugger
 """
 
 from __future__ import annotations

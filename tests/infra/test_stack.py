@@ -1,6 +1,6 @@
 """The stack as CloudFormation gets it: synthesized offline, clean by cdk-nag and cfn-lint, no wider than derived.
 
-    make test-infra
+    make test-in ENV=infra
 
 The CDK is in an environment of its own, so one process there synthesizes every stack, and the templates are read here.
 """
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 
 def in_environment(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     if not (ENVIRONMENT / "python").exists():
-        pytest.skip("no .venvs/infra: run `make test-infra`")
+        pytest.skip("no .venvs/infra: run `make test-in ENV=infra`")
     return subprocess.run(
         [str(ENVIRONMENT / command[0]), *command[1:]],
         cwd=ROOT,
@@ -129,7 +129,7 @@ def test_two_syntheses_are_equal(folder: Path, tmp_path: Path) -> None:
 
 
 def test_golden(folder: Path, request: pytest.FixtureRequest) -> None:
-    """Review the diff of what is deployed: `make test-infra ARGS=--write-golden`."""
+    """Review the diff of what is deployed: `make test-in ENV=infra ARGS=--write-golden`."""
     text = json.dumps(template(folder, "full"), indent=1) + "\n"
     text = re.sub(r'"[0-9a-f]{64}\.zip"', '"STARTER.zip"', text)
     if request.config.getoption("--write-golden"):

@@ -21,7 +21,7 @@ DEFINITIONS = (PROGRAMS / "every_form.json", *sorted((ROOT / "tests" / "fixtures
 def run(program: str, folder: Path, *arguments: str | Path, **variables: str) -> dict[str, Any]:
     """What one of the programs says, run with nothing of this environment but what is given."""
     if not PYTHON.exists():
-        pytest.skip("no .venvs/sdk: run `make test-sdk`")
+        pytest.skip("no .venvs/sdk: run `make test-in ENV=sdk`")
     done = subprocess.run(
         [str(PYTHON), str(PROGRAMS / program), str(folder), *map(str, arguments)],
         cwd=folder,

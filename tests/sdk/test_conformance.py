@@ -1,6 +1,6 @@
 """SDK v3 builds the flagship with its own classes; its definition and ours are compared field by field.
 
-    make test-sdk
+    make test-in ENV=sdk
 
 Every difference stands in DIFFERENCES with its reason. Nothing else may differ, and a row that no longer applies is an
 error, too. tests/fixtures/sagemaker_sdk/flagship.py is what the SDK was asked for.

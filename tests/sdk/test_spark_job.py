@@ -1,6 +1,6 @@
 """A transformation on Spark, as PySparkProcessor of SDK v3 writes it and as we do: all that differs, and why.
 
-make test-sdk
+make test-in ENV=sdk
 """
 
 from __future__ import annotations

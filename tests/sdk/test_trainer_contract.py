@@ -1,6 +1,6 @@
 """One script, unchanged, through the drivers of the SDK's ModelTrainer and through train_script: it is told the same.
 
-make test-sdk
+make test-in ENV=sdk
 """
 
 from __future__ import annotations

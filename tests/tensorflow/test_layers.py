@@ -35,7 +35,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Work:
 @pytest.fixture(scope="module")
 def beside(work: Work) -> Any:
     if not PYTHON.exists():
-        pytest.skip("no .venvs/tensorflow: run `make test-tensorflow`")
+        pytest.skip("no .venvs/tensorflow: run `make test-in ENV=tensorflow`")
     program = Path(__file__).with_name("adding.py")
     done = started([str(PYTHON), str(program), str(work.data), str(work.folder)])
     assert done.returncode == 0, done.stderr[-3000:]

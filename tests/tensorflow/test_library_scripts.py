@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tensorflow
 
 def test_smddp_of_tensorflow_equals_one_process(tmp_path: Path) -> None:
     if not PYTHON.exists():
-        pytest.skip("no .venvs/tensorflow: run `make test-tensorflow`")
+        pytest.skip("no .venvs/tensorflow: run `make test-in ENV=tensorflow`")
     draw = np.random.default_rng(1)
     start = [draw.normal(size=shape) for shape in ((8, 16), (16,), (16, 3), (3,))]
     found, losses = {}, {}

@@ -71,7 +71,7 @@ def run(
     processes out: each has a launcher of its own. (Servers of TensorFlow listen on all addresses of a machine, so a
     `tf_` strategy that has some would find its port taken.)"""
     if not PYTHON.exists():
-        pytest.skip("no .venvs/tensorflow: run `make test-tensorflow`")
+        pytest.skip("no .venvs/tensorflow: run `make test-in ENV=tensorflow`")
     command = [str(PYTHON)]
     with held_ports(processes + 1) as port:
         if processes > 1:

@@ -92,7 +92,7 @@ def test_pyspark_is_installed_by_its_hash() -> None:
 
 
 def test_programs_find_what_they_were_tested_with() -> None:
-    """One list, `requirements.txt`, is what `make test-image` installs and what the images hold."""
+    """One list, `requirements.txt`, is what `make test-in ENV=image` installs and what the images hold."""
     tested, added = pins("requirements.txt"), pins("additions.txt")
     assert tested and added.items() <= CONSTRAINTS.items()
     assert pins("gpu-hashed.txt").items() >= {**tested, **added}.items()
