@@ -196,8 +196,9 @@ strategies: setup .venvs/tensorflow/.installed  ## Write the table of strategies
 health: setup  ## Write the table of docs/health.md anew: each health rule, on the fault that is planted for it
 	$(BIN)/python -m tests.health_table docs/health.md
 
-shapes: setup  ## Extract the service's input shapes from the installed botocore
+shapes: setup  ## Extract SageMaker's shapes from botocore and the IR's messages from kfp
 	$(BIN)/python -m drivetrain.targets.sagemaker.document.service.extract_shapes
+	$(BIN)/python -m tests.fixtures.kfp_messages
 
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -1,7 +1,7 @@
 """The IR of Kubeflow Pipelines v2, as anybody may have written it: read within bounds, and checked without kfp.
 
     reading.py        text -> the documents, as plain values
-    messages.py       which fields there are, and of which types
+    messages.py       which fields there are, and of which types; messages.json has them
     fields.py         unknown fields and wrong types; the rest goes on to those below
     components.py     components, who uses them, and what they take and give
     tasks.py          the tasks of a DAG: what they take, in which order, how often

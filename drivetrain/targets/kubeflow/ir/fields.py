@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.targets.kubeflow.ir.messages import ENUMS, Field, messages
+from drivetrain.targets.kubeflow.ir.messages import Field, enums, messages
 from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
@@ -26,7 +26,7 @@ def cleaned(value: Any, message: str, place: str, found: list[Problem]) -> Json:
     """A copy of an object with the known fields that have the right types; what else it has is entered in `found`.
 
     Args:
-        message: the name of its type in messages.py.
+        message: the name of its type in messages.json.
         place: of the object; empty for the document itself.
     """
     if not isinstance(value, dict):
@@ -77,10 +77,10 @@ def _value(item: Any, field: Field, where: str, found: list[Problem]) -> Any:
 
 
 def _one(item: Any, kind: str, where: str, found: list[Problem]) -> Any:
-    if kind in ENUMS:
-        if item not in ENUMS[kind]:
+    if kind in enums():
+        if item not in enums()[kind]:
             given = repr(item) if isinstance(item, str) else _kind_of(item)
-            found.append(Problem(where, f"is {given}. {did_you_mean(str(item), ENUMS[kind])}"))
+            found.append(Problem(where, f"is {given}. {did_you_mean(str(item), enums()[kind])}"))
             return None
         return item
     if kind not in _WORDS and kind != "any":

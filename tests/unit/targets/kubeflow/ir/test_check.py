@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from drivetrain.authoring import plain_yaml
 from drivetrain.base.errors import UserError
 from drivetrain.targets.kubeflow.ir.check import problems
-from drivetrain.targets.kubeflow.ir.messages import ENUMS, Field, messages
+from drivetrain.targets.kubeflow.ir.messages import FILE, Field, enums, messages
 from drivetrain.targets.kubeflow.ir.reading import Documents, looks_like_ir, read
 
 Json = dict[str, Any]
@@ -608,53 +608,19 @@ def test_what_protobuf_refuses_is_refused(forms: Mapping[str, Documents]) -> Non
 
 
 def test_the_fields_are_those_of_the_protobufs() -> None:
-    from google.protobuf.descriptor import Descriptor, FieldDescriptor
-    from kfp.kubernetes import kubernetes_executor_config_pb2
-    from kfp.pipeline_spec import pipeline_spec_pb2
+    from tests.fixtures.kfp_messages import from_installed_kfp
 
-    scalars = {1: "number", 2: "number", 3: "int", 5: "int", 8: "bool", 9: "text"}
-    free = {"Struct": "object", "Value": "any", "Duration": "duration"}
-    typed = {
-        "PipelineSpec.deploymentSpec": Field("", "PipelineDeploymentConfig", ""),
-        "PlatformDeploymentConfig.executors": Field("map", "KubernetesExecutorConfig", ""),
+    assert from_installed_kfp() == FILE.read_text(encoding="utf-8"), "run `make shapes` and commit messages.json"
+
+
+def test_a_field_says_its_container_its_type_and_its_choice() -> None:
+    assert messages()["DagSpec"] == {
+        "tasks": Field("map", "PipelineTaskSpec", ""),
+        "outputs": Field("", "DagOutputsSpec", ""),
     }
-    enums: dict[str, set[str]] = {}
-
-    def name_of(message: Descriptor) -> str:
-        name = message.full_name.split(".", 1)[1].removeprefix("PipelineDeploymentConfig.")
-        return name.removeprefix("PipelineContainerSpec.")
-
-    def kind_of(field: FieldDescriptor) -> str:
-        if field.enum_type is not None:
-            enums[field.enum_type.name] = {value.name for value in field.enum_type.values if value.number}
-            return field.enum_type.name
-        if field.message_type is None:
-            return scalars[field.type]
-        if field.message_type.full_name.startswith("google.protobuf."):
-            return free[field.message_type.name]
-        pending.append(field.message_type)
-        return name_of(field.message_type)
-
-    def described(field: FieldDescriptor) -> Field:
-        of = field.containing_oneof
-        choice = of.name if of is not None and len(of.fields) > 1 else ""
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            return Field("map", kind_of(field.message_type.fields_by_name["value"]), choice)
-        return Field("list" if field.is_repeated else "", kind_of(field), choice)
-
-    specs = pipeline_spec_pb2
-    pending = [each.DESCRIPTOR for each in (specs.PipelineSpec, specs.PlatformSpec, specs.PipelineDeploymentConfig)] + [
-        kubernetes_executor_config_pb2.KubernetesExecutorConfig.DESCRIPTOR
-    ]
-    found: dict[str, dict[str, Field]] = {}
-    while pending:
-        message = pending.pop()
-        name = name_of(message)
-        if name not in found:
-            fields = {field.json_name: described(field) for field in message.fields}
-            found[name] = {key: typed.get(f"{name}.{key}", field) for key, field in fields.items()}
-    assert found == messages()
-    assert {name: set(values) for name, values in ENUMS.items()} == enums
+    assert messages()["PipelineContainerSpec"]["command"] == Field("list", "text", "")
+    assert messages()["ComponentSpec"]["executorLabel"] == Field("", "text", "implementation")
+    assert enums()["TriggerStrategy"] == ["ALL_UPSTREAM_TASKS_COMPLETED", "ALL_UPSTREAM_TASKS_SUCCEEDED"]
 
 
 VALUES = st.recursive(
