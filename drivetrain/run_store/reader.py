@@ -12,6 +12,7 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import count
 from drivetrain.processes import ProcessRecord
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import Attempt, Run, StepRun
 from drivetrain.run_store.rows import (
     ArtifactRow,
     AttemptRow,
@@ -41,8 +42,8 @@ _LAST_TOLD = """
     WHERE execution = ? AND step IS NULL ORDER BY number DESC LIMIT 1
 """
 _STEP = (
-    "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
-    " response, parent, iteration, item"
+    "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments, "
+    "response, parent, iteration, item"
 )
 _ATTEMPT = "execution, step, number, status, started, ended, reason, error_type, processes"
 _ARTIFACT = "execution, step, flow, name, uri, digest, files, bytes, from_execution, from_step"
@@ -133,6 +134,30 @@ class Ledger:
         known = [row[0] for row in self.rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, ['latest', *known])}")
 
+    def run(self, id: str) -> Run:
+        """One run with its steps, found as `execution` finds it.
+
+        Raises:
+            UserError: there is none, or several begin so.
+        """
+        row = self.execution(id)
+        tries: dict[str, list[Attempt]] = {}
+        steps = self.steps(row.id)
+        for attempt in self.attempts(row.id):
+            tries.setdefault(attempt.step, []).append(Attempt(**vars(attempt)))
+        return Run(
+            **vars(row),
+            steps=tuple(
+                StepRun(
+                    **{name: value for name, value in vars(step).items() if name not in ("display_name", "status")},
+                    title=step.display_name or step.name,
+                    status=_status(row.status, step.status),
+                    tries=tuple(tries.get(step.name, ())),
+                )
+                for step in steps
+            ),
+        )
+
     def steps(self, execution: str) -> list[StepRow]:
         """The steps of an execution in the definition's order, branches included; after a ForEach the steps of its
         iterations."""
@@ -183,7 +208,7 @@ class Ledger:
     def artifacts(self, execution: str, step: str | None = None) -> list[ArtifactRow]:
         """What the steps read and wrote."""
         sql = f"SELECT {_ARTIFACT} FROM artifacts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
-        return [_artifact(row) for row in self.rows(sql, execution, step, step)]
+        return [ArtifactRow(**_named(_ARTIFACT, row)) for row in self.rows(sql, execution, step, step)]
 
     def objects(self, execution: str, step: str | None = None) -> list[ObjectRow]:
         """Every object written, with its checksum, by URI."""
@@ -277,7 +302,7 @@ class Ledger:
             return self._connection.execute(sql, values).fetchall()
 
     def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
-        known = dict(zip((*_EXECUTION.split(", "), "unhealthy"), row, strict=True))
+        known = _named(f"{_EXECUTION}, unhealthy", row)
         if known["status"] == "Executing":
             if self.home.is_running(known["id"]):
                 known["stopping"] = self.rows(_LAST_TOLD, known["id"]) == [("Stopping",)]
@@ -297,25 +322,21 @@ class Ledger:
         return with_ends(self.home, self.rows, steps)
 
     def _step(self, row: tuple[Any, ...]) -> StepRow:
-        return StepRow(
-            execution=row[0],
-            name=row[1],
-            type=row[2],
-            display_name=row[3],
-            status=row[4],
-            started=row[5],
-            ended=row[6],
-            attempts=row[7],
-            cache_of=row[8],
-            reason=row[9],
-            value=row[10],
-            why=tuple(json.loads(row[11])),
-            arguments=_mapping(row[12]),
-            response=_mapping(row[13]),
-            parent=row[14],
-            iteration=row[15],
-            item=row[16],
-        )
+        known = _named(_STEP, row)
+        known["why"] = tuple(json.loads(known["why"]))
+        known["arguments"], known["response"] = json.loads(known["arguments"]), json.loads(known["response"])
+        return StepRow(**known)
+
+
+def _named(columns: str, row: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(columns.split(", "), row, strict=True))
+
+
+def _status(run: str, step: str | None) -> str:
+    """As a reader of the whole run sees a step's status."""
+    if step is None:
+        return "Waiting" if run in ("Executing", "Interrupted") else "NotExecuted"
+    return "Interrupted" if step == "Executing" and run == "Interrupted" else step
 
 
 def _mapping(text: str) -> Mapping[str, Any]:
@@ -327,32 +348,9 @@ def _event(row: tuple[Any, ...]) -> EventRow:
 
 
 def _attempt(row: tuple[Any, ...]) -> AttemptRow:
-    return AttemptRow(
-        execution=row[0],
-        step=row[1],
-        number=row[2],
-        status=row[3],
-        started=row[4],
-        ended=row[5],
-        reason=row[6],
-        error_type=row[7],
-        processes=tuple(ProcessRecord(**process) for process in json.loads(row[8])),
-    )
-
-
-def _artifact(row: tuple[Any, ...]) -> ArtifactRow:
-    return ArtifactRow(
-        execution=row[0],
-        step=row[1],
-        flow=row[2],
-        name=row[3],
-        uri=row[4],
-        digest=row[5],
-        files=row[6],
-        bytes=row[7],
-        from_execution=row[8],
-        from_step=row[9],
-    )
+    known = _named(_ATTEMPT, row)
+    known["processes"] = tuple(ProcessRecord(**process) for process in json.loads(known["processes"]))
+    return AttemptRow(**known)
 
 
 _LAST = """
