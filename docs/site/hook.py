@@ -42,6 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
     files.append(File.generated(config, "reference/python.md", content="\n".join(_python())))
     files.append(File.generated(config, "reference/commands.md", content="\n".join(_commands())))
+    files.append(File.generated(config, "llms.txt", content="\n".join(_for_language_models(config))))
     return files
 
 
@@ -69,6 +70,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return match[0] if (ROOT / "docs" / name.removeprefix(up)).exists() else text
 
     return other.sub(beside, markdown)
+
+
+def _for_language_models(config: MkDocsConfig) -> Iterator[str]:
+    """The form of https://llmstxt.org: a title, a sentence, and the list of pages that docs/index.md is."""
+    yield f"# {config.site_name}\n\n> {config.site_description}\n"
+    yield "Exit codes, --json: running.html. Every command: reference/commands.html. Python: reference/python.html.\n"
+    _, _, pages = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").partition("\n## ")
+    yield "## " + re.sub(r"\(([\w/]+)\.md(#[\w-]*)?\)", r"(\1.html\2)", pages)
 
 
 def _python() -> Iterator[str]:

@@ -30,6 +30,11 @@ SAID = {
     "kubeflow": ("customers succeeded in", "customers version 1"),
     "schedule_and_approval": ("0 2 * * ? *", "nightly version 1 is approved", "nothing new since", "nightly version 2"),
     "studio_round_trip": ("too many wrong guesses", "customers version 1"),
+    "rehearse_a_deployment": (
+        "created pipeline 'customers'",
+        "Nothing to do: pipeline 'customers' in account 123456789012, us-east-1",
+        "~ pipeline 'customers'",
+    ),
     "spot": ("interrupted 1 time", "it pays from", "good"),
 }
 
@@ -38,25 +43,42 @@ def test_every_tutorial_is_run() -> None:
     assert {page.stem for page in FOLDER.glob("*.md")} == set(SAID)
 
 
+def stand_in(request: pytest.FixtureRequest) -> int:
+    """The port of a moto server that lives as long as the test."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    request.addfinalizer(server.stop)
+    return server.get_host_and_port()[1]
+
+
 @pytest.mark.slow
 @pytest.mark.nightly_cases("spot")
 @pytest.mark.parametrize("name", SAID)
-def test_its_commands_work_in_their_order(name: str, tmp_path: Path) -> None:
+def test_its_commands_work_in_their_order(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    for file, code in re.findall(r"`(\w+\.py)`[^`]*\n\n```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-        (tmp_path / file).write_text(code)
+    if "\nmoto_server -p 5055 &\n" in text:
+        text = text.replace("5055", str(stand_in(request)))
     folder, said = tmp_path, ""
+    files = re.findall(r"`(\w+\.(?:py|yaml))`[^`]*\n\n```\w+\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     for line in "".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)).splitlines():
         words = shlex.split(line, comments=True)
+        for file, code in files:
+            (folder / file).write_text(code)
         if words[0] == "cd":
             folder /= words[1]
+        elif words[0] == "export":
+            monkeypatch.setenv(*words[1].split("=", 1))
         elif words[0] == "python":
             subprocess.run([sys.executable, *words[1:]], cwd=folder, check=True)
         elif words[0] == "drivetrain":
             done = preloaded.drivetrain(*words[1:], cwd=folder)
             assert done.returncode == int(line.endswith("# fails")), f"{line}\n{done.stdout}{done.stderr}"
             said += done.stdout
-        else:
+        elif words[0] not in ("moto_server", "pip"):
             subprocess.run(words, cwd=folder, check=True)
     for each in SAID[name]:
         assert each in said, said

@@ -20,6 +20,7 @@ from tests.unit.cli.conftest import CommandLine
 
 FILES = [
     ".gitignore",
+    "AGENTS.md",
     "README.md",
     "customers.csv",
     "pipeline.py",
