@@ -1,5 +1,5 @@
-"""What every step type does on this machine: run for each file of targets/sagemaker/run/step_types, with the case that
-the file of the same name in tests/contract/step_types offers for it:
+"""What every step type does on this machine: run for each type of targets/sagemaker/run/step_types, with the case that
+the file of its name in tests/contract/step_types offers for it:
 
     steps(runs)     a definition's steps, of which one is named `it` and of the type
     options(folder) what `runs.start` needs beside them; nothing unless given
@@ -25,7 +25,7 @@ from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.document import descend, parse_path
 from drivetrain.targets.sagemaker.document.service import property_type
 from drivetrain.targets.sagemaker.run import step_types
-from drivetrain.targets.sagemaker.run.step_types import _absent
+from drivetrain.targets.sagemaker.run.step_types._absent import ABSENT
 from tests.fixtures.local_runs import LocalRuns
 
 CASES = Path(__file__).parent / "step_types"
@@ -47,8 +47,7 @@ def case_of(file: str) -> ModuleType:
 
 
 def is_absent(file: str) -> bool:
-    module = step_types.find(TYPES[file])
-    return module is not None and module.run is _absent.run
+    return TYPES[file] in ABSENT
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/step_types.md: it names every type that has a file, its server answers, its settings are settings."""
+"""docs/step_types.md: it names every type, its server answers, its settings are settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drivetrain.authoring.settings import Settings, build
 from drivetrain.cli.local.run import run as run_command
 from drivetrain.cli.runs.here import callback as callback_command
 from drivetrain.targets.sagemaker.run import step_types
-from drivetrain.targets.sagemaker.run.step_types import _absent
+from drivetrain.targets.sagemaker.run.step_types._absent import ABSENT
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "step_types.md").read_text(encoding="utf-8")
@@ -35,8 +35,7 @@ def test_every_type_is_in_the_table(file: str) -> None:
         (text for key, text in TABLE.items() if name.startswith(key.removesuffix("*"))), None
     )
     assert told is not None, f"say in docs/step_types.md what {name} does here"
-    module = step_types.find(name)
-    assert module is not None and ("a stub stands for" in told) == (module.run is _absent.run)
+    assert ("a stub stands for" in told) == (name in ABSENT)
 
 
 def test_the_pages_server_stands_for_an_image(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
     if path[0] in given or path[0] in step.arguments:
         return True
     module = find(step.type)
-    return hasattr(module, "described") and not set(path) & set(getattr(module, "ONLY_RUNS_SAY", ()))
+    return getattr(module, "described", None) is not None and not set(path) & set(getattr(module, "ONLY_RUNS_SAY", ()))
 
 
 def gives_file(step: StepNode, stub: Any, name: str) -> bool:

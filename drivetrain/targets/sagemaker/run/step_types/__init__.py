@@ -1,5 +1,5 @@
 """What each step type does on this machine: one file a type, found by the type's name (`RegisterModel` ->
-register_model.py).
+register_model.py). Types that need a service which this machine lacks are a table in _absent.py.
 
 The first line of a file begins with the type as definitions spell it (`EMRServerless: ...`). It has
 
@@ -26,6 +26,7 @@ from __future__ import annotations
 import importlib
 import keyword
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
@@ -35,7 +36,7 @@ from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepCont
 
 
 class StepType(Protocol):
-    """The module of a step type."""
+    """The module of a step type, or its entry in _absent.py."""
 
     def check(self, step: StepNode, plan: RunPlan) -> list[str]: ...
     def run(self, context: StepContext) -> StepResult: ...
@@ -47,11 +48,20 @@ def file_name(type_name: str) -> str:
     return name + "_" if keyword.iskeyword(name) else name
 
 
-@cache
 def known() -> dict[str, str]:
-    """File name -> type name as definitions spell it, of every type that has a file."""
-    paths = sorted(path for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+    """File name -> type name as definitions spell it, of every type; an absent one has the name without the file."""
+    types = {**_in_files(), **{file_name(name): name for name in _absent_types()}}
+    return dict(sorted(types.items()))
+
+
+@cache
+def _in_files() -> dict[str, str]:
+    paths = (path for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
     return {path.stem: _spelled(path) for path in paths}
+
+
+def _absent_types() -> Mapping[str, StepType]:
+    return importlib.import_module(f"{__name__}._absent").ABSENT
 
 
 def _spelled(path: Path) -> str:
@@ -61,8 +71,8 @@ def _spelled(path: Path) -> str:
 
 
 def find(type_name: str) -> StepType | None:
-    """The module of a type; None when it does not run here."""
+    """The module of a type, or its entry among the absent ones; None for an unknown type."""
     name = file_name(type_name)
-    if name not in known():
-        return None
+    if name not in _in_files():
+        return _absent_types().get(type_name)
     return cast("StepType", importlib.import_module(f"{__name__}.{name}"))

@@ -12,12 +12,13 @@ from drivetrain.targets.sagemaker.run.spark import clusters
 from drivetrain.targets.sagemaker.run.step_types import _absent
 
 Read = Callable[[Mapping[str, Any]], clusters.Program]
+Check = Callable[[StepNode, RunPlan], list[str]]
 Describe = Callable[[StepContext], dict[str, Any]]
 Run = Callable[[StepContext], StepResult]
 Named = Callable[[Mapping[str, Any]], list[str]]
 
 
-def steps(read: Read, needs: str, describe: Describe) -> tuple[_absent.Check, Run, Named]:
+def steps(read: Read, needs: str, describe: Describe) -> tuple[Check, Run, Named]:
     """A step type's `check`, `run` and `named`.
 
     Args:
@@ -30,7 +31,7 @@ def steps(read: Read, needs: str, describe: Describe) -> tuple[_absent.Check, Ru
         try:
             return clusters.problems(step, plan, read(plan.arguments))
         except clusters.NotHereError as problem:
-            return [f"{line} It {problem}." for line in _absent.refused(needs)(step, plan)]
+            return [f"{_absent.refusal(step, needs)} It {problem}."]
         except UserError as error:
             return [f"step {step.name!r}: {error}"]
 

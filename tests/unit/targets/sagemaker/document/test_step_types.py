@@ -29,6 +29,7 @@ OTHERS = {
     "drivetrain/targets/sagemaker/document/retirements.py": "products of AWS that close",
     "drivetrain/targets/sagemaker/run/execution/execution.py": "what begins with our start file",
     "drivetrain/targets/sagemaker/run/execution/nothing_new.py": "what judges and publishes, and makes nothing of data",
+    "drivetrain/targets/sagemaker/run/step_types/_absent.py": "what each type needs that does not run on this machine",
     "drivetrain/run_store/statuses.py": "members of the service's events, which spell the types anew",
 }
 

@@ -34,7 +34,7 @@ Path("/opt/ml/processing/output/report/report.json").write_text(
 """
 
 
-def test_every_file_names_its_type_as_definitions_spell_it() -> None:
+def test_every_type_is_found_by_its_name_as_definitions_spell_it() -> None:
     known = step_types.known()
     assert {"emr_serverless": "EMRServerless", "auto_ml": "AutoML", "lambda_": "Lambda"}.items() <= known.items()
     for file, name in known.items():

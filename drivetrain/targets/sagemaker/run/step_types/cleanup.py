@@ -1,7 +1,0 @@
-"""Cleanup: takes away what stands in the account; a stub stands for it."""
-
-from __future__ import annotations
-
-from drivetrain.targets.sagemaker.run.step_types import _absent
-
-check, run = _absent.refused("resources of the account"), _absent.run
