@@ -17,9 +17,9 @@ from drivetrain.base.formatting import (
     printable,
     status_word,
 )
-from drivetrain.cli.terminal import paint, table, width
 from drivetrain.telling import in_a_line, joined, known_paths
 from drivetrain.telling.content import ModelFacts, RunFacts, StepFacts
+from drivetrain.telling.terminal import paint, table, width
 
 if TYPE_CHECKING:
     from drivetrain.run_store.rows import ExecutionRow

@@ -6,7 +6,7 @@ import platform
 
 from drivetrain.cli.declared import App
 from drivetrain.cli.options import Json
-from drivetrain.cli.terminal import say, say_json
+from drivetrain.telling.terminal import say, say_json
 
 app = App()
 

@@ -193,11 +193,10 @@ class DeployedRun:
 
     def wait(self, *, quiet: bool = False) -> DeployedRun:
         """Come back when it has ended; shows its progress unless `quiet`, as a local run does."""
-        from drivetrain.cli.progress import NoProgress
-        from drivetrain.cli.progress.watch import new_progress
+        from drivetrain.cli.watching import new_progress
 
         checked("wait", bool, quiet=quiet)
-        with NoProgress() if quiet else new_progress(as_json=False) as progress:
+        with new_progress(as_json=False, quiet=quiet) as progress:
             self._kept = self._deployer.follow(self._handle, progress)
         return self
 

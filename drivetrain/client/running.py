@@ -190,13 +190,12 @@ def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
 
 
 def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:
-    from drivetrain.cli.progress import NoProgress
-    from drivetrain.cli.progress.watch import Watcher, new_progress
+    from drivetrain.cli.watching import Watcher, new_progress
     from drivetrain.operations.concluding import conclude
     from drivetrain.targets.sagemaker.run.runner import Runner
     from drivetrain.trackers import told_to_trackers
 
-    watcher = Watcher(NoProgress() if quiet else new_progress(as_json=False))
+    watcher = Watcher(new_progress(as_json=False, quiet=quiet))
     with told_to_trackers(home, watcher) as observer:
         with watcher:
             summary = begin(Runner(home, observer))

@@ -50,12 +50,10 @@ ROOMS = {room: height for height, row in enumerate(LAYERS) for room in row}
 # What still imports upwards: module -> what it imports. The list may only shrink.
 CLIMBS = {
     ("drivetrain.client.deployed", "drivetrain.cli.deployed.deployment"),
-    ("drivetrain.client.deployed", "drivetrain.cli.progress"),
-    ("drivetrain.client.deployed", "drivetrain.cli.progress.watch"),
     ("drivetrain.client.models", "drivetrain.cli.models.fetch"),
     ("drivetrain.client.models", "drivetrain.cli.models.registry"),
-    ("drivetrain.client.running", "drivetrain.cli.progress"),
-    ("drivetrain.client.running", "drivetrain.cli.progress.watch"),
+    ("drivetrain.client.deployed", "drivetrain.cli.watching"),
+    ("drivetrain.client.running", "drivetrain.cli.watching"),
     ("drivetrain.rules.debugger_rules", "drivetrain.targets.sagemaker.settings"),
     ("drivetrain.rules.for_each_rules", "drivetrain.targets.sagemaker.document.step_types"),
     ("drivetrain.rules.graph_rules", "drivetrain.targets.sagemaker.document.conditions"),

@@ -41,7 +41,7 @@ def check(
       drivetrain check retraining --target kubeflow
     """
     from drivetrain.base.formatting import count
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     found = _inspected(target, on, config, set_)
     if as_json:

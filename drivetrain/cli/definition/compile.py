@@ -53,8 +53,8 @@ def compile_(
         _list_code(target, config, set_, as_json=as_json)
         return
     from drivetrain.authoring.loading import settings_file
-    from drivetrain.cli.terminal import say_json
     from drivetrain.operations.operands import compiled_for, load_for
+    from drivetrain.telling.terminal import say_json
 
     if output is not None and output.resolve() in {each.resolve() for each in (settings_file(target), config) if each}:
         raise UserError(
@@ -112,7 +112,7 @@ def _list_code(target: str, config: Path | None, overrides: list[str] | None, *,
     """Print path and size of each file that travels, and how much that is of what may."""
     from drivetrain.assets import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
     from drivetrain.authoring.loading import load
-    from drivetrain.cli.terminal import say_json
+    from drivetrain.telling.terminal import say_json
 
     source = load(target, config, overrides or ()).source
     files = {} if source is None else {file.relative_to(source).as_posix(): file for file in source_files(source)}

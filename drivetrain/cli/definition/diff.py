@@ -36,8 +36,8 @@ def diff(
       drivetrain diff before.json retraining --set epochs=30 --json
     """
     from drivetrain.base.formatting import printable
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
+    from drivetrain.telling.terminal import say, say_json
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))
     if as_json:

@@ -39,8 +39,8 @@ def import_(
       drivetrain import nightly --region eu-west-1 -o nightly.json
       drivetrain run -d pipeline.json
     """
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.sagemaker.inspection import inspect
+    from drivetrain.telling.terminal import say, say_json
 
     definition, arn, again = _read(what, region)
     found = inspect(definition)

@@ -97,9 +97,9 @@ def infra(
       drivetrain infra kubeflow retraining -c kubeflow.yaml --check
     """
     from drivetrain.cli.deployed.deployment import options_of, without_secrets
-    from drivetrain.cli.terminal import say_json
     from drivetrain.operations.operands import load_for
     from drivetrain.targets.target import find_target, refuse
+    from drivetrain.telling.terminal import say_json
 
     chosen = find_target(on)
     manifests = _manifests(on)
@@ -131,7 +131,7 @@ def infra(
 
 def _check(found: Sequence[tuple[str, Finding]], *, as_json: bool) -> int:
     """Say what was found; 1 where something would fail."""
-    from drivetrain.cli.terminal import say, say_json, table
+    from drivetrain.telling.terminal import say, say_json, table
 
     failing = [(name, each) for name, each in found if each.state == WOULD_FAIL]
     if as_json:

@@ -9,7 +9,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
-from drivetrain.cli.terminal import paint, say, say_json, table
+from drivetrain.telling.terminal import paint, say, say_json, table
 
 app = App()
 

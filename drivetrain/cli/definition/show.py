@@ -45,11 +45,11 @@ def show(
     if output is not None:
         _write(title, dag, output)
     elif as_json:
-        from drivetrain.cli.terminal import say_json
+        from drivetrain.telling.terminal import say_json
 
         say_json(_as_json(title, dag))
     else:
-        from drivetrain.cli.terminal import say
+        from drivetrain.telling.terminal import say
 
         say(in_terminal(dag))
 
@@ -84,8 +84,8 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
 def in_terminal(dag: Dag) -> str:
     """Boxes and lines where they fit, else a list."""
     from drivetrain.base.formatting import status_word
-    from drivetrain.cli.terminal import paint, table, width
     from drivetrain.telling.dag.text_picture import draw
+    from drivetrain.telling.terminal import paint, table, width
 
     drawn = draw(dag, width=min(width(), 200), paint=paint)
     if drawn is not None:
@@ -101,8 +101,8 @@ def in_terminal(dag: Dag) -> str:
 
 def _write(title: str, dag: Dag, output: Path) -> None:
     from drivetrain.base.files import write_text
-    from drivetrain.cli.terminal import say
     from drivetrain.telling.dag.picture import MAX_NODES, dag_page, dag_svg
+    from drivetrain.telling.terminal import say
 
     if len(dag.nodes) > MAX_NODES:
         raise UserError(f"{len(dag.nodes):,} steps are too many for one picture (at most {MAX_NODES:,}). Use --json.")

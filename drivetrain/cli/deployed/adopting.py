@@ -22,13 +22,13 @@ def write_deployed(
     """
     from drivetrain.base.files import write_text
     from drivetrain.cli.deployed.deployment import deployer_of, options_of, without_secrets
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.operations.operands import name_of
     from drivetrain.targets.sagemaker.account import is_of_aws
     from drivetrain.targets.sagemaker.deploy.deployed import OWNER, read_tags
     from drivetrain.targets.sagemaker.deploy.deployer import SageMaker
     from drivetrain.targets.sagemaker.deploy.fetching import fetch
     from drivetrain.targets.sagemaker.document.document import read, write
+    from drivetrain.telling.terminal import say, say_json
 
     deployer, _ = deployer_of(name, config, overrides, region)
     if not isinstance(deployer, SageMaker):

@@ -49,7 +49,7 @@ def apply(
     """
     from drivetrain.cli.deployed.deployment import confirm, look
     from drivetrain.cli.deployed.plan import in_words, planned
-    from drivetrain.cli.terminal import say
+    from drivetrain.telling.terminal import say
 
     saved = None
     if plan is not None:
@@ -93,7 +93,7 @@ def _read(file: Path) -> Plan:
 
 
 def _apply(made: Plan, wanted: DeploymentRequest, *, saved: bool, as_json: bool) -> None:
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     done = wanted.deployer.apply(wanted.wanted, made, (lambda line: None) if as_json else say)
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count
-from drivetrain.cli.terminal import say, say_json
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import Deployer, Handle, LogLine

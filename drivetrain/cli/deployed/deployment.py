@@ -245,8 +245,8 @@ def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
     """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
     from drivetrain.cli.deployed.execution_text import shown
     from drivetrain.cli.errors import INTERRUPTED
-    from drivetrain.cli.progress.watch import FAILED, new_progress
-    from drivetrain.cli.terminal import say
+    from drivetrain.cli.watching import FAILED, new_progress
+    from drivetrain.telling.terminal import say
 
     with new_progress(as_json=as_json) as progress:
         found = deployer.follow(handle, progress)

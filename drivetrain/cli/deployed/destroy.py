@@ -37,7 +37,7 @@ def destroy(
       drivetrain destroy nightly -c production.yaml --yes
     """
     from drivetrain.cli.deployed.deployment import confirm, deployer_of
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     def say_kept(lines: tuple[str, ...]) -> None:
         for line in lines:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
-from drivetrain.cli.terminal import paint, table
 from drivetrain.run_store.events import shown_run_status
 from drivetrain.telling import in_a_line
+from drivetrain.telling.terminal import paint, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import SIGNS, cells, moment, status_word
-from drivetrain.cli.terminal import paint, say, say_json, table, width
+from drivetrain.telling.terminal import paint, say, say_json, table, width
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import Deployer, Listed

@@ -50,7 +50,7 @@ def plan(
       drivetrain plan -d exported.json --name nightly -c production.yaml
     """
     from drivetrain.cli.deployed.deployment import look
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     wanted = look(target, definition, name, config, set_, on=on, command="plan")
     made = planned(wanted, discard, adopt=adopt)

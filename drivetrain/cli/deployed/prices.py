@@ -25,8 +25,8 @@ def show(types: Types = None, region: Regions = None, as_json: Json = False) -> 
     Examples:
       drivetrain prices show ml.g5.xlarge --region us-east-1
     """
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.sagemaker.prices.table import PriceTable, current
+    from drivetrain.telling.terminal import say, say_json
 
     table = current()
     for name in region or ():
@@ -60,10 +60,10 @@ def update(
     Examples:
       drivetrain prices update --region eu-west-1
     """
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.sagemaker.account import checked_region, region_or_default
     from drivetrain.targets.sagemaker.prices import update as updating
     from drivetrain.targets.sagemaker.prices.table import user_file
+    from drivetrain.telling.terminal import say, say_json
 
     regions = [checked_region(name) for name in dict.fromkeys(region)] if region else [region_or_default(None)]
     place = user_file()

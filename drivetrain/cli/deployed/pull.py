@@ -69,8 +69,8 @@ def pull(
       drivetrain pull -d exported.json -c production.yaml
       drivetrain pull nightly --adopt -c production.yaml
     """
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.studio.suggestions import suggest
+    from drivetrain.telling.terminal import say, say_json
 
     if give_up:
         if target is None or take_studio or take_code or adopt or dry_run:
@@ -150,11 +150,11 @@ def _check_has_studio(on: str) -> None:
 def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[str], *, as_json: bool) -> None:
     """Take edits out of the file beside the pipeline; no account is asked."""
     from drivetrain.authoring.loading import load
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.studio import edits_file
     from drivetrain.studio import patch as patches
     from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
     from drivetrain.targets.sagemaker.document.difference.value_words import masked
+    from drivetrain.telling.terminal import say, say_json
 
     loaded = load(target, config, set_)
     file = edits_file(loaded)

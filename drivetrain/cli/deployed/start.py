@@ -54,8 +54,8 @@ def start(
     """
     from drivetrain.cli import options
     from drivetrain.cli.deployed.deployment import deployer_of, follow_to_end, refuse_in_vain
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.deployer import StartRequest
+    from drivetrain.telling.terminal import say, say_json
 
     parameters = options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
     selected = options.selected(select, source)

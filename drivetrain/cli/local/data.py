@@ -26,8 +26,8 @@ def list_(folder: Folder = Path(), as_json: Json = False) -> None:
       drivetrain data list build/train --json
     """
     from drivetrain.base.formatting import moment, size
-    from drivetrain.cli.terminal import say, say_json, table
     from drivetrain.data.versions import sets_below, versions
+    from drivetrain.telling.terminal import say, say_json, table
 
     found = [version for each in sets_below(folder) for version in versions(each)]
     if as_json:
@@ -65,8 +65,8 @@ def path(
       drivetrain submit prepare-data --set raw=$(drivetrain data path build/orders --at 3f6c) --set key=id --out build
     """
     from drivetrain.base.errors import InputError
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.data.versions import sets_below, version_at, versions
+    from drivetrain.telling.terminal import say, say_json
 
     sets = sets_below(folder)
     if len(sets) > 1:

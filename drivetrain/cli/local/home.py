@@ -47,8 +47,8 @@ def verify(
     from dataclasses import asdict
 
     from drivetrain.base.formatting import count, size
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.verifying import verify as verify_objects
+    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     _check_home(place, home)

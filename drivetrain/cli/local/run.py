@@ -118,8 +118,7 @@ def run(
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
       drivetrain run retraining --target kubeflow
     """
-    from drivetrain.cli import home_option, local_home, options
-    from drivetrain.cli.progress import watch
+    from drivetrain.cli import home_option, local_home, options, watching
     from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.targets.target import DEFAULT
 
@@ -192,7 +191,7 @@ def run(
         from drivetrain.cli.local.home import tell_damages
 
         tell_damages(local_home(home))
-    return watch.start(
+    return watching.start(
         local_home(home),
         work.text,
         parameters,
@@ -284,8 +283,7 @@ def _run_on(
     quiet: bool,
 ) -> int:
     """Run a pipeline as another target's own local runner does."""
-    from drivetrain.cli import home_option, local_home
-    from drivetrain.cli.progress import watch
+    from drivetrain.cli import home_option, local_home, watching
     from drivetrain.operations.operands import compiled_for
     from drivetrain.targets.target import RunsHere, find_target
 
@@ -304,7 +302,7 @@ def _run_on(
 
         parameters = made_fresh((one.name for one in built.pipeline.parameters), parameters, new_token())
     folder = local_home(home)
-    return watch.watched(
+    return watching.watched(
         folder,
         lambda observer: found.run(built, parameters, folder.root, observer),
         as_json=as_json,

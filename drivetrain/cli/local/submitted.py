@@ -68,8 +68,7 @@ def run_here(
     Raises:
         UserError: what is wrong with any of it, before anything starts.
     """
-    from drivetrain.cli import home_option, local_home
-    from drivetrain.cli.progress import watch
+    from drivetrain.cli import home_option, local_home, watching
     from drivetrain.operations.needs import refuse_lacking
     from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.targets.target import DEFAULT, find_target
@@ -92,7 +91,7 @@ def run_here(
     built = find_target(DEFAULT).compile(pipeline, source, Path.cwd(), here=True)
     refuse_lacking(pipeline, source or Path.cwd(), built.assets)
     place = local_home(home)
-    code = watch.start(
+    code = watching.start(
         place,
         built.text,
         {},
@@ -118,7 +117,7 @@ def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: boo
     """Where on this machine the outputs lie: there is no next step that would take them up."""
     from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
     from drivetrain.cli.outcome import shown_path
-    from drivetrain.cli.terminal import say
+    from drivetrain.telling.terminal import say
 
     places = outputs_of_latest(home, pipeline.name)
     if out is not None:

@@ -40,7 +40,7 @@ def ui(
     import threading
 
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import say
+    from drivetrain.telling.terminal import say
     from drivetrain.ui.pages import Pages
     from drivetrain.ui.server import Server
 

@@ -30,8 +30,8 @@ def card(
       drivetrain models card retraining approved -o card.html
     """
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.registry.card_sections import as_markdown, sections
+    from drivetrain.telling.terminal import say, say_json
 
     if output is not None and output.suffix not in (".md", ".html"):
         raise UserError(f"--output {output}: give a file that ends in .md or .html.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, printable, signed
 from drivetrain.cli.models.version_text import measures_of, recorded
-from drivetrain.cli.terminal import paint, table
 from drivetrain.telling.content.evaluation import Measure, value_words
+from drivetrain.telling.terminal import paint, table
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion

@@ -40,7 +40,7 @@ def fetch(
       drivetrain models fetch retraining 3 --output model
     """
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     refuse_filled(output, "--output ")
     found = opened(registry, home).version(group, version)

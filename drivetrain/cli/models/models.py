@@ -39,7 +39,7 @@ def list_(
     """List model groups, or the versions of one."""
     from drivetrain.base.formatting import approval_words, moment, number
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import say, say_json, table
+    from drivetrain.telling.terminal import say, say_json, table
 
     models = opened(registry, home)
     if group is not None:
@@ -113,7 +113,7 @@ def show(
     from drivetrain.base.errors import UserError
     from drivetrain.cli.models.registry import opened, registry_option
     from drivetrain.cli.models.version_text import card_text, version_json, version_text
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     models = opened(registry, home)
     found = models.version(group, version)
@@ -150,7 +150,7 @@ def compare(
     """
     from drivetrain.cli.models.compare import comparison, comparison_text
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     models = opened(registry, home)
     one, other = models.version(group, a), models.version(group, b)
@@ -215,8 +215,8 @@ def approvals_(
     """
     from drivetrain.base.formatting import count
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import say, say_json, table
     from drivetrain.registry.approvers import approvals, ask_for, needed
+    from drivetrain.telling.terminal import say, say_json, table
 
     models = opened(registry, home)
     models.version(group)  # is there
@@ -282,9 +282,9 @@ def _decide(
 
     from drivetrain.base.formatting import approval_words, printable
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import paint, say, say_json
     from drivetrain.registry.approvers import approvals, needed
     from drivetrain.registry.approving import make_champion
+    from drivetrain.telling.terminal import paint, say, say_json
 
     models = opened(registry, home)
     before = models.version(group, version)

@@ -64,7 +64,7 @@ def predict(
     import tempfile
 
     from drivetrain.cli.models.registry import opened
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     if not source.is_file():
         raise UserError(f"--input {source}: there is no such file.")
@@ -220,7 +220,7 @@ def _answer(line: str) -> dict[str, Any]:
 def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
     """The first rows as a table; of classes only the probability of the one that is predicted."""
     from drivetrain.base.formatting import approval_words, number
-    from drivetrain.cli.terminal import paint, table
+    from drivetrain.telling.terminal import paint, table
 
     answers = ("predicted", "score", "scores")
     kept = [name for name in rows[0] if name not in answers]

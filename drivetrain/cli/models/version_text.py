@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import approval_words, cut, moment, printable
 from drivetrain.cli.runs.evaluation_text import decision_lines, metrics_table, per_class_lines
-from drivetrain.cli.terminal import paint
 from drivetrain.registry.binding import AGAINST
 from drivetrain.registry.card_sections import NO_DECISION
 from drivetrain.registry.record import CARD_RECORD
 from drivetrain.telling.content.decision import DecisionFacts, decision
 from drivetrain.telling.content.evaluation import Measure, ranked
+from drivetrain.telling.terminal import paint
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelEvent, ModelVersion

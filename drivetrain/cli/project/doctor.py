@@ -54,7 +54,7 @@ def doctor(home: Home = None, as_json: Json = False) -> int:
       drivetrain doctor
       drivetrain doctor --json
     """
-    from drivetrain.cli.terminal import paint, say, say_json, table
+    from drivetrain.telling.terminal import paint, say, say_json, table
 
     found = list(findings(home))
     if as_json:

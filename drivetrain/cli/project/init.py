@@ -52,7 +52,7 @@ def init(
       drivetrain init --drivetrain "git+https://host/drivetrain@COMMIT"
     """
     from drivetrain.base.files import write_text
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     texts = {
         _PLACES.get(file.name, file.name.removesuffix(".txt")): file.read_text(encoding="utf-8")

@@ -50,7 +50,7 @@ def setup(
     import time
 
     from drivetrain.cli import local_home
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     begun = time.monotonic()
 

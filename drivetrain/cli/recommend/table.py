@@ -8,10 +8,10 @@ from typing import Any
 
 from drivetrain.catalog.instances import GIB
 from drivetrain.cli.recommend.cases import Case
-from drivetrain.cli.terminal import paint, say, say_json, table
 from drivetrain.recommend.choice import Recommendation, Row
 from drivetrain.recommend.facts import Facts
 from drivetrain.recommend.sizing import HEADROOM
+from drivetrain.telling.terminal import paint, say, say_json, table
 
 MIB = 1024**2
 _COLUMNS = (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.options import pairs
-from drivetrain.cli.terminal import say, say_json
 from drivetrain.targets.sagemaker.run import callbacks
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -27,7 +27,7 @@ def show_waiting(home: Home, output: Sequence[str] | None, fail: str | None, *, 
             "Whose question is answered? Give its token: drivetrain runs callback TOKEN --output NAME=VALUE."
         )
     from drivetrain.base.formatting import duration
-    from drivetrain.cli.terminal import paint, table
+    from drivetrain.telling.terminal import paint, table
 
     waiting = callbacks.waiting(home)
     if as_json:

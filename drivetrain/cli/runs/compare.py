@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration, number, printable, signed, status_word
-from drivetrain.cli.terminal import paint, table
 from drivetrain.telling.content.comparison import COST
+from drivetrain.telling.terminal import paint, table
 
 if TYPE_CHECKING:
     from drivetrain.telling.content.comparison import Comparison

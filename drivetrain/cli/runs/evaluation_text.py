@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.formatting import count, number, printable
-from drivetrain.cli.terminal import paint, table
 from drivetrain.telling.content.decision import DecisionFacts, sentence
 from drivetrain.telling.content.evaluation import (
     EvaluationFacts,
@@ -17,6 +16,7 @@ from drivetrain.telling.content.evaluation import (
     worst_slices,
 )
 from drivetrain.telling.content.findings import natural
+from drivetrain.telling.terminal import paint, table
 
 MAX_SHOWN = 4
 MAX_ROWS = 60

@@ -36,7 +36,7 @@ def show(
     if html is not None:
         _write(html, title, found, decided)
         return
-    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.telling.terminal import say, say_json
 
     if as_json:
         from drivetrain.cli.runs.evaluation_text import as_json as measured_json
@@ -102,8 +102,8 @@ def _write(html: Path, title: str, found: tuple[EvaluationFacts, ...], decided: 
     import time
 
     from drivetrain.base.files import write_text
-    from drivetrain.cli.terminal import say
     from drivetrain.telling.page.evaluation_page import evaluation_page
+    from drivetrain.telling.terminal import say
 
     if html.suffix not in (".html", ".htm"):
         raise UserError(f"{html}: a page is written as .html.")

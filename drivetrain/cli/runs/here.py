@@ -46,7 +46,7 @@ def resume(
       drivetrain runs resume latest --set spot=false
     """
     from drivetrain.cli import options
-    from drivetrain.cli.progress.watch import resume as resume_watched
+    from drivetrain.cli.watching import resume as resume_watched
 
     return resume_watched(
         local_home(home),
@@ -106,9 +106,9 @@ def report(
       drivetrain runs report --site public
     """
     from drivetrain.cli.runs.interruption_text import read_prices
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import run_facts, save_page
+    from drivetrain.telling.terminal import say, say_json
 
     prices = read_prices(price, spot_discount)
     if site is not None:
@@ -146,9 +146,9 @@ def track(
       drivetrain runs track latest mlflow.uri=http://127.0.0.1:5000
       drivetrain runs track latest wandb.mode=offline wandb.project=shop
     """
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.reader import Ledger
     from drivetrain.targets.sagemaker.run.options import trackers_of
+    from drivetrain.telling.terminal import say, say_json
     from drivetrain.trackers.follow import follow
     from drivetrain.trackers.tracker import checked, names
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count, duration, number, printable, share
-from drivetrain.cli.terminal import paint, table, width
 from drivetrain.telling.content.goodput import JobTimes, account
 from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount
 from drivetrain.telling.page.interruptions import (
@@ -19,6 +18,7 @@ from drivetrain.telling.page.interruptions import (
     taken_again,
     time_rows,
 )
+from drivetrain.telling.terminal import paint, table, width
 
 MAX_ROWS = 12
 _EXAMPLE = "--price on_demand=1.20,spot=0.36, for one machine and hour"

@@ -35,10 +35,10 @@ def tag(
       drivetrain runs list --where "tag.team = vision"
     """
     from drivetrain.cli.options import tags as read_tags
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.labels import change_tags
     from drivetrain.run_store.reader import Ledger
     from drivetrain.run_store.run_values import values_of
+    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     given = read_tags(tags)
@@ -66,9 +66,9 @@ def name(
       drivetrain runs name latest best-of-november
       drivetrain runs show best-of-november
     """
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.labels import change_name
     from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     with Ledger(place) as ledger:
@@ -94,9 +94,9 @@ def note(
     Examples:
       drivetrain runs note latest "warm-up was too short"
     """
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.labels import change_note
     from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     id = change_note(place, execution, text)
@@ -159,8 +159,8 @@ def _remove(
     """Remove runs, or show what would go; `named` are others that stay, each with the reason."""
     from drivetrain.base.formatting import count, size
     from drivetrain.cli.outcome import listed
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.removing import plan_removal, remove
+    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     removal = plan_removal(place, executions)

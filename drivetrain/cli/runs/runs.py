@@ -106,12 +106,12 @@ def list_(
         from drivetrain.cli.deployed import deployed_runs
 
         return deployed_runs.print_list(*deployed, limit, as_json=as_json)
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.operations.concluding import enter_missing
     from drivetrain.run_store.reader import Ledger
     from drivetrain.run_store.run_values import values_of
     from drivetrain.run_store.search import FIELDS, search
     from drivetrain.targets.sagemaker.run.options import why_not_resumed
+    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     if where is not None or sort is not None or as_json:
@@ -176,7 +176,7 @@ def show(
 
         return deployed_runs.show(*deployed, execution, follow=follow, as_json=as_json)
     if follow:
-        from drivetrain.cli.progress.watch import follow as follow_run
+        from drivetrain.cli.watching import follow as follow_run
 
         if other := _given({"--events": events, "--spot-discount": spot_discount, "--price": price}):
             raise UserError(f"--follow and {other} do not go together. Give one of them.")
@@ -189,9 +189,9 @@ def show(
     from drivetrain.cli import outcome
     from drivetrain.cli.runs.failure import failure_block
     from drivetrain.cli.runs.interruption_text import read_prices
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
+    from drivetrain.telling.terminal import say, say_json
 
     prices = read_prices(price, spot_discount)
     with Ledger(local_home(home)) as ledger:
@@ -244,8 +244,8 @@ def compare(
 
         return deployed_runs.compare(*deployed, chosen, as_json=as_json)
     from drivetrain.cli.runs import compare as comparing
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.telling.content.comparison import compare as compared
+    from drivetrain.telling.terminal import say, say_json
 
     found = compared(local_home(home), chosen)
     if output is not None:
@@ -332,8 +332,8 @@ def stop(
         from drivetrain.cli.deployed import deployed_runs
 
         return deployed_runs.stop(*deployed, execution, as_json=as_json)
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.stopping import stop as stop_run
+    from drivetrain.telling.terminal import say, say_json
 
     id = stop_run(local_home(home), execution)
     if as_json:

@@ -14,9 +14,9 @@ def show_events(home: Home, execution: str, *, as_json: bool) -> None:
     Raises:
         UserError: there is no such execution.
     """
-    from drivetrain.cli.terminal import say, say_json, table
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling import in_a_line
+    from drivetrain.telling.terminal import say, say_json, table
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id

@@ -32,8 +32,8 @@ def attach(
       drivetrain attach latest --rank 1
     """
     from drivetrain.cli import local_home
-    from drivetrain.cli.terminal import say, say_json
     from drivetrain.run_store.reader import Ledger
+    from drivetrain.telling.terminal import say, say_json
     from drivetrain.training.launch.processes.stacks import ranks_with, stack_of
 
     with Ledger(local_home(home)) as ledger:

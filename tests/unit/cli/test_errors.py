@@ -12,7 +12,7 @@ from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, SpecError, UserError
 from drivetrain.base.stopping import AwayError
 from drivetrain.cli.errors import AWAY, BAD_INPUT, BUG, INTERRUPTED, explain
-from drivetrain.cli.progress.watch import FAILED
+from drivetrain.cli.watching import FAILED
 from drivetrain.spec.resources import RetryPolicy
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.cli.progress import PlainProgress, RunView
 from drivetrain.run_store.events import ExecutionStarted, StepExpanded, StepFinished, StepStarted
+from drivetrain.telling.progress import PlainProgress, RunView
 
 NUMBERS = {"OutputParameters": [{"OutputName": "n", "OutputType": "Integer"}]}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.cli.progress import EventLines, PlainProgress, RunView
-from drivetrain.cli.progress.live import LiveProgress
 from drivetrain.run_store.events import ExecutionStarted, StepFinished, StepInterrupted, StepRestarted, StepStarted
+from drivetrain.telling.progress import EventLines, PlainProgress, RunView
+from drivetrain.telling.progress.live import LiveProgress
 
 STEPS = (("train", "Training", "train"),)
 REASON = "spot machines taken back, rehearsed (step=120)"

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import drivetrain as dt
-from drivetrain.cli.progress import NoProgress
 from drivetrain.client import frames
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.run_store.events import StepStarted
+from drivetrain.telling.progress import NoProgress
 from drivetrain.training.plugins import load as load_plugin
 
 FILE = """

@@ -15,7 +15,7 @@ SECRET = "canary-7f3a9c"
 
 KILLED = """
 import os, sys
-from drivetrain.cli.progress import PlainProgress
+from drivetrain.telling.progress import PlainProgress
 from drivetrain.cli.main import main
 from drivetrain.run_store.events import StepFinished
 

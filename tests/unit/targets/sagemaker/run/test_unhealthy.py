@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from drivetrain.cli.outcome import as_json, headline, listed, remark, steps_table
-from drivetrain.cli.progress import PlainProgress
 from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, StepFinished, unhealthy_part
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.search import search
@@ -15,6 +14,7 @@ from drivetrain.targets.sagemaker.run.jobs.unhealthy import failed_rule
 from drivetrain.telling.content import RunFacts, StepFacts
 from drivetrain.telling.content.from_ledger import note
 from drivetrain.telling.page.sections import steps_section
+from drivetrain.telling.progress import PlainProgress
 from tests.fixtures.local_runs import LocalRuns
 
 FOUND = {

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from drivetrain.cli.progress import RunView
-from drivetrain.cli.progress.watch import Watcher, exit_code, told_of_signals
+from drivetrain.cli.watching import Watcher, exit_code, told_of_signals
 from drivetrain.run_store.events import Event, ExecutionStarted, StepStarted
 from drivetrain.telling.content import RunFacts, StepFacts
+from drivetrain.telling.progress import RunView
 
 
 class Display:

@@ -17,18 +17,18 @@ from drivetrain.base.errors import UserError
 from drivetrain.run_store.events import Event, ExecutionStarted, Observer, Summary
 
 if TYPE_CHECKING:
-    from drivetrain.cli.progress import Clock, RunView
     from drivetrain.run_store.home import Home
     from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption
     from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.targets.sagemaker.run.runner import Asset, Runner
     from drivetrain.telling.content import RunFacts
+    from drivetrain.telling.progress import Clock, RunView
 
 FAILED = 1
 
 
 class Progress(Protocol):
-    """What shows the events: PlainProgress, or live.py."""
+    """What shows the events: PlainProgress, EventLines, NoProgress or LiveProgress."""
 
     view: RunView
 
@@ -194,21 +194,17 @@ def new_progress(*, as_json: bool, quiet: bool = False, clock: Clock | None = No
     Args:
         clock: gives the seconds since the epoch, where they are not the present.
     """
+    from drivetrain.telling import progress
+
     if quiet and not as_json:
-        from drivetrain.cli.progress import NoProgress
-
-        return NoProgress()
+        return progress.NoProgress()
     if as_json:
-        from drivetrain.cli.progress import EventLines
-
-        return EventLines(clock=clock or time.time)
+        return progress.EventLines(clock=clock or time.time)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        from drivetrain.cli.progress.live import LiveProgress
+        from drivetrain.telling.progress.live import LiveProgress
 
         return LiveProgress(clock=clock or time.monotonic)
-    from drivetrain.cli.progress import PlainProgress
-
-    return PlainProgress(clock=clock or time.monotonic)
+    return progress.PlainProgress(clock=clock or time.monotonic)
 
 
 class Watcher:
@@ -375,8 +371,8 @@ def _say_outcome(
     home: Home, facts: RunFacts, report: Path | None, progress: Progress, home_option: str, *, quiet: bool
 ) -> None:
     from drivetrain.cli.outcome import summary
-    from drivetrain.cli.progress import MANY_STEPS, PlainProgress
-    from drivetrain.cli.terminal import say
+    from drivetrain.telling.progress import MANY_STEPS, PlainProgress
+    from drivetrain.telling.terminal import say
 
     if quiet:
         say(facts.id)

@@ -10,9 +10,6 @@ from typing import TextIO
 
 from drivetrain.base.errors import WARNING
 from drivetrain.base.formatting import cells, count, cut, duration, printable, status_word
-from drivetrain.cli.progress import Clock, RunView, StepView, explanation
-from drivetrain.cli.progress.redrawn import Redrawn
-from drivetrain.cli.terminal import paint
 from drivetrain.run_store.events import (
     CacheExplained,
     Event,
@@ -24,6 +21,9 @@ from drivetrain.run_store.events import (
     shown_status,
     unhealthy_part,
 )
+from drivetrain.telling.progress import Clock, RunView, StepView, explanation
+from drivetrain.telling.progress.redrawn import Redrawn
+from drivetrain.telling.terminal import paint
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 8

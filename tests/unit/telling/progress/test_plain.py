@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 
-from drivetrain.cli.progress import METRICS_EVERY_S, EventLines, PlainProgress, RunView
 from drivetrain.run_store.events import (
     CacheExplained,
     Event,
@@ -13,6 +12,7 @@ from drivetrain.run_store.events import (
     StepRetrying,
     StepStarted,
 )
+from drivetrain.telling.progress import METRICS_EVERY_S, EventLines, PlainProgress, RunView
 
 STEPS = (("prepare", "Processing", "prepare"), ("train", "Training", "Train it"), ("gate", "Condition", "gate"),
          ("stop", "Fail", "stop"))  # fmt: skip

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from drivetrain.base.formatting import cut
-from drivetrain.cli.terminal import has_color, paint, table
+from drivetrain.telling.terminal import has_color, paint, table
 
 
 def test_columns_are_aligned_and_the_last_is_cut() -> None:

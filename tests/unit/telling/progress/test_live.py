@@ -3,8 +3,6 @@ from __future__ import annotations
 import io
 import sys
 
-from drivetrain.cli.progress.live import LiveProgress
-from drivetrain.cli.progress.redrawn import Redrawn
 from drivetrain.run_store.events import (
     ExecutionStarted,
     MetricLogged,
@@ -13,6 +11,8 @@ from drivetrain.run_store.events import (
     StepRetrying,
     StepStarted,
 )
+from drivetrain.telling.progress.live import LiveProgress
+from drivetrain.telling.progress.redrawn import Redrawn
 
 STEPS = (("prepare", "Processing", "prepare"), ("train", "Training", "Train it"), ("stop", "Fail", "stop"))
 
