@@ -1,4 +1,4 @@
-"""What starts a pipeline by events: a queue in order, the starter function, and queues for what comes to nothing.
+"""Starts by events: an ordered queue, the starter function, and queues for events that fail.
 
     rule -> event queue (FIFO, one message group a pipeline) -> starter -> StartPipelineExecution
               `-> after five attempts: failed events            rules and schedules that could not deliver: dead letters

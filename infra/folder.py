@@ -51,7 +51,7 @@ def write_folder(folder: Path, files: Mapping[str, str], author: str) -> None:
 
 
 def _author(path: Path) -> str | None:
-    """Who wrote a file; None for one that was edited since, or that has no such first line."""
+    """The pipeline that wrote a file; None for a file that was edited since, or that lacks the first line."""
     if path.is_symlink() or not path.is_file():
         return None
     try:

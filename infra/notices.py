@@ -1,4 +1,4 @@
-"""Who is told how executions end, and of events that came to nothing."""
+"""Notices of how executions end, and of events that failed."""
 
 from __future__ import annotations
 

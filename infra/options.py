@@ -1,4 +1,4 @@
-"""What the stack makes beside what a pipeline always needs: a file of a few lines, by default nothing.
+"""Options of the stack beside what a pipeline always needs: a file of a few lines, by default nothing.
 
 notify: [ops@example.com]
 ci: {repository: acme/models}
@@ -33,7 +33,7 @@ _Subject = Annotated[str, Field(pattern=r"^[\w-]+:[\w./-]+$")]
 
 
 class ContinuousIntegration(Frozen):
-    """Who may deploy: jobs of a repository on GitHub, by a token of its own for each run and no stored secret."""
+    """Permission to deploy for jobs of a repository on GitHub, by a token for each run and no stored secret."""
 
     repository: Annotated[str, Field(pattern=r"^([\w.-]+/[\w.-]+|[\w.-]+@\d+/[\w.-]+@\d+)$")]
     """OWNER/NAME or, of one that was made, renamed or moved since 15 July 2026, OWNER@ID/NAME@ID, as its tokens have it
@@ -83,7 +83,7 @@ class PrivateNetwork(Frozen):
 
 
 class Spaces(Frozen):
-    """Which wheel of drivetrain spaces of Studio get: one that you built, not what an index has under the name."""
+    """The wheel of drivetrain that spaces of Studio get: one that you built, not what an index has under the name."""
 
     source: Annotated[
         str, Field(pattern=r"^(s3://[a-z0-9.-]{3,63}|https://[\w.-]+(:\d+)?)(/[\w.+=@-]+)*/[\w.+-]+\.whl$")

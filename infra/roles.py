@@ -48,7 +48,7 @@ class Roles(Construct):
 
 
 def principal(trust: Trust) -> iam.PrincipalBase:
-    """Who may take a role on."""
+    """The principal that may assume a role."""
     conditions = conditions_json(trust.conditions)
     if trust.provider is not None:
         return iam.WebIdentityPrincipal(trust.provider, conditions)

@@ -73,7 +73,7 @@ class PipelineStack(Stack):
             Tags.of(self).add(name, value)
 
     def _tell(self, names: Names, events: Events, trusts: Collection[str]) -> None:
-        """What the settings file of the pipeline names."""
+        """Print what the settings file of the pipeline must name."""
         told = {
             "Bucket": names.bucket,
             "Role": names.pipeline_role,

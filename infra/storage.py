@@ -100,7 +100,7 @@ def let_services_notify(key: kms.Key, names: Names) -> None:
 
 
 def lifecycle(names: Names, options: Options) -> list[s3.LifecycleRule]:
-    """What is deleted by itself, and when."""
+    """Rules that delete objects after their time."""
     return [
         s3.LifecycleRule(
             id="unfinished-and-old-versions",

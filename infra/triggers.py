@@ -16,7 +16,7 @@ from drivetrain.triggers.resources import Rule, TriggerSite, resources
 
 
 class Triggers(Construct):
-    """What the pipeline's triggers become; CloudFormation has the same words as the API."""
+    """The pipeline's triggers as resources; CloudFormation has the same words as the API."""
 
     def __init__(self, scope: Construct, pipeline: Pipeline, names: Names, role: IDependable) -> None:
         """Args:

@@ -40,7 +40,7 @@ class Row:
 
     @property
     def seconds(self) -> float:
-        """Of communication, a step."""
+        """Communication of one step [s]."""
         return sum(each.seconds for each in self.traffic)
 
 
@@ -230,7 +230,7 @@ def _nothing_fits(plan: Sizing, rows: tuple[Row, ...], strategies: Mapping[str, 
 
 
 def _smaller(plan: Sizing, strategies: Mapping[str, StrategyFacts]) -> str:
-    """What of half precision and activation checkpointing makes the model fit: each alone, else both."""
+    """Name what makes the model fit: half precision or activation checkpointing alone, else both."""
     half: dict[str, Any] = {"precision": plan.instance.half_precision} if plan.precision in ("fp32", "tf32") else {}
     again: dict[str, Any] = {} if plan.activation_checkpointing else {"activation_checkpointing": True}
     alone = [_with(plan, changes, strategies) for changes in (half, again) if changes]

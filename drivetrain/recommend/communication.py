@@ -31,7 +31,7 @@ from drivetrain.recommend.sizing import Candidate, Sizing
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """What one dimension sends in a step: bytes of one rank, the seconds that takes, and which way it goes."""
+    """The traffic of one dimension in a step: bytes of one rank, seconds, and the link that it uses."""
 
     dimension: str
     operation: str
@@ -41,7 +41,7 @@ class Traffic:
 
 
 def estimate_traffic(plan: Sizing, candidate: Candidate) -> list[Traffic]:
-    """What a rank sends in one step, by dimension; of the rank that sends most."""
+    """Estimate what the busiest rank sends in one step, by dimension."""
     found: list[Traffic] = []
     facts, tensor = plan.facts, candidate.degree("tensor")
     stages = parts(plan, candidate)

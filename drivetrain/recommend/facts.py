@@ -32,7 +32,7 @@ class FactsError(UserError):
 
 @dataclass(frozen=True, kw_only=True)
 class Bytes:
-    """What a layer or the loss takes for one sample."""
+    """The bytes that a layer or the loss takes for one sample."""
 
     activations: int = 0
     """What the backward pass needs of it."""

@@ -1,4 +1,4 @@
-"""Where facts are kept and whether they are still true: beside the user's pipeline, or in the package.
+"""Find the facts of a recipe, beside the user's pipeline or in the package, and check that they still hold.
 
 Facts of the shipped recipes with their default options come with the package (data/, written by `make facts`); a file
 beside the pipeline comes first.
@@ -64,6 +64,6 @@ def beside(recipe: str, folder: Path) -> Path:
 
 
 def recommend_command(recipe: str, options: Mapping[str, Any]) -> str:
-    """What writes the facts that are missing."""
+    """The command that writes the missing facts."""
     more = f" --recipe-options {shlex.quote(json.dumps(options))}" if options else ""
     return f"drivetrain recommend --recipe {shlex.quote(recipe)}{more} --write"

@@ -50,7 +50,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank's stage holds before sharding; all are shares of the whole model, or bytes a sample."""
+    """The contents of one rank's stage before sharding: shares of the whole model, or bytes a sample."""
 
     parameters: float
     activations: float
@@ -101,7 +101,7 @@ def _of_part(plan: Sizing, candidate: Candidate, part: Part) -> Memory:
 
 
 def stays_whole(candidate: Candidate) -> bool:
-    """Whether gathered layers are kept until the step's end; those of stages are, for the micro-batches that follow."""
+    """Return True if gathered layers are kept until the step's end, as pipeline stages keep them."""
     return candidate.options.get("reshard_after_forward") is False or candidate.degree("stage") > 1
 
 

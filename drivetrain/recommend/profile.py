@@ -18,7 +18,7 @@ BAD_INPUT = 2
 
 
 def measure(recipe: str, options: Mapping[str, Any], folder: Path, write_speed: Path | None = None) -> dict[str, Any]:
-    """What the measuring program prints of a recipe.
+    """Run the measuring program on a recipe, and read what it prints.
 
     Args:
         folder: where the user's own recipes are found.

@@ -25,7 +25,7 @@ HEADROOM = 0.15
 
 @dataclass(frozen=True, kw_only=True)
 class Sizing:
-    """What is trained, on what."""
+    """A model to train and the machines to train it on."""
 
     facts: Facts
     instance: Instance
@@ -73,7 +73,7 @@ class Sizing:
         return PRECISIONS[self.precision][1]
 
     def of_sample(self, layer: Layer) -> Bytes:
-        """What a layer or the loss takes for one sample in the format that is computed in."""
+        """The bytes that a layer or the loss takes for one sample in the compute dtype."""
         if self.computed < self.stored:
             return layer.half
         return Bytes(**{name: round(value * self.computed) for name, value in vars(layer.full).items()})

@@ -71,7 +71,7 @@ def _several(items: Any) -> dict[str, Any]:
 
 
 def _cases(cases: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What holds for an object of which Type."""
+    """The conditions of the schema for objects of each Type."""
     of_type = ({"properties": {"Type": {"const": kind}}, "required": ["Type"]} for kind in cases)
     return [{"if": condition, "then": then} for condition, then in zip(of_type, cases.values(), strict=True)]
 

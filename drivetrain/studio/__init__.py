@@ -38,7 +38,7 @@ def compile_edited(loaded: Loaded, *, here: bool = False, edits_optional: bool =
 
 
 def edits_file(loaded: Loaded) -> Path:
-    """Where the edits of a pipeline are kept that were made in Studio."""
+    """The file that keeps a pipeline's edits made in Studio."""
     return file_of(loaded.pipeline.name, loaded.source or Path.cwd())
 
 
@@ -64,5 +64,5 @@ SUFFIX = ".studio.yaml"
 
 
 def file_of(pipeline: str, folder: Path) -> Path:
-    """Where the patch of a pipeline lies: beside the pipeline's file, or in the current folder for a ready one."""
+    """The file of a pipeline's patch: beside the pipeline's file, or in the current folder for a ready one."""
     return folder / f"{pipeline}{SUFFIX}"

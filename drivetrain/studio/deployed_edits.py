@@ -1,4 +1,4 @@
-"""What Studio had when it was pulled last, so that the next pull tells what was edited since from what it brought.
+"""The state of Studio at the last pull, so that the next pull can tell new edits from those it brought before.
 
 Until the next apply, what is deployed differs from what apply wrote last by all that was pulled already. A patch
 therefore holds a mark of each value as Studio had it: a hash of what apply had written, of the place and of the value.
@@ -48,7 +48,7 @@ def marks(
 def seen(
     edits: Iterable[Change], pulled: Iterable[str], applied: Mapping[str, Any], deployed: Mapping[str, Any]
 ) -> tuple[Change, ...]:
-    """What Studio had at the places of these edits, and of those that a reviewer has deleted since, as far as the marks
+    """Give Studio's values at these edits, and at those that a reviewer has deleted since, as far as the marks
     say it; `old` is not known."""
     known, there = set(pulled), outline(deployed)
     kept = list(edits)
@@ -63,7 +63,7 @@ def seen(
 
 
 def is_known(deployed: Mapping[str, Any], pulled: Iterable[str]) -> bool:
-    """Whether all that is deployed is as it was when it was pulled without anything applied."""
+    """Return True if the deployed pipeline is as it was when it was pulled, with nothing applied since."""
     return _mark(None, (), cast("Json", deployed)) in pulled
 
 

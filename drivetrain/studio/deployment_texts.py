@@ -27,7 +27,7 @@ class DeploymentTexts:
     texts: Mapping[str, str]
 
     def named(self, value: Value) -> Value:
-        """What Studio wrote, with a name for each text that is the deployment's."""
+        """Replace each text of the deployment in what Studio wrote by a name."""
         return replaced(value, self._named)
 
     def resolved(self, value: Value) -> Value:

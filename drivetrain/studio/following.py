@@ -61,13 +61,13 @@ def copy_of(place: Place, like: str) -> Copy:
 
 
 def is_renaming(edit: Change) -> bool:
-    """Whether an edit gives a step another name."""
+    """Return True if an edit renames a step."""
     whole = edit.place[0] == places.STEPS and len(edit.place) == 3 and edit.place[2] == "Name"
     return whole and isinstance(edit.old, str) and isinstance(edit.new, str)
 
 
 def follows(edit: Change) -> bool:
-    """Whether an edit is that a step follows one of the code's."""
+    """Return True if an edit makes a step follow one of the code's."""
     return isinstance(edit, Copy) or is_renaming(edit)
 
 

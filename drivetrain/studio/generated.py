@@ -1,4 +1,4 @@
-"""What compiling generates, told from what the author wrote: hashes, places, roles, images, lineage.
+"""Separate what compiling generates (hashes, locations, roles, images, lineage) from what the author wrote.
 
 Compiling marks such texts (`Generated`). An edit keeps what people wrote, and follows the code in all else:
 
@@ -31,7 +31,7 @@ Follows = Callable[[Value, Generated], bool]
 
 
 def unlike(parts: Outline, place: Place, expected: Value) -> tuple[Change, ...]:
-    """What the author wrote at a place otherwise than expected (`old`); whatever is generated there is no difference.
+    """List where the author wrote something else than expected (`old`); generated texts make no difference.
 
     Raises:
         NoSuchPlaceError: there is no such place.
@@ -71,7 +71,7 @@ def renewed(value: Value, here: Value, spot: Spot, follows: Follows = lambda val
 
 
 def carried(new: Value, old: Value, here: Value, spot: Spot) -> Value:
-    """What Studio wrote in the place of `old`; each text that it left as it was is as it is generated now."""
+    """Give Studio's value in place of `old`; a text that Studio left alone is as it is generated now."""
     texts: dict[str, Generated] = {}
 
     def noted(value: Value, text: Generated) -> bool:
@@ -84,7 +84,7 @@ def carried(new: Value, old: Value, here: Value, spot: Spot) -> Value:
 
 
 def as_written(value: Value, spot: Spot) -> Value:
-    """What the author wrote of a value: without what is generated, and with a mark where something must stand."""
+    """Give the author's part of a value: generated texts are dropped, or marked where something must stand."""
     if isinstance(value, Generated):
         return MARK
     seen = view(value, spot) if isinstance(value, dict | list) else None
@@ -100,7 +100,7 @@ def as_written(value: Value, spot: Spot) -> Value:
 
 
 def as_edited(new: Value, here: Value) -> Value:
-    """What Studio wrote, with a mark for each text that is generated in `here`."""
+    """Replace each text of Studio's value that is generated in `here` by a mark."""
     names = _named(here)
     return replaced(new, lambda text: names.get(text, text) if _varies(text) else text)
 
@@ -121,7 +121,7 @@ def generated(value: Value) -> Iterator[Generated]:
 
 
 def has_mark(value: Value) -> bool:
-    """Whether a value holds a mark of a generated text."""
+    """Return True if a value holds a mark of a generated text."""
     found: list[str] = []
     replaced(value, lambda text: (found.append(text), text)[1] if text == MARK else text)
     return bool(found)
@@ -149,7 +149,7 @@ def _varies(text: str) -> bool:
 
 
 def _is_generated(value: Any) -> bool:
-    """Of a single value; false and null beside what is generated say as much as nothing."""
+    """Return True for a single generated value; beside generated values, false and null count as absent."""
     return isinstance(value, Generated) or value is False or value is None
 
 

@@ -58,7 +58,7 @@ class Conflict:
         return f"{self.where}: was {was}, the code has {code}, Studio has {studio}"
 
     def _first(self) -> Change | None:
-        """What the code changed first in it."""
+        """The code's first change in it."""
         spot = STEP if len(self.place) == 2 and self.place[0] == places.STEPS else Spot(str(self.place[-1]))
         found = differing(renewed(self.applied, self.code, spot), self.code, self.place, spot)
         return found[0] if found else None
@@ -86,7 +86,7 @@ def merge(
     take: Mapping[str, Side] | None = None,
     seen: Iterable[Change] = (),
 ) -> Merged:
-    """What the code says, with what Studio changed.
+    """Merge Studio's changes into the definition of the code.
 
     Args:
         applied: what was deployed last from code; None when nothing was.
@@ -132,7 +132,7 @@ def _spelled_out(take: Mapping[str, Side], edits: list[Change], conflicts: list[
 
 
 def _left_to_the_code(edit: Change, ours: Outline, take: Mapping[str, Side]) -> bool:
-    """Whether an edit was chosen to be left out; the branch of a step that does not come goes with it."""
+    """Return True if an edit was chosen to be left out; the branch of a step that is left out goes with it."""
     step = (places.STEPS, *edit.place[1:2])
     is_orphan = edit.place[0] == places.BRANCHES and edit.step not in (ours.steps or {})
     return "code" in (take.get(edit.where), take.get(places.text(step)) if is_orphan else None)
@@ -203,7 +203,7 @@ def _there(parts: Outline, place: Place) -> Value:
 
 
 def _moved_about(change: Change, base: Outline, ours: Outline) -> bool:
-    """Whether the code did something else with the thing that an edit is about, though its value is as it was.
+    """Return True if the code moved or removed what an edit is about, though its value is as it was.
 
     A step that Studio took out was moved; the entry of a list without names is perhaps another one now.
     """

@@ -193,7 +193,7 @@ class _Unlike(Exception):  # noqa: N818 - says what differs
 
 
 def _is_of_before(was: Value, here: Value) -> bool:
-    """Whether a step that is taken out was kept by an earlier version, with all that compiling generated then."""
+    """Return True if an earlier version kept the step that is taken out, with all that compiling generated then."""
     if not isinstance(was, dict) or not isinstance(here, dict) or was.get("Type") != here.get("Type"):
         return False
     return not has_mark(was) and any(generated(here))
@@ -260,7 +260,7 @@ def _of_reviewers(text: str, pipeline: str, edits: tuple[Change, ...]) -> dict[s
 
 
 def _says_the_same(comment: str, ours: str) -> bool:
-    """Whether a comment is our own, written for other values perhaps: a reviewer changed the edit, or the code."""
+    """Return True if a comment is our own, perhaps for other values: a reviewer changed the edit, or the code."""
     if comment == ours.rstrip():
         return True
     (said, arrow, _), (own, our_arrow, _) = comment.partition(" -> "), ours.partition(" -> ")

@@ -27,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def fits(value: Json, levels: int = MAX_DEPTH - 10) -> bool:
-    """Whether YAML can hold a value."""
+    """Return True if YAML can hold a value."""
     if json_text.deeper_than(value, levels):
         return False
     return all(_SURROGATE.search(text) is None and (not key or len(text) <= _MAX_KEY) for text, key in _texts(value))

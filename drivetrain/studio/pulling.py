@@ -1,4 +1,4 @@
-"""What is merged of code and Studio, and where what was edited is kept.
+"""Merge code and Studio, and keep the edits in a file.
 
 sides = sides_of(load("retraining", Path("production.yaml")), "retraining", adopt=False)
 merged = sides.merged({})
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sides:
-    """What apply wrote last, what the code says, what is deployed."""
+    """The three definitions of a merge: applied last, of the code, deployed."""
 
     name: str
     file: Path
@@ -185,7 +185,7 @@ def sides_of_definition(name: str, definition: Definition, file: Path, deploymen
 def in_the_account(
     account: Account, name: str, deployment: Deployment, what: str, *, adopt: bool
 ) -> tuple[Deployed, Json | None]:
-    """What is deployed, and what apply wrote last.
+    """Read the deployed pipeline, and the definition that was applied last.
 
     Args:
         what: what names it on the command line.

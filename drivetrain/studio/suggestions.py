@@ -54,7 +54,7 @@ class Suggestion:
 
     @property
     def override(self) -> str:
-        """What follows --set."""
+        """The text after --set."""
         return f"{self.setting}={self.new}"
 
     def to_json(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def find(settings: Settings, edits: Iterable[Change], compile_with: Compile, fil
 def _tried(
     name: str, now: Any, value: str, edits: list[Change], code: Mapping[str, Any], compile_with: Compile, file: str
 ) -> Suggestion | None:
-    """What a setting would change; None when it may not have this value."""
+    """Say what a setting would change; None when it may not have this value."""
     try:
         changes = differences(code, compile_with([f"{name}={value}"]))
     except UserError:
@@ -157,7 +157,7 @@ def _text(value: Any) -> str:
 
 
 def _takes(now: Any, value: str) -> bool:
-    """Whether a setting that has this value could have the other one."""
+    """Return True if a setting that has this value could have the other one."""
     if isinstance(now, bool):
         return value in ("true", "false")
     if isinstance(now, int | float):

@@ -1,1 +1,1 @@
-"""What starts a pipeline by itself: patterns, clocks, what a trigger becomes, and a rehearsal of events."""
+"""Automatic starts of a pipeline: patterns, clocks, what a trigger becomes, and a rehearsal of events."""

@@ -1,4 +1,4 @@
-"""Whether an event matches an EventBridge pattern, and if not, why.
+"""Match events against EventBridge patterns, with the reason where one does not match.
 
     matches({"detail": {"ModelApprovalStatus": ["Approved"]}}, event)
 
@@ -46,7 +46,7 @@ class Mismatch:
 
 
 def matches(pattern: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
-    """Whether the event would be sent to the targets of a rule with this pattern.
+    """Return True if the event would be sent to the targets of a rule with this pattern.
 
     Raises:
         PatternError: the service would refuse the pattern.
@@ -104,7 +104,7 @@ def _apart(alternative: Alternative, fields: Fields) -> list[Mismatch]:
 
 
 def _possible(test: FieldTest, values: list[tuple[Scalar, Membership]]) -> bool:
-    """Whether a field's test can hold, whatever the other fields choose."""
+    """Return True if a field's test can hold, whatever the other fields choose."""
     return bool(_reachable(test, values, {frozenset()})) or (test.absent and all(place for _, place in values))
 
 

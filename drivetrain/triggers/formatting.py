@@ -7,7 +7,7 @@ from drivetrain.triggers.schedules import clock
 
 
 def when(trigger: Trigger) -> str:
-    """What it waits for, in one line."""
+    """Say in one line what the trigger waits for."""
     if isinstance(trigger, Schedule):
         return _schedule(trigger)
     return "; ".join((_event(trigger), *_limits(trigger)))

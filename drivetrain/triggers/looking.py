@@ -76,7 +76,7 @@ def refuse_data_that_never_change(pipeline: Pipeline) -> None:
 
 
 def _is_far(value: str) -> bool:
-    """Whether a literal input lies elsewhere than on this machine."""
+    """Return True if a literal input lies elsewhere than on this machine."""
     return "://" in value
 
 
@@ -189,12 +189,12 @@ def _version(look: ProcessingStep) -> MetricRef:
 
 
 def _is_given(value: Value) -> bool:
-    """Whether a reference stands for something that comes from outside, and not from a step."""
+    """Return True if a reference stands for a value from outside the pipeline, not for a step's output."""
     return not any(hasattr(reference, "step") for reference in references_in(value))
 
 
 def _can_be_seen(values: Iterable[Value]) -> bool:
-    """Whether a step before all loops can be told of these; a file system is seen by who mounts it alone."""
+    """Return True if a step before all loops can read these values; a file system needs a mount."""
     for value in values:
         if is_file_system(value):
             return False

@@ -49,7 +49,7 @@ class PatternError(UserError):
 
 @dataclass(frozen=True)
 class FieldTest:
-    """What is asked of a field: one of the tests for one of its values, or (`absent`) that it has none."""
+    """The tests of one field: one of the tests for one of its values, or (`absent`) that it has none."""
 
     tests: tuple[ValueTest, ...]
     absent: bool = False

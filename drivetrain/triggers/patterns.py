@@ -1,4 +1,4 @@
-"""What a trigger looks for in events: the pattern of its EventBridge rule."""
+"""The EventBridge pattern of each kind of trigger."""
 
 from __future__ import annotations
 

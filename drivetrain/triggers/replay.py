@@ -30,7 +30,7 @@ MAX_FILE_BYTES = 16 * MAX_BYTES
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one trigger would do about the event."""
+    """The answer of one trigger to an event."""
 
     trigger: str
     kind: str
@@ -49,7 +49,7 @@ class Verdict:
 def replay(
     pipeline: Pipeline, event: Mapping[str, Any], *, earlier: Iterable[Earlier] = (), now: datetime | None = None
 ) -> tuple[Verdict, ...]:
-    """What each trigger of a pipeline would do, as if it were deployed in the event's account and region.
+    """Say what each trigger of a pipeline would do, as if it were deployed in the event's account and region.
 
     Args:
         earlier: executions of the pipeline, for the rate limit and duplicates; none are known unless given.

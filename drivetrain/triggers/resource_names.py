@@ -1,4 +1,4 @@
-"""What the rules and schedules of a pipeline are called and described, and by what they are known again."""
+"""Names and descriptions of a pipeline's rules and schedules, by which they are recognised later."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resource_name(pipeline: str, trigger: str) -> str:
 
 
 def former_name(pipeline: str, trigger: str) -> str:
-    """What a trigger's rule or schedule was called before: `apply` replaces one of this name."""
+    """The earlier name of a trigger's rule or schedule: `apply` replaces one of this name."""
     return _named(former_prefix(pipeline), pipeline, trigger)
 
 
@@ -56,7 +56,7 @@ def description(pipeline: str, trigger: str) -> str:
 
 
 def is_resource_name(name: str, pipeline: str, described: str) -> bool:
-    """Whether `resource_name` or `former_name` gave the name, for a trigger of this pipeline.
+    """Return True if `resource_name` or `former_name` made the name, for a trigger of this pipeline.
 
     Args:
         described: the description, which tells the trigger whose name was cut.
@@ -70,7 +70,7 @@ def is_resource_name(name: str, pipeline: str, described: str) -> bool:
 
 
 def is_cut_name(name: str, pipeline: str) -> bool:
-    """Whether a name has the form of `resource_name` with a trigger's name that may not be whole in it."""
+    """Return True if a name has the form of `resource_name` and may hold a trigger's name cut short."""
     return len(trigger_part(name, pipeline) or "") == _TRIGGER_CHARACTERS
 
 

@@ -1,4 +1,4 @@
-"""What triggers become in an account: the arguments of PutRule, PutTargets and CreateSchedule.
+"""Triggers as resources of an account: the arguments of PutRule, PutTargets and CreateSchedule.
 
 A schedule starts the pipeline directly. An event goes through a rule, a queue and the starter Lambda, since a rule that
 targets a pipeline passes no ClientRequestToken: the same event delivered twice would start it twice.
@@ -39,7 +39,7 @@ RETRY: Mapping[str, int] = {"MaximumEventAgeInSeconds": 3_600, "MaximumRetryAtte
 
 @dataclass(frozen=True)
 class TriggerSite:
-    """Where a pipeline is deployed, and what stands there for its triggers."""
+    """The account in which a pipeline is deployed, with the resources that its triggers use."""
 
     region: str
     account: str
@@ -86,7 +86,7 @@ class Schedule:
 
 
 def resources(pipeline: Pipeline, site: TriggerSite) -> tuple[Rule | Schedule, ...]:
-    """What the pipeline's triggers become, in their order; the same for the same pipeline and site.
+    """The resources of the pipeline's triggers, in their order; deterministic for a pipeline and a site.
 
     Raises:
         UserError: a trigger needs a role or a queue that the site has not, or is larger than the service takes.

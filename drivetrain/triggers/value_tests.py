@@ -25,7 +25,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True)
 class ValueTest:
-    """What is asked of one value; `wanted` is how the pattern says it."""
+    """A test of one value; `wanted` is the pattern's own text."""
 
     wanted: str
     holds: Callable[[Scalar], bool]

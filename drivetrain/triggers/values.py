@@ -37,5 +37,5 @@ def written(value: Scalar) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a JSON number (Python counts True among its integers)."""
+    """Return True if a value is a JSON number (Python counts True among its integers)."""
     return isinstance(value, int | float) and not isinstance(value, bool)

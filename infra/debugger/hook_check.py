@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main() -> str | None:
-    """What is wrong; None where nothing is."""
+    """Say what is wrong with the hook; None if nothing is."""
     import numpy as np
     import smdebug.pytorch as smd  # pyright: ignore[reportMissingImports]
     import torch

@@ -207,7 +207,7 @@ def place_of(framework: str, python: str) -> Path:
 
 
 def key(framework: str, python: str) -> str:
-    """What a wheel depends on: `torch-2.13.0_cpu-cp311-x86_64-1a2b3c4d`, at the end the patches.
+    """The key of a wheel, made of what it depends on: `torch-2.13.0_cpu-cp311-x86_64-1a2b3c4d`, at the end the patches.
 
     Raises:
         UserError: no such interpreter, or no such framework in it.
@@ -227,7 +227,7 @@ def key(framework: str, python: str) -> str:
 
 
 def asked(python: str, distributions: Sequence[str]) -> tuple[dict[str, str], str]:
-    """Of an interpreter: the versions of those distributions that it has, and a tag such as `cp311-x86_64`.
+    """Ask an interpreter for the versions of those distributions, and for its tag such as `cp311-x86_64`.
 
     Raises:
         UserError: no such interpreter.

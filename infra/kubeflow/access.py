@@ -1,4 +1,4 @@
-"""Who pods are, and what they may ask of an API: a service account a part, a Role only for those that call something.
+"""Identities and permissions of pods: a service account a part, a Role only for those that call something.
 
 `tests/unit/infra/kubeflow/test_access.py` plays the calls through: it fails for a permission that is missing, and for
 one that is not used.
@@ -64,7 +64,7 @@ _WITH_RIGHTS = ("default-editor", "pipeline-runner")
 
 
 def step_permissions(needs: Needs) -> tuple[Permission, ...]:
-    """Of the account under which steps run."""
+    """Permissions of the account under which steps run."""
     train_job = TRAIN_JOB if needs.makes_train_jobs else ()
     if needs.settings.service_account in _WITH_RIGHTS:
         return train_job

@@ -95,7 +95,7 @@ def commands(pipeline: Pipeline, folder: Path) -> list[str]:
 
 
 def notes(pipeline: Pipeline) -> list[str]:
-    """What somebody has to do or to know before the manifests are of use.
+    """Notes for the person who applies the manifests: what to do and to know before.
 
     Raises:
         UserError: as `objects`.

@@ -1,4 +1,4 @@
-"""What a pipeline asks of a cluster: read from the pipeline and its settings, before any object is made of it."""
+"""The needs of a pipeline on a cluster: read from the pipeline and its settings, before any object is made of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_NAME = 63 - len("-tensorboard")
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What one pipeline needs beside Kubeflow itself."""
+    """The needs of one pipeline beside Kubeflow itself."""
 
     pipeline: Pipeline
     name: str
@@ -46,12 +46,12 @@ class Needs:
 
     @property
     def makes_train_jobs(self) -> bool:
-        """Whether a step creates TrainJobs."""
+        """True if a step creates TrainJobs."""
         return bool(self.frameworks)
 
 
 def needs_of(pipeline: Pipeline) -> Needs:
-    """What a pipeline needs.
+    """Read the needs of a pipeline.
 
     Raises:
         SpecError: a wrong setting of the deployment.

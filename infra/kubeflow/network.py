@@ -1,4 +1,4 @@
-"""Who may reach which pods, and whom they reach: NetworkPolicies for this pipeline's pods, and no others'.
+"""NetworkPolicies for this pipeline's pods alone: who may reach them, and whom they may reach.
 
 A policy allows and never forbids, so those of several pipelines in one namespace add up. Nothing is selected by an
 empty selector: notebooks and model servers of the same namespace go on as they were.
@@ -138,7 +138,7 @@ def _both(port: int) -> list[Json]:
 
 
 def _of_steps(needs: Needs) -> Iterator[Json]:
-    """Whom the pods of steps need: the storage, the registry, the API of Kubernetes (Argo's executor, and steps that
+    """Rules for the pods of steps: the storage, the registry, the API of Kubernetes (Argo's executor, and steps that
     make TrainJobs), and Kubeflow's own services (metadata, the Pipelines API)."""
     infrastructure = needs.settings.infrastructure
     yield from _to_store(needs)

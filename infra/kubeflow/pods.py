@@ -90,7 +90,7 @@ class Container:
 
 
 def container_security(*, read_only_root: bool = True) -> Json:
-    """What "restricted" asks of a container; a training writes beside its code, and has a root that is its own."""
+    """Settings that "restricted" asks of a container; a training writes beside its code, on a writable root."""
     return {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

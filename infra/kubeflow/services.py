@@ -1,4 +1,4 @@
-"""What runs beside a pipeline: TensorBoard on what its runs write, and the starter, which polls the model registry."""
+"""Services beside a pipeline: TensorBoard on its runs, and the starter, which polls the model registry."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def starter(needs: Needs) -> Iterator[Object]:
 
 
 def _heartbeat(poll_seconds: int) -> Probe:
-    """Whether the last look is less than three looks ago, and two minutes for asking a server that is busy."""
+    """Fail if the last poll is older than three intervals and two minutes, which a busy server may take."""
     minutes = math.ceil(3 * poll_seconds / 60) + 2
     command = f'test -n "$(find {HEARTBEAT} -mmin -{minutes})"'
     return Probe(command=("sh", "-c", command), starts_within_seconds=60 * minutes, period_seconds=60)

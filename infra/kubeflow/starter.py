@@ -29,7 +29,7 @@ BAD_INPUT = 2
 
 
 def pipeline_text(pipeline: Pipeline) -> str:
-    """What the starter needs of a pipeline, as JSON: no steps, and no triggers but those of the registry."""
+    """The part of a pipeline that the starter needs, as JSON: no steps, and only the registry's triggers."""
     given = pipeline.deployment.targets.get(NAME, {})
     # A file of the machine that deploys; a pod has a token of its own.
     settings = {name: value for name, value in given.items() if name != "token_file"}

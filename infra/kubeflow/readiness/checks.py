@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def cluster(place: Place) -> Iterator[Finding]:
-    """Which cluster kubectl asks: whether it is that of the Pipelines API is for the person to see."""
+    """Name the cluster that kubectl asks; the person must see that it is the one of the Pipelines API."""
     yield ok(f"kubectl's context is {place.cluster.context}")
 
 
