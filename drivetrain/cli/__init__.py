@@ -18,13 +18,9 @@ def local_home(given: Path | None) -> Home:
     Raises:
         UserError: it is no folder.
     """
-    from drivetrain.base.errors import UserError
-    from drivetrain.run_store.home import VARIABLE, Home
+    from drivetrain.run_store.home import local_home
 
-    home = Home(given)
-    if home.root.exists() and not home.root.is_dir():
-        raise UserError(f"{home.root} is a file. Give a folder by --home or ${VARIABLE}.")
-    return home
+    return local_home(given)
 
 
 def home_option(given: Path | None) -> str:

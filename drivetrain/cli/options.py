@@ -111,6 +111,17 @@ Execution = Annotated[
 ]
 
 
+def refuse_both(target: str | None, definition: Path | None, command: str) -> None:
+    """
+    Raises:
+        UserError: neither a pipeline nor a definition is given, or both are.
+    """
+    if (target is None) == (definition is None):
+        raise UserError(
+            f"Give a pipeline (drivetrain {command} retraining) or a definition (drivetrain {command} -d FILE.json)."
+        )
+
+
 def pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, str]:
     """`NAME=VALUE` texts as a dict.
 

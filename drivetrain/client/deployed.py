@@ -48,7 +48,7 @@ class Deployed:
         region: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        from drivetrain.cli.deployed.deployment import deployer_of, refuse_in_vain
+        from drivetrain.operations.deployment import deployer_of, refuse_in_vain
 
         if not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Deployed({shown(pipeline)}): give the name of a pipeline, or FILE.py[:FUNCTION].")

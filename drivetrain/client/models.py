@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -106,12 +105,13 @@ class Model:
             UserError: the registry cannot be reached, or refuses; the decision on it speaks against it, or its files
                 are not those that were registered.
         """
+        from drivetrain.operations.models import login
         from drivetrain.registry.approving import make_champion
 
         checked("approve", str | None, reason=reason)
         checked("approve", str, against_decision=against_decision)
         self._version = make_champion(
-            self._of.opened, self.group, self.version, reason=reason, by=_user(), against=against_decision
+            self._of.opened, self.group, self.version, reason=reason, by=login(), against=against_decision
         )[0]
         return self
 
@@ -121,8 +121,10 @@ class Model:
         Raises:
             UserError: the registry cannot be reached, or refuses.
         """
+        from drivetrain.operations.models import login
+
         checked("reject", str | None, reason=reason)
-        found = self._of.opened.set_status(self.group, self.version, "Rejected", reason=reason, by=_user())
+        found = self._of.opened.set_status(self.group, self.version, "Rejected", reason=reason, by=login())
         self._version = found
         return self
 
@@ -133,7 +135,7 @@ class Model:
             UserError: something is in the folder; the files are others, or cannot be had; the registry knows no hash of
                 them.
         """
-        from drivetrain.cli.models.fetch import keep, refuse_filled
+        from drivetrain.operations.models import keep, refuse_filled
 
         checked("download", str | Path, folder=folder)
         folder = Path(folder)
@@ -227,9 +229,9 @@ class Registry:
     @property
     def opened(self) -> registries.Registry:
         """The registry's own protocol (drivetrain/registry/registry.py)."""
-        from drivetrain.cli.models.registry import opened
+        from drivetrain.operations.models import opened
 
-        return opened(self.url, self.home, called="registry ")
+        return opened(self.url, self.home)
 
     @property
     def groups(self) -> list[str]:
@@ -285,13 +287,6 @@ def _name(group: Any) -> str:
     if not isinstance(group, str):
         raise UserError(f"{shown(group)} is no name of a model. Give its group, such as 'digits'.")
     return group
-
-
-def _user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None  # a container without a name for its user
 
 
 def _row(model: Model) -> dict[str, Any]:

@@ -32,6 +32,18 @@ _FOR_ITS_OWNER = bytes.fromhex("02000000 0100 0700 ffffffff 0400 0000 ffffffff 2
 _LOCK_PATIENCE_S = 1.0
 
 
+def local_home(given: Path | None) -> Home:
+    """The home that was named, `$DRIVETRAIN_HOME` or `.drivetrain`.
+
+    Raises:
+        UserError: it is no folder.
+    """
+    home = Home(given)
+    if home.root.exists() and not home.root.is_dir():
+        raise UserError(f"{home.root} is a file. Give a folder by --home or ${VARIABLE}.")
+    return home
+
+
 class Home:
     """The folder of the local target; `$DRIVETRAIN_HOME`, else `.drivetrain` in the working folder.
 

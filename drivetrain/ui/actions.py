@@ -7,7 +7,6 @@ saves a checkpoint, a second start would be a second run, and a second rollback 
 
 from __future__ import annotations
 
-import getpass
 import re
 import secrets
 import shlex
@@ -146,6 +145,7 @@ class Actions:
 
     def roll_back(self, group: str, form: Query) -> Page:
         """Make the chosen version the champion, unless the champion has changed since the page was shown."""
+        from drivetrain.operations.models import login
         from drivetrain.registry.approving import make_champion
         from drivetrain.registry.rolling_back import earlier_champion
 
@@ -221,14 +221,6 @@ class Actions:
             _form(address, "Run all anew", {"key": secrets.token_urlsafe(16), "fresh": "yes"}),
         ]
         return _question(title, told, command, el("div", forms, class_="decide"))
-
-
-def login() -> str | None:
-    """Who decides here; None in a container without a name for its user."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None
 
 
 def _impossible(row: ExecutionRow, action: str) -> str:

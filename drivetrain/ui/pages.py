@@ -233,7 +233,7 @@ class Pages:
             return error_page("A version is approved or rejected, nothing else.", 400)
         registry = self._registry()
         number = registry.version(group, version).version
-        from drivetrain.ui.actions import login
+        from drivetrain.operations.models import login
 
         by = login()
         if status == "Approved":

@@ -49,9 +49,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 ROOMS = {room: height for height, row in enumerate(LAYERS) for room in row}
 # What still imports upwards: module -> what it imports. The list may only shrink.
 CLIMBS = {
-    ("drivetrain.client.deployed", "drivetrain.cli.deployed.deployment"),
-    ("drivetrain.client.models", "drivetrain.cli.models.fetch"),
-    ("drivetrain.client.models", "drivetrain.cli.models.registry"),
     ("drivetrain.client.deployed", "drivetrain.cli.watching"),
     ("drivetrain.client.running", "drivetrain.cli.watching"),
     ("drivetrain.rules.debugger_rules", "drivetrain.targets.sagemaker.settings"),

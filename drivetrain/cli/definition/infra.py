@@ -96,7 +96,7 @@ def infra(
       kubectl apply -k build/infra
       drivetrain infra kubeflow retraining -c kubeflow.yaml --check
     """
-    from drivetrain.cli.deployed.deployment import options_of, without_secrets
+    from drivetrain.operations.deployment import options_of, without_secrets
     from drivetrain.operations.operands import load_for
     from drivetrain.targets.target import find_target, refuse
     from drivetrain.telling.terminal import say_json

@@ -46,8 +46,8 @@ def list_(
       drivetrain list --deployed -c production.yaml
     """
     if deployed:
-        from drivetrain.cli.deployed.deployment import deployer_of
         from drivetrain.cli.deployed.list_deployed import list_deployed
+        from drivetrain.operations.deployment import deployer_of
 
         return list_deployed(deployer_of("", config, set_, region, on)[0], limit, as_json=as_json)
     for option, value in {"--region": region, "--target": on, "--config": config, "--set": set_}.items():

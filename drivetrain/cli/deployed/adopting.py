@@ -21,7 +21,7 @@ def write_deployed(
         UserError: no such pipeline, one that AWS manages, a target without Studio, or the file is there already.
     """
     from drivetrain.base.files import write_text
-    from drivetrain.cli.deployed.deployment import deployer_of, options_of, without_secrets
+    from drivetrain.operations.deployment import deployer_of, options_of, without_secrets
     from drivetrain.operations.operands import name_of
     from drivetrain.targets.sagemaker.account import is_of_aws
     from drivetrain.targets.sagemaker.deploy.deployed import OWNER, read_tags

@@ -13,7 +13,7 @@ from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
-    from drivetrain.cli.deployed.deployment import DeploymentRequest
+    from drivetrain.operations.deployment import DeploymentRequest
     from drivetrain.targets.deployer import Plan
 
 app = App()
@@ -47,8 +47,10 @@ def apply(
       drivetrain apply --plan plan.json
       drivetrain apply retraining --yes --discard steps.train.Arguments
     """
-    from drivetrain.cli.deployed.deployment import confirm, look
+    from drivetrain.cli.deployed.deployment import confirm
     from drivetrain.cli.deployed.plan import in_words, planned
+    from drivetrain.cli.options import refuse_both
+    from drivetrain.operations.deployment import look
     from drivetrain.telling.terminal import say
 
     saved = None
@@ -64,7 +66,8 @@ def apply(
             on = on or origin.get("on")
             definition = None if origin["definition"] is None else Path(origin["definition"])
             config = config or (None if origin["config"] is None else Path(origin["config"]))
-    wanted = look(target, definition, name, config, set_, on=on, command="apply")
+    refuse_both(target, definition, "apply")
+    wanted = look(target, definition, name, config, set_, on=on)
     made = saved or planned(wanted, discard, adopt=adopt)
     if saved is None:
         if not as_json:

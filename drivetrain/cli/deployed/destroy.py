@@ -36,7 +36,8 @@ def destroy(
       drivetrain destroy retraining -c production.yaml
       drivetrain destroy nightly -c production.yaml --yes
     """
-    from drivetrain.cli.deployed.deployment import confirm, deployer_of
+    from drivetrain.cli.deployed.deployment import confirm
+    from drivetrain.operations.deployment import deployer_of
     from drivetrain.telling.terminal import say, say_json
 
     def say_kept(lines: tuple[str, ...]) -> None:

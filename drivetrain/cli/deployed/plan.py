@@ -13,7 +13,7 @@ from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
-    from drivetrain.cli.deployed.deployment import DeploymentRequest
+    from drivetrain.operations.deployment import DeploymentRequest
     from drivetrain.targets.deployer import Plan
 
 app = App()
@@ -49,10 +49,12 @@ def plan(
       drivetrain plan retraining -c production.yaml --out plan.json
       drivetrain plan -d exported.json --name nightly -c production.yaml
     """
-    from drivetrain.cli.deployed.deployment import look
+    from drivetrain.cli.options import refuse_both
+    from drivetrain.operations.deployment import look
     from drivetrain.telling.terminal import say, say_json
 
-    wanted = look(target, definition, name, config, set_, on=on, command="plan")
+    refuse_both(target, definition, "plan")
+    wanted = look(target, definition, name, config, set_, on=on)
     made = planned(wanted, discard, adopt=adopt)
     if out is not None:
         from drivetrain.base.files import write_text

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Option
-from drivetrain.cli.deployed.deployment import DefinitionFile, Name, Target, one_of_both
-from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.deployed.deployment import DefinitionFile, Name, Target
+from drivetrain.cli.options import Config, Json, Set, refuse_both
 
 if TYPE_CHECKING:
     from drivetrain.studio.merge import Merged, Side
@@ -87,9 +87,11 @@ def pull(
         raise UserError(
             "--region is for a pipeline without code here, with --adopt. For others the settings name the region (-c)."
         )
-    if definition is not None and target is None:
+    refuse_both(target, definition, "pull")
+    if definition is not None:
         sides = _of_definition(definition, name, config, set_, adopt=adopt)
-    elif target is not None and definition is None:
+    else:
+        assert target is not None
         if name is not None:
             raise UserError(
                 "--name is for a definition (-d FILE.json). A pipeline with code has the name that its code gives."
@@ -107,8 +109,6 @@ def pull(
         loaded = load(target, config, set_ or ())
         _check_has_studio(loaded.pipeline.deployment.target)
         sides = sides_of(loaded, target, adopt=adopt)
-    else:
-        raise UserError(one_of_both("pull"))
     merged = sides.merged(take)
     written = bool(merged.edits) and not (merged.conflicts or dry_run)
     if written:

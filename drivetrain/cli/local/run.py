@@ -245,13 +245,11 @@ def _load(
     target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None, on: str | None
 ) -> tuple[Loaded, str] | None:
     """The pipeline that was named, and for which target; None for a definition."""
+    from drivetrain.cli import options
     from drivetrain.operations.operands import load_for
     from drivetrain.targets.target import DEFAULT
 
-    if (target is None) == (definition is None):
-        from drivetrain.cli.deployed.deployment import one_of_both
-
-        raise UserError(one_of_both("run"))
+    options.refuse_both(target, definition, "run")
     if target is None:
         if on not in (None, DEFAULT):
             raise UserError(f"--definition is of {DEFAULT}, --target is {on}. Give a pipeline, or no --target.")

@@ -93,7 +93,7 @@ def _serve_deployed(
     import queue
     import signal
 
-    from drivetrain.cli.deployed.deployment import deployer_of
+    from drivetrain.operations.deployment import deployer_of
     from drivetrain.operations.operands import load_for
 
     if len(targets) != 1:

@@ -278,21 +278,17 @@ def _decide(
     bound: bool = True,
     by: str | None = None,
 ) -> None:
-    import getpass
-
     from drivetrain.base.formatting import approval_words, printable
     from drivetrain.cli.models.registry import opened
+    from drivetrain.operations.models import login
     from drivetrain.registry.approvers import approvals, needed
     from drivetrain.registry.approving import make_champion
     from drivetrain.telling.terminal import paint, say, say_json
 
     models = opened(registry, home)
     before = models.version(group, version)
-    try:
-        login = getpass.getuser()
-    except (KeyError, OSError):
-        login = None  # a container without a name for its user
-    by = f"{by} (login {login})" if by and login else by or login
+    user = login()
+    by = f"{by} (login {user})" if by and user else by or user
     rejected: list[ModelVersion] = []
     if status == "Approved":
         after, *rejected = make_champion(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
-from drivetrain.cli.models.fetch import check, fetched
 from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
+from drivetrain.operations.models import check, fetched
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
@@ -131,7 +131,11 @@ def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Pat
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, unpack
 
     folder = fetched(version, scratch / "fetched", registry, home)
-    check(version, folder)
+    if version.content_hash:
+        check(version, folder)
+    else:
+        name = f"{version.group} version {version.version}"
+        print(f"warning: the registry knows no content hash of {name}: its files are not verified.", file=sys.stderr)
     archive = folder / ARCHIVE if folder.is_dir() else folder
     if archive.is_file() and not (folder / DESCRIPTION).is_file():
         folder = scratch / "unpacked"

@@ -53,7 +53,7 @@ def _deployed(
         raise UserError("--on local: runs on this machine are those without --on. Leave it out.")
     if pipeline is None:
         raise UserError(f"{asked}: whose runs? Give -p PIPELINE: the name of a deployed one, or FILE.py[:FUNCTION].")
-    from drivetrain.cli.deployed.deployment import deployer_of
+    from drivetrain.operations.deployment import deployer_of
 
     return deployer_of(pipeline, config, overrides, region, on)
 

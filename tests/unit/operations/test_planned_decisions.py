@@ -12,11 +12,11 @@ import pytest
 
 from drivetrain import Pipeline, step
 from drivetrain.base.errors import SpecError
-from drivetrain.cli.deployed.deployment import DeploymentRequest
 from drivetrain.cli.deployed.plan import planned
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.data.manifest import Column, Manifest, Shard
+from drivetrain.operations.deployment import DeploymentRequest
 from drivetrain.operations.planned_decisions import notes
 from drivetrain.registry.model_card import as_package_card, model_card
 from drivetrain.registry.package_mapping import record_of
