@@ -17,7 +17,7 @@ from drivetrain.base.formatting import (
     printable,
     status_word,
 )
-from drivetrain.telling import in_a_line, joined, known_paths
+from drivetrain.run_store.reasons import in_a_line, joined, known_paths
 from drivetrain.telling.content import ModelFacts, RunFacts, StepFacts
 from drivetrain.telling.terminal import paint, table, width
 

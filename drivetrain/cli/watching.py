@@ -359,7 +359,7 @@ def exit_code(facts: RunFacts) -> int:
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
     from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
-    from drivetrain.telling import is_bad_input
+    from drivetrain.run_store.reasons import is_bad_input
 
     if facts.status == "Stopped":
         return INTERRUPTED

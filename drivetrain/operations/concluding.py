@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from drivetrain.base.formatting import duration, printable, status_word
+from drivetrain.run_store.reasons import in_a_line
 from drivetrain.run_store.run_values import CURVE, DECIDES, INDEXED, Value, enter_values
-from drivetrain.telling import in_a_line
 from drivetrain.telling.content import Curve, RunFacts
 from drivetrain.telling.content.from_ledger import record_environment, run_facts, save_page
 from drivetrain.telling.content.given import Compared, given_settings

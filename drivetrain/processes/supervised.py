@@ -1,4 +1,4 @@
-"""One host of a job and its supervisor: what it is asked to run, starting it, and how it ended."""
+"""One host of a job and its supervisor: what it is asked to run, starting it, how it ended, and masking its logs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.masking import SAID, without
+from drivetrain.base.masking import SAID, LogMasking, Masking, without
 from drivetrain.base.records import dataclass
 from drivetrain.processes import (
     TOKEN_VARIABLE,
@@ -132,6 +132,10 @@ FAILURE_FILES = ("output/failure", "output/message")
 FAILURE_CHARACTERS = 1024
 TRACEBACK = "Traceback (most recent call last):"
 LOG_TAIL_LINES = 14  # with the line above them 15
+# Logs are masked in pieces of about this size.
+_PIECE = 1 << 20
+_LONGEST_LINE = 1 << 20
+_LONGEST_KEY = 64 * 1024
 # Variables that no interpreter and no library reads as it is loaded.
 _OF_THE_PLATFORM = re.compile(r"(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
 
@@ -338,3 +342,43 @@ def _end_of(lines: Sequence[str]) -> list[str]:
     begun = next((place for place in reversed(range(len(lines))) if lines[place].strip() == TRACEBACK), len(lines))
     said = next((line for line in lines[begun + 1 : -LOG_TAIL_LINES] if line and not line.startswith(" ")), None)
     return ended if said is None else [said, "...", *ended[2:]]
+
+
+def mask_logs(folder: Path, masking: Masking) -> None:
+    """Rewrite every log below the folder that holds a secret."""
+    mask_files(sorted(folder.rglob("*.log")), masking)
+
+
+def mask_files(files: Iterable[Path], masking: Masking) -> None:
+    """Rewrite every one of these files that holds a secret."""
+    masked = LogMasking(masking.secrets)
+    for log in files:
+        if not any(masked(piece)[1] for piece in _pieces(log)):
+            continue
+        beside = log.with_name(f"{log.name}.part")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.writelines(masked(piece)[0] for piece in _pieces(log))
+        beside.replace(log)
+
+
+def _pieces(log: Path) -> Iterator[bytes]:
+    """Whole lines, about 1 MiB at a time; a private key, which has many lines, is not divided. A longer line is cut
+    between two words."""
+    piece = bytearray()
+    key = 0
+    with open(log, "rb") as file:
+        while line := file.readline(_LONGEST_LINE):
+            piece += line
+            key = len(piece) if b"-----BEGIN " in line else 0 if b"-----END " in line else key
+            if len(piece) > _PIECE and (not key or len(piece) - key > _LONGEST_KEY):
+                cut = len(piece) if line.endswith(b"\n") else _between_words(piece)
+                yield bytes(piece[:cut])
+                del piece[:cut]
+                key = len(piece) if b"-----BEGIN " in piece else 0
+    yield bytes(piece)
+
+
+def _between_words(piece: bytearray) -> int:
+    """A place near the end where no value is divided; the end where there is none."""
+    return max(piece.rfind(mark, max(0, len(piece) - _LONGEST_KEY)) for mark in b" \t,;\"'&") + 1 or len(piece)

@@ -18,17 +18,7 @@ StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "N
 ExecutionStatus = Literal["Executing", "Succeeded", "CompletedWithFailures", "Failed", "Stopped"]
 # How a part of a training's value begins that says from what it started.
 STARTS_FROM = "starts from "
-# The beginning of a log in which a training says it; a program that has printed more has begun without saying it.
-FIRST_BYTES = 64 * 1024
 _UNHEALTHY = re.compile(rf"(?:^|; |^warning: ){UNHEALTHY}(.+)", re.DOTALL)
-_STARTS = re.compile(r"^(?:.{0,40}\s)?starts from: ([^\r\n]{1,300})", re.MULTILINE)
-
-
-def starting_point(log: str) -> str:
-    """What the beginning of a training's log says that it starts from: `starts from step 8 of this training`; empty
-    where it says nothing."""
-    found = _STARTS.search(log)
-    return "" if found is None else f"{STARTS_FROM}{found[1].strip()}"
 
 
 def unhealthy_part(value: str | None) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 
 from drivetrain.catalog import quotas
 from drivetrain.schemas import DIALECT
+from drivetrain.spec.binding import TYPES
 from drivetrain.targets.sagemaker.compile.job_options import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS
 from drivetrain.targets.sagemaker.document.graph import TRIGGERS
-from drivetrain.targets.sagemaker.document.parameters import TYPES
 from drivetrain.targets.sagemaker.document.service.shapes import FILLED_IN
 from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 

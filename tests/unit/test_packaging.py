@@ -251,13 +251,6 @@ def test_an_editor_finds_every_name_that_is_imported(monkeypatch: pytest.MonkeyP
 
 # What one target still knows of another one: the list may only shrink.
 OF_THE_OTHER = {
-    ("drivetrain.targets.kubeflow.deploy.executions.starting", "drivetrain.targets.sagemaker.document.document"),
-    ("drivetrain.targets.kubeflow.deploy.executions.starting", "drivetrain.targets.sagemaker.document.parameters"),
-    ("drivetrain.targets.kubeflow.run.book", "drivetrain.targets.sagemaker.run.step_types.for_each"),
-    ("drivetrain.targets.kubeflow.run.recorded", "drivetrain.targets.sagemaker.run.execution.worker"),
-    ("drivetrain.targets.kubeflow.run.recorded", "drivetrain.targets.sagemaker.run.jobs.starting_point"),
-    ("drivetrain.targets.kubeflow.run.runner", "drivetrain.targets.sagemaker.document.document"),
-    ("drivetrain.targets.kubeflow.run.runner", "drivetrain.targets.sagemaker.document.parameters"),
     ("drivetrain.targets.kubeflow.run.runner", "drivetrain.targets.sagemaker.run.execution"),
     ("drivetrain.targets.kubeflow.run.runner", "drivetrain.targets.sagemaker.run.options"),
 }

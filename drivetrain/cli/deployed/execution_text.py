@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
 from drivetrain.run_store.events import shown_run_status
-from drivetrain.telling import in_a_line
+from drivetrain.run_store.reasons import in_a_line
 from drivetrain.telling.terminal import paint, table
 
 if TYPE_CHECKING:

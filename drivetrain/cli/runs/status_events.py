@@ -15,7 +15,7 @@ def show_events(home: Home, execution: str, *, as_json: bool) -> None:
         UserError: there is no such execution.
     """
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling import in_a_line
+    from drivetrain.run_store.reasons import in_a_line
     from drivetrain.telling.terminal import say, say_json, table
 
     with Ledger(home) as ledger:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
+from drivetrain.run_store.reasons import is_bad_input, known_paths
 from drivetrain.run_store.run_values import values_of
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.options import why_not_resumed
-from drivetrain.telling import is_bad_input, known_paths
 from drivetrain.telling.content import (
     ArtifactFacts,
     CheckpointFacts,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drivetrain.telling import in_a_line
+from drivetrain.run_store.reasons import in_a_line
 from drivetrain.telling.content.untrusted_json import drawable, listed, mapping, objects, text, texts, whole
 
 # More than the service runs in one tuning.

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import Around, definitions, document, known_paths, listing, place_code, section, tile
+from drivetrain.run_store.reasons import known_paths
+from drivetrain.telling import Around, definitions, document, listing, place_code, section, tile
 from drivetrain.telling.content import ArtifactFacts, Curve, RunFacts
 from drivetrain.telling.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.telling.dag.picture import MAX_NODES, dag_svg

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import count, duration, number, share
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import known_paths
+from drivetrain.run_store.reasons import known_paths
 from drivetrain.telling.charts.timeline import timeline
 from drivetrain.telling.content.goodput import Account, Interruption, JobTimes, account
 from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount, saving

@@ -11,7 +11,8 @@ from typing import Any
 
 from drivetrain.base.formatting import count, duration, number, status_class, status_word
 from drivetrain.base.markup import Content, Markup, el, escape
-from drivetrain.telling import in_a_line, section
+from drivetrain.run_store.reasons import in_a_line
+from drivetrain.telling import section
 from drivetrain.telling.content import Measured, RunFacts, StepFacts
 from drivetrain.telling.content.findings import overall, per_class, words
 from drivetrain.telling.content.given import shown_value

@@ -28,7 +28,7 @@ from drivetrain.run_store.events import (
     shown_run_status,
     shown_status,
 )
-from drivetrain.telling import in_a_line, joined, known_paths
+from drivetrain.run_store.reasons import in_a_line, joined, known_paths
 
 Clock = Callable[[], float]
 # Training metrics come many a second; a log wants to be read.

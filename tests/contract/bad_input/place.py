@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.telling import known_paths
+from drivetrain.run_store.reasons import known_paths
 from tests.fixtures.preloaded import COMMAND, forking
 
 MOST_LINES = 3

@@ -7,10 +7,11 @@ follows from that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.masking import without_secrets
-from drivetrain.processes.supervised import FAILURE_CHARACTERS, failure_reason
+from drivetrain.base.masking import Masking, without_secrets
+from drivetrain.processes.supervised import FAILURE_CHARACTERS, failure_reason, mask_logs
 from drivetrain.run_store.events import (
     ExecutionStatus,
     MetricLogged,
@@ -20,27 +21,19 @@ from drivetrain.run_store.events import (
     StepRetrying,
     StepStarted,
 )
+from drivetrain.run_store.reasons import loop_reason
 from drivetrain.run_store.rows import Child
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.pipeline import Graph, Pipeline
-from drivetrain.spec.steps import (
-    ConditionStep,
-    FailStep,
-    ForEachStep,
-    RegisterStep,
-    Selector,
-    Step,
-    flatten,
-)
+from drivetrain.spec.steps import ConditionStep, FailStep, ForEachStep, RegisterStep, Selector, Step
 from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, ParameterRef, Reference
 from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile import checks, fails
 from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
 from drivetrain.targets.kubeflow.run.conditions import holds
-from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of, mask_logs
+from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
 from drivetrain.targets.kubeflow.settings import settings_of
-from drivetrain.targets.sagemaker.run.step_types.for_each import reason_of
 
 if TYPE_CHECKING:
     from drivetrain.assets.assets import Code
@@ -88,6 +81,10 @@ class Book:
         self.outcomes: dict[str, bool] = {}
         self.reasons: dict[str, str] = {}
         self.arguments: dict[str, list[str]] = {}
+
+    def outside_loops(self) -> list[Step]:
+        """The steps that run at most once."""
+        return [step for step in self.graph.steps if step.name not in self.graph.loops]
 
     def told(self, report: Mapping[str, Any]) -> None:
         """Enter one report."""
@@ -145,7 +142,7 @@ class Book:
             self.attempts[row] = self.ledger.start_step(self.execution, row, arguments={})
             self.observer(StepStarted(row, self.attempts[row]))
         self.running.pop(row, None)
-        mask_logs(self.ledger.home.logs(self.execution, row, self.attempts[row]))
+        self._mask_logs(row)
         if report["code"] == 0:
             self._succeeded(step, row, report)
         else:
@@ -156,7 +153,7 @@ class Book:
 
     def _succeeded(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
         outputs = {name: self.recorded.uri(uri) for name, uri in report.get("outputs", {}).items()}
-        log = self.ledger.home.logs(self.execution, row, self.attempts[row]) / LOG_NAME
+        log = self._logs(row) / LOG_NAME
         response, value = self.recorded.response(step, self.arguments[row], outputs, log)
         self.ledger.publish(
             self.execution,
@@ -190,25 +187,34 @@ class Book:
             return
         self._finish(row, "Failed", reason=reason)
 
+    def _logs(self, row: str) -> Path:
+        """The folder of the logs of its last attempt."""
+        return self.ledger.home.logs(self.execution, row, self.attempts[row])
+
+    def _mask_logs(self, row: str) -> None:
+        """Mask the secrets of this process in the logs of a task that has ended: a task is not given them, since its
+        program would see them, and so it masks only what looks like a secret."""
+        mask_logs(self._logs(row), Masking())
+
     def _end_of_log(self, row: str, code: int) -> str:
         """How a program ended that said nothing of it, as the reason of any job here."""
-        folder = self.ledger.home.logs(self.execution, row, self.attempts[row])
+        folder = self._logs(row)
         exit_code, signal = (None, code - 128) if code > 128 else (code, None)
         return failure_reason(folder, folder / LOG_NAME, 0, exit_code, signal)
 
     def _settle(self, row: str, status: Any, *, reason: str | None = None, value: str | None = None) -> None:
         """End a step that takes no time."""
-        self.status[row] = status
-        if reason is not None:
-            self.reasons[row] = reason
         self.ledger.settle_step(self.execution, row, status, reason=reason, value=value)
-        self.observer(StepFinished(row, status, 0.0, reason=reason, value=value))
+        self._tell_end(row, status, 0.0, reason, value)
 
     def _finish(self, row: str, status: Any, *, reason: str | None = None, value: str | None = None) -> None:
+        seconds = self.ledger.finish_step(self.execution, row, status, number=self.attempts[row], reason=reason)
+        self._tell_end(row, status, seconds, reason, value)
+
+    def _tell_end(self, row: str, status: Any, seconds: float, reason: str | None, value: str | None) -> None:
         self.status[row] = status
         if reason is not None:
             self.reasons[row] = reason
-        seconds = self.ledger.finish_step(self.execution, row, status, number=self.attempts[row], reason=reason)
         self.observer(StepFinished(row, status, seconds, reason=reason, value=value))
 
     def _settle_conditions(self) -> None:
@@ -282,17 +288,14 @@ class Book:
             return
         failed = [name for name in self.children[loop.name] if self.status.get(name) == "Failed"]
         status: Any = "Succeeded" if not failed and len(ended) == len(states) else "Failed"
-        reason = reason_of([(name, self.reasons[name]) for name in failed]) if failed else None
-        if reason is not None:
-            self.reasons[loop.name] = reason
+        reason = loop_reason([(name, self.reasons[name]) for name in failed]) if failed else None
         value = f"{states.count('Succeeded')} of {len(states)} steps"
         if status == "Succeeded" and loop.selector is not None:
             value = self._selected(loop.selector, len(states) // len(loop.body)) or value
-        self.status[loop.name] = status
         seconds = self.ledger.close_step(
             self.execution, loop.name, status, response={"Status": status}, value=value, reason=reason
         )
-        self.observer(StepFinished(loop.name, status, seconds, reason=reason, value=value))
+        self._tell_end(loop.name, status, seconds, reason, value)
 
     def _selected(self, selector: Selector, iterations: int) -> str | None:
         """Which iteration of a loop is handed on, and why: `fit-1: score 0.9`; None where no step reads it, for then
@@ -313,7 +316,7 @@ class Book:
             status: how kfp's runner says that it ended.
         """
         for row in list(self.running):
-            mask_logs(self.ledger.home.logs(self.execution, row, self.attempts[row]))
+            self._mask_logs(row)
             if status == "Stopped":
                 self._finish(row, "Stopped", reason=STOPPED)
             else:
@@ -380,16 +383,10 @@ class Book:
 
     def lost(self) -> list[str]:
         """Steps that should have run, by what the conditions say, and did not: kfp read a condition otherwise."""
-        return [
-            step.name
-            for step in flatten(self.pipeline.steps)
-            if step.name not in self.status and step.name not in self.graph.loops and self._is_reached(step)
-        ]
+        return [step.name for step in self.outside_loops() if step.name not in self.status and self._is_reached(step)]
 
     def _rows(self) -> Iterator[str]:
-        for step in self.graph.steps:
-            if step.name not in self.graph.loops:
-                yield step.name
+        yield from (step.name for step in self.outside_loops())
         for names in self.children.values():
             yield from names
 

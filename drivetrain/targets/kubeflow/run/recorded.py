@@ -8,14 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.masking import Masking
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore, sha256_of
 from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.starting_point import StartingPoint
 from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, TrainingStep
 from drivetrain.steps import METRICS_FILE
-from drivetrain.targets.sagemaker.run.execution import worker
-from drivetrain.targets.sagemaker.run.jobs.starting_point import StartingPoint
 from drivetrain.targets.target import flag
 
 Json = dict[str, Any]
@@ -69,12 +67,6 @@ class Recorded:
             objects = self.store.find(uri if path.is_file() else f"{uri}/")
             contents = self.store.contents(objects, {item.name: sha256_of(item.path) for item in objects})
             yield ArtifactEntry(flow=flow, name=name, uri=uri, **asdict(contents))
-
-
-def mask_logs(folder: Path) -> None:
-    """Mask the secrets of this process in the logs of a task that has ended: a task is not given them, since its
-    program would see them, and so it masks only what looks like a secret."""
-    worker.mask_logs(folder, Masking())
 
 
 def arguments_of(step: Step, words: Sequence[str], code: str) -> Json:

@@ -25,6 +25,7 @@ from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, Exe
 from drivetrain.run_store.home import Home, write_whole
 from drivetrain.run_store.objects import ObjectStore, put_assets
 from drivetrain.run_store.writer import LedgerWriter
+from drivetrain.spec.binding import bind
 from drivetrain.steps.start import unpack_code
 from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile.values import check_given
@@ -32,10 +33,8 @@ from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import STOPPED, Book
 from drivetrain.targets.kubeflow.run.inputs import lost_inputs
 from drivetrain.targets.kubeflow.run.reports import read_reports
-from drivetrain.targets.kubeflow.run.skeleton import skeleton
+from drivetrain.targets.kubeflow.run.skeleton import TYPES, skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
-from drivetrain.targets.sagemaker.document.document import read
-from drivetrain.targets.sagemaker.document.parameters import bind
 from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.targets.sagemaker.run.options import Options, Request, forbid_resume
 
@@ -73,9 +72,7 @@ class Runner:
         if find_spec("kfp") is None:
             raise UserError("kfp is not installed here. Install it: pip install 'drivetrain[kubeflow]'.")
         pipeline = compiled.pipeline
-        structure = skeleton(pipeline)
-        definition = read(structure, pipeline.name)
-        bound = bind(definition, parameters)
+        bound = bind(pipeline.parameters, parameters)
         check_given(bound, parameters)
         id = os.urandom(6).hex()
         folder = self.home.run(id)
@@ -93,11 +90,12 @@ class Runner:
         ):
             ledger.masking = Masking.of(bound, dict(compiled.ir))
             ledger.facts = Facts(id, pipeline.name, Options.region, Options.account, 0.0)
-            Request(structure, bound, Options(pipeline=pipeline.name, target="kubeflow")).save(folder)
+            Request(skeleton(pipeline), bound, Options(pipeline=pipeline.name, target="kubeflow")).save(folder)
             forbid_resume(folder, NO_RESUME)
             write_whole(folder / PIPELINE, compiled.text)
             write_whole(folder / ARGUMENTS, json.dumps(bound))
-            steps = [(step.name, step.type, step.display_name or step.name) for step in definition.walk()]
+            book = Book(pipeline, id, bound, ledger, self.observer, compiled.codes)
+            steps = [(step.name, TYPES[step.kind], step.display_name or step.name) for step in book.outside_loops()]
             ledger.begin(
                 id,
                 pipeline.name,
@@ -107,7 +105,6 @@ class Runner:
                 steps=steps,
             )
             self.observer(ExecutionStarted(id, pipeline.name, tuple(steps)))
-            book = Book(pipeline, id, bound, ledger, self.observer, compiled.codes)
             status, reason = self._run(compiled, id, folder, book)
             status, said = book.end(status)
             reason = said or reason

@@ -18,9 +18,9 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.catalog.instance_storage import has_own_disk
+from drivetrain.spec.binding import typed
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope
-from drivetrain.targets.sagemaker.document.parameters import typed
 from drivetrain.targets.sagemaker.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
 from drivetrain.targets.sagemaker.prices.table import REFRESH, Price, PriceTable, current
 

@@ -331,9 +331,9 @@ def _bound(definition: Definition, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not given and all(one.name == FRESH_PARAMETER for one in definition.parameters):
         return {one.name: one.default for one in definition.parameters}
-    from drivetrain.targets.sagemaker.document.parameters import bind
+    from drivetrain.spec.binding import bind
 
-    return bind(definition, given)
+    return bind(definition.parameters, given)
 
 
 def _going_on(given: Options | None, saved: Options) -> Options:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import without_secrets
-from drivetrain.run_store.events import FIRST_BYTES, starting_point
+from drivetrain.run_store.starting_point import FIRST_BYTES, starting_point
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt

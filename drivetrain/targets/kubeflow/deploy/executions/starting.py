@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.spec.binding import typed
+from drivetrain.spec.pipeline import Parameter
+from drivetrain.spec.values import ValueType
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.kubeflow.compile.values import check_given
@@ -16,8 +19,6 @@ from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_
 from drivetrain.targets.kubeflow.deploy.desired import MAX_RUN_NAME, pipeline_root
 from drivetrain.targets.kubeflow.deploy.executions.executions import required
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
-from drivetrain.targets.sagemaker.document.document import DefinitionParameter
-from drivetrain.targets.sagemaker.document.parameters import typed
 
 Json = dict[str, Any]
 ATTEMPTS = 3
@@ -101,7 +102,12 @@ def _chosen(api: Api, there: Deployed, number: int | None) -> Version:
     return found[0]
 
 
-_TYPES = {"STRING": "String", "NUMBER_INTEGER": "Integer", "NUMBER_DOUBLE": "Float", "BOOLEAN": "Boolean"}
+_TYPES: Mapping[str, ValueType] = {
+    "STRING": "String",
+    "NUMBER_INTEGER": "Integer",
+    "NUMBER_DOUBLE": "Float",
+    "BOOLEAN": "Boolean",
+}
 
 
 def _declared(spec: Mapping[str, Any]) -> Json:
@@ -122,7 +128,7 @@ def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
         if name not in declared:
             raise UserError(f"There is no parameter {name!r}. {did_you_mean(name, declared)}")
         type = _TYPES.get(str(declared[name].get("parameterType")), "String")
-        values[name] = typed(DefinitionParameter(name, type, None, (), {}), text)
+        values[name] = typed(Parameter(name=name, type=type), text)
     check_given(values, given)
     missing = [name for name, one in declared.items() if name not in values and "defaultValue" not in one]
     if missing:

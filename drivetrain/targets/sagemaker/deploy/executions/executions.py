@@ -11,13 +11,13 @@ from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.spec.binding import bind
 from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.document.lengths import too_long
-from drivetrain.targets.sagemaker.document.parameters import bind
 from drivetrain.targets.sagemaker.document.selection import check_selection
 from drivetrain.targets.sagemaker.settings import NAME
 
@@ -294,7 +294,7 @@ def start(
     token = token or uuid.uuid4().hex  # one for all tries of this call: a lost answer does not start it twice
     if fresh:
         parameters = deployed_start(parameters, [one.name for one in definition.parameters], pipeline, token)
-    values = bind(definition, parameters)
+    values = bind(definition.parameters, parameters)
     for step in definition.all_steps:
         if not select or step.name in select:
             for problem in too_long(step.type, step.arguments, values):

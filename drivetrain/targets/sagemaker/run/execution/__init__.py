@@ -18,8 +18,6 @@ from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, 
 # The words of the service's retry policies that a local run has a use for.
 JOB_INTERNAL_ERROR = "SageMaker.JOB_INTERNAL_ERROR"
 CAPACITY_ERROR = "SageMaker.CAPACITY_ERROR"
-# How the reason begins when a step failed by what it was given; our programs write it, too.
-BAD_INPUT = "error: "
 
 
 class StepFailedError(Exception):

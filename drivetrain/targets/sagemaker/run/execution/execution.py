@@ -30,12 +30,13 @@ from drivetrain.run_store.events import (
 )
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.reasons import BAD_INPUT
 from drivetrain.run_store.rows import NOTHING_NEW, StepRow
 from drivetrain.run_store.schema import LedgerFullError
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, outcome
-from drivetrain.targets.sagemaker.run.execution import BAD_INPUT, Facts, StepFailedError, cache
+from drivetrain.targets.sagemaker.run.execution import Facts, StepFailedError, cache
 from drivetrain.targets.sagemaker.run.execution.context import Control, Slots, stop_on_signals
 from drivetrain.targets.sagemaker.run.execution.scheduler import Loop, Scheduler
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, moment_of_step

@@ -1,65 +1,44 @@
 """Runs one step in a thread: attempts, retries, and moving its outputs to their places.
 
-What a job prints is masked as it is written (processes/scribe.py). An attempt's logs are masked here once more, for
+What a job prints is masked as it is written (processes/scribe.py). An attempt's logs are masked once more, for
 what others write to a log, and for a secret of a name that only the end of a step made known.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.masking import MASK, SAID, LogMasking, Masking
+from drivetrain.base.masking import MASK, SAID, Masking
 from drivetrain.base.records import dataclass
-from drivetrain.processes.supervised import FAILURE_FILES
+from drivetrain.processes.supervised import FAILURE_FILES, mask_files, mask_logs
 from drivetrain.run_store.durable import DiskFullError, go_on, make_durable, no_space
 from drivetrain.run_store.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore, stored
+from drivetrain.run_store.reasons import BAD_INPUT
 from drivetrain.run_store.rows import Move, ObjectEntry
 from drivetrain.run_store.schema import LedgerFullError
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode
-from drivetrain.targets.sagemaker.run.execution import BAD_INPUT, Facts, StepFailedError, StepStoppedError, for_run
+from drivetrain.targets.sagemaker.run.execution import Facts, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.sagemaker.run.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from drivetrain.targets.sagemaker.run.jobs.job_data import STAGE
 from drivetrain.targets.sagemaker.run.options import Options
 from drivetrain.targets.sagemaker.run.step_types import find
 
-_PIECE = 1 << 20
-_LONGEST_LINE = 1 << 20
-_LONGEST_KEY = 64 * 1024
-
-
-def mask_logs(folder: Path, masking: Masking) -> None:
-    """Rewrite every log below the folder that holds a secret."""
-    _mask_files(sorted(folder.rglob("*.log")), masking)
-
 
 def _mask_failures(hosts: Path, masking: Masking) -> None:
     """Rewrite what the programs wrote for the platform of why they failed, where it holds a secret."""
     found = [path for name in FAILURE_FILES for path in hosts.glob(f"*/{name}")]
-    _mask_files([path for path in found if path.is_file() and not path.is_symlink()], masking)
-
-
-def _mask_files(files: Iterable[Path], masking: Masking) -> None:
-    masked = LogMasking(masking.secrets)
-    for log in files:
-        if not any(masked(piece)[1] for piece in _pieces(log)):
-            continue
-        beside = log.with_name(f"{log.name}.part")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.writelines(masked(piece)[0] for piece in _pieces(log))
-        beside.replace(log)
+    mask_files([path for path in found if path.is_file() and not path.is_symlink()], masking)
 
 
 def _masked_words(folder: Path, reason: str | None = None) -> str | None:
@@ -71,28 +50,6 @@ def _masked_words(folder: Path, reason: str | None = None) -> str | None:
             if file.read() == said:
                 return "secrets masked in its log"
     return "secrets masked in its reason" if reason and MASK in reason else None
-
-
-def _pieces(log: Path) -> Iterator[bytes]:
-    """Whole lines, about 1 MiB at a time; a private key, which has many lines, is not divided. A longer line is cut
-    between two words."""
-    piece = bytearray()
-    key = 0
-    with open(log, "rb") as file:
-        while line := file.readline(_LONGEST_LINE):
-            piece += line
-            key = len(piece) if b"-----BEGIN " in line else 0 if b"-----END " in line else key
-            if len(piece) > _PIECE and (not key or len(piece) - key > _LONGEST_KEY):
-                cut = len(piece) if line.endswith(b"\n") else _between_words(piece)
-                yield bytes(piece[:cut])
-                del piece[:cut]
-                key = len(piece) if b"-----BEGIN " in piece else 0
-    yield bytes(piece)
-
-
-def _between_words(piece: bytearray) -> int:
-    """A place near the end where no value is divided; the end where there is none."""
-    return max(piece.rfind(mark, max(0, len(piece) - _LONGEST_KEY)) for mark in b" \t,;\"'&") + 1 or len(piece)
 
 
 # Data that this user may not read, names that no file can have: the step's trouble, not the runner's.

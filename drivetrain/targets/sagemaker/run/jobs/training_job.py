@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.processes.mounts import host_path
 from drivetrain.run_store.events import StepInterrupted, StepNoted, StepRestarted
 from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.starting_point import StartingPoint
 from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.execution import StepFailedError, StepStoppedError
@@ -29,7 +30,6 @@ from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from drivetrain.targets.sagemaker.run.jobs.checkpoints import DEFAULT_PATH, CheckpointSync, remove_emptied
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member
 from drivetrain.targets.sagemaker.run.jobs.logged_metrics import MetricReader
-from drivetrain.targets.sagemaker.run.jobs.starting_point import StartingPoint
 from drivetrain.targets.sagemaker.run.jobs.sync_agent import SyncAgent
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.run_store.events import StepStatus
+from drivetrain.run_store.reasons import BAD_INPUT, loop_reason
 from drivetrain.targets.sagemaker.document import descend, for_each, path_text
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.run.execution import BAD_INPUT
 from drivetrain.targets.sagemaker.run.execution.context import Ended, RunPlan, StepContext, StepResult
 
 STOPPED = "not all of its steps ran to their ends"
@@ -76,7 +76,7 @@ def run(context: StepContext) -> StepResult:
 
 
 def _reason(context: StepContext) -> str:
-    return reason_of(
+    return loop_reason(
         [
             (for_each.child_name(name, index), str(end.response.get("FailureReason") or "failed"))
             for index, iteration in enumerate(context.iterations)
@@ -84,18 +84,6 @@ def _reason(context: StepContext) -> str:
             if end.status == "Failed"
         ]
     )
-
-
-def reason_of(failed: Sequence[tuple[str, str]]) -> str:
-    """Why a ForEach failed, by the names of the steps that did, and their reasons; at least one."""
-    said = [reason for _, reason in failed]
-    # It failed by what it was given when all that failed did.
-    bad_input = BAD_INPUT if all(reason.startswith(BAD_INPUT) for reason in said) else ""
-    lines = [line for line in said[0].removeprefix(BAD_INPUT).splitlines() if line.strip()]
-    # The exception is the last line of a program's own failure; the page has the rest beside the step.
-    shown = (lines[0] if said[0].startswith(BAD_INPUT) else lines[-1]).strip() if lines else "failed"
-    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-    return f"{bad_input}{failed[0][0]}: {shown}{more}"
 
 
 def _picked(context: StepContext, pick: str, name: str, path: tuple[str | int, ...]) -> tuple[int, float]:

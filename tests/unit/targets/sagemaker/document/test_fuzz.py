@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import parse, text_of
+from drivetrain.spec.binding import bind
 from drivetrain.spec.pipeline import find_cycle
-from drivetrain.targets.sagemaker.document import graph, parameters
+from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.conditions import check_condition, described, evaluate
 from drivetrain.targets.sagemaker.document.document import Definition, from_json, read, write
 from drivetrain.targets.sagemaker.document.expressions import Scope, resolve
@@ -84,7 +85,7 @@ def use(definition: Definition, value: Any) -> None:
         assert len(nodes) == len(definition.walk())
         assert {edge.target for edge in edges} <= {node.name for node in nodes}
     with contextlib.suppress(UserError):
-        bound = parameters.bind(definition, {p.name: value for p in definition.parameters[:1]})
+        bound = bind(definition.parameters, {p.name: value for p in definition.parameters[:1]})
         assert set(bound) == {p.name for p in definition.parameters}
     for step in definition.walk():
         before = exact(step.raw)

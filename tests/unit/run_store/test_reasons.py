@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from drivetrain import telling as report
 from drivetrain.cli.outcome import remark
+from drivetrain.run_store import reasons
+from drivetrain.run_store.reasons import failing_rank, in_a_line, is_bad_input, known_paths
 from drivetrain.targets.sagemaker.run.jobs.bounded_matching import Matcher
-from drivetrain.telling import failing_rank, in_a_line, is_bad_input, known_paths
 from drivetrain.telling.content import StepFacts
 
 RANK = "rank 1 of 2 on algo-1 failed: ValueError: bad"
@@ -91,7 +91,7 @@ def test_a_long_line_takes_linear_time(name: str, piece: str) -> None:
     """It would take minutes, and the matcher is ended, with no value, after two seconds of CPU time."""
     matcher = Matcher()
     try:
-        assert matcher.values(getattr(report, name).pattern, [piece * (300_000 // len(piece))]) == []
+        assert matcher.values(getattr(reasons, name).pattern, [piece * (300_000 // len(piece))]) == []
     finally:
         matcher.close()
 

@@ -13,8 +13,8 @@ import pytest
 
 from drivetrain.base.masking import MASK, SAID, Masking
 from drivetrain.cli.main import run
-from drivetrain.targets.sagemaker.run.execution import worker
-from drivetrain.targets.sagemaker.run.execution.worker import mask_logs
+from drivetrain.processes import supervised
+from drivetrain.processes.supervised import mask_logs
 from tests.fixtures.made_up_secrets import PLACES, leaks, made_up
 
 KEY = "-----BEGIN PRIVATE KEY-----\nabc\ndef\n-----END PRIVATE KEY-----\n"
@@ -39,7 +39,7 @@ def test_a_key_at_the_end_of_a_piece_is_masked_whole(tmp_path: Path) -> None:
     log = tmp_path / "1" / "a.log"
     log.parent.mkdir()
     log.write_bytes(b"one\r\n\xff\n" + KEY.encode() + b"last")
-    with mock.patch.object(worker, "_PIECE", 8):
+    with mock.patch.object(supervised, "_PIECE", 8):
         mask_logs(tmp_path, Masking())
     assert log.read_bytes() == f"one\r\n\udcff\n{MASK}\nlast".encode("utf-8", "surrogateescape")
     assert log.stat().st_mode & 0o777 == 0o600

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from drivetrain.run_store.events import FIRST_BYTES, starting_point
+from drivetrain.run_store.events import STARTS_FROM
+
+# The beginning of a log in which a training says it; a program that has printed more has begun without saying it.
+FIRST_BYTES = 64 * 1024
+_STARTS = re.compile(r"^(?:.{0,40}\s)?starts from: ([^\r\n]{1,300})", re.MULTILINE)
+
+
+def starting_point(log: str) -> str:
+    """What the beginning of a training's log says that it starts from: `starts from step 8 of this training`; empty
+    where it says nothing."""
+    found = _STARTS.search(log)
+    return "" if found is None else f"{STARTS_FROM}{found[1].strip()}"
 
 
 class StartingPoint:

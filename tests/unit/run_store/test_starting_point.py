@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drivetrain.targets.sagemaker.run.jobs.starting_point import StartingPoint
+from drivetrain.run_store.starting_point import StartingPoint
 
 
 def test_it_is_told_once_when_its_line_is_whole(tmp_path: Path) -> None:
