@@ -30,31 +30,30 @@ def rules_of(step: TrainingStep) -> tuple[str, ...]:
     )
 
 
-@rule
-def debugger_has_the_rules(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, TrainingStep) or step.options.debugger is None:
-            continue
-        where = f"step {step.name!r}: options.debugger"
-        region = settings_of(graph.pipeline.deployment).region
-        if rules_image(region) is None:
+@rule.each(TrainingStep)
+def debugger_has_the_rules(step: TrainingStep, graph: Graph) -> Iterator[str]:
+    if step.options.debugger is None:
+        return
+    where = f"step {step.name!r}: options.debugger"
+    region = settings_of(graph.pipeline.deployment).region
+    if rules_image(region) is None:
+        yield (
+            f"{where}: no image of Debugger's rules is documented for region {region!r}. Leave it out; the health "
+            "rules run in the training itself."
+        )
+    names = step.options.debugger.rules
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        yield f"{where}.rules has {doubled[0]!r} twice. Keep one."
+    for name in names:
+        if name in OURS_ALONE:
             yield (
-                f"{where}: no image of Debugger's rules is documented for region {region!r}. Leave it out; the health "
-                "rules run in the training itself."
+                f"{where}.rules: the service has no rule that means {name!r}. Leave it out; the health rule runs "
+                "in the training itself."
             )
-        names = step.options.debugger.rules
-        if doubled := sorted({name for name in names if names.count(name) > 1}):
-            yield f"{where}.rules has {doubled[0]!r} twice. Keep one."
-        for name in names:
-            if name in OURS_ALONE:
-                yield (
-                    f"{where}.rules: the service has no rule that means {name!r}. Leave it out; the health rule runs "
-                    "in the training itself."
-                )
-            elif name not in SERVICE_RULES:
-                yield f"{where}.rules: there is no health rule {name!r}. {did_you_mean(name, SERVICE_RULES)}"
-            elif is_our_training(step) and not SERVICE_RULES[name].of_machines:
-                yield (
-                    f"{where}.rules: {name!r} needs a hook of smdebug in the script, which `train` has not: its health "
-                    "rules see the same tensors. Leave it out, or bring a script by `train_script`."
-                )
+        elif name not in SERVICE_RULES:
+            yield f"{where}.rules: there is no health rule {name!r}. {did_you_mean(name, SERVICE_RULES)}"
+        elif is_our_training(step) and not SERVICE_RULES[name].of_machines:
+            yield (
+                f"{where}.rules: {name!r} needs a hook of smdebug in the script, which `train` has not: its health "
+                "rules see the same tensors. Leave it out, or bring a script by `train_script`."
+            )

@@ -20,15 +20,14 @@ CONDITIONS = (
 )
 
 
-@rule
-def conditions_can_be_decided_on(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep) or step.program.target != COMPARE:
-            continue
-        given = {name: step.parameters[name] for name in CONDITIONS if name in step.parameters}
-        # What only the run will know decides nothing here.
-        known = {name: value for name, value in given.items() if isinstance(value, str | int | float)}
-        try:
-            policy(**cast("dict[str, Any]", known))
-        except InputError as error:
-            yield f"step {step.name!r}: {error}"
+@rule.each(JobStep)
+def conditions_can_be_decided_on(step: JobStep, graph: Graph) -> Iterator[str]:
+    if step.program.target != COMPARE:
+        return
+    given = {name: step.parameters[name] for name in CONDITIONS if name in step.parameters}
+    # What only the run will know decides nothing here.
+    known = {name: value for name, value in given.items() if isinstance(value, str | int | float)}
+    try:
+        policy(**cast("dict[str, Any]", known))
+    except InputError as error:
+        yield f"step {step.name!r}: {error}"

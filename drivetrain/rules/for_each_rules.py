@@ -12,7 +12,7 @@ from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import ConditionStep, FailStep, ForEachStep, JobStep, NativeStep
+from drivetrain.spec.steps import BaseStep, ConditionStep, FailStep, ForEachStep, JobStep, NativeStep
 from drivetrain.spec.values import TYPE_OF_SCALAR, ItemRef, Reference, ValueType, value_type
 from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type
 
@@ -21,22 +21,17 @@ rule = RuleBook()
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
-def _loops(graph: Graph) -> Iterator[ForEachStep]:
-    return (step for step in graph.steps if isinstance(step, ForEachStep))
-
-
-@rule
-def bodies_hold_what_may_run_many_times(graph: Graph) -> Iterator[str]:
-    for loop in _loops(graph):
-        if not loop.body:
-            yield f"the body of {loop.name!r} is empty. Give for_each(items, [step, ...])."
-        for step in loop.body:
-            native = isinstance(step, NativeStep) and step_type(step.type).of_the_pipeline
-            if isinstance(step, ConditionStep | FailStep | ForEachStep) or native:
-                yield (
-                    f"step {step.name!r} stands in the body of {loop.name!r}. No condition, fail or for_each can: the "
-                    "service refuses them there."
-                )
+@rule.each(ForEachStep)
+def bodies_hold_what_may_run_many_times(loop: ForEachStep, graph: Graph) -> Iterator[str]:
+    if not loop.body:
+        yield f"the body of {loop.name!r} is empty. Give for_each(items, [step, ...])."
+    for step in loop.body:
+        native = isinstance(step, NativeStep) and step_type(step.type).of_the_pipeline
+        if isinstance(step, ConditionStep | FailStep | ForEachStep) or native:
+            yield (
+                f"step {step.name!r} stands in the body of {loop.name!r}. No condition, fail or for_each can: the "
+                "service refuses them there."
+            )
 
 
 @rule
@@ -45,7 +40,7 @@ def iterations_have_names_of_their_own(graph: Graph) -> Iterator[str]:
         match = CHILD_NAME.fullmatch(step.name)
         if match is not None and match[1] in graph.loops:
             yield f"step name {step.name!r} is that of an iteration of {match[1]!r}. Give the step another name."
-    for loop in _loops(graph):
+    for loop in (step for step in graph.steps if isinstance(step, ForEachStep)):
         last = f"-{quotas.MAX_FOREACH_ITEMS - 1}"
         for step in loop.body:
             if len(step.name) + len(last) > quotas.MAX_STEP_NAME_CHARACTERS:
@@ -55,94 +50,87 @@ def iterations_have_names_of_their_own(graph: Graph) -> Iterator[str]:
                 )
 
 
-@rule
-def items_are_listed(graph: Graph) -> Iterator[str]:
-    for loop in _loops(graph):
-        if not isinstance(loop.items, tuple):
-            if not isinstance(loop.items, Reference) or value_type(loop.items) != "String":
-                given = f"{loop.items!r:.60}"
-                yield f"the items of {loop.name!r} are {given}. Give a list, or a reference to the JSON text of one."
-            continue
-        if not 1 <= len(loop.items) <= quotas.MAX_FOREACH_ITEMS:
-            yield f"{loop.name!r} has {len(loop.items)} items. Allowed: 1 to {quotas.MAX_FOREACH_ITEMS}."
-        for item in loop.items:
-            if isinstance(item, str) and len(item) > quotas.MAX_ITEM_CHARACTERS:
-                yield (
-                    f"an item of {loop.name!r} has {len(item):,} characters. Allowed: {quotas.MAX_ITEM_CHARACTERS:,}."
-                )
+@rule.each(ForEachStep)
+def items_are_listed(loop: ForEachStep, graph: Graph) -> Iterator[str]:
+    if not isinstance(loop.items, tuple):
+        if not isinstance(loop.items, Reference) or value_type(loop.items) != "String":
+            given = f"{loop.items!r:.60}"
+            yield f"the items of {loop.name!r} are {given}. Give a list, or a reference to the JSON text of one."
+        return
+    if not 1 <= len(loop.items) <= quotas.MAX_FOREACH_ITEMS:
+        yield f"{loop.name!r} has {len(loop.items)} items. Allowed: 1 to {quotas.MAX_FOREACH_ITEMS}."
+    for item in loop.items:
+        if isinstance(item, str) and len(item) > quotas.MAX_ITEM_CHARACTERS:
+            yield f"an item of {loop.name!r} has {len(item):,} characters. Allowed: {quotas.MAX_ITEM_CHARACTERS:,}."
 
 
-@rule
-def the_current_item_stands_in_a_body(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if step.name in graph.loops:
-            continue
-        for reference in graph.references[step.name]:
-            if isinstance(reference, ItemRef):
-                yield f"step {step.name!r} uses the current item, but stands in no for_each. Put it into a body."
+@rule.each(BaseStep)
+def the_current_item_stands_in_a_body(step: BaseStep, graph: Graph) -> Iterator[str]:
+    if step.name in graph.loops:
+        return
+    for reference in graph.references[step.name]:
+        if isinstance(reference, ItemRef):
+            yield f"step {step.name!r} uses the current item, but stands in no for_each. Put it into a body."
 
 
-@rule
-def items_have_what_is_taken_from_them(graph: Graph) -> Iterator[str]:
-    for loop in _loops(graph):
-        wanted = {
-            (reference.path, reference.type): reference
-            for step in loop.body
-            for reference in graph.references[step.name]
-            if isinstance(reference, ItemRef)
-        }
-        for _, reference in sorted(wanted.items()):
-            for item in _literal(loop):
-                try:
-                    found: object = _field(item, reference.path)
-                except LookupError as error:
-                    yield f"{loop.name!r}: item {item!r:.80} has no field {reference.path!r}. {error.args[0]}"
-                    break
-                kind: ValueType | None = TYPE_OF_SCALAR.get(type(found))
-                if kind != reference.type and not (kind == "Integer" and reference.type == "Float"):
-                    said = "an object or a list" if kind is None else kind
-                    yield (
-                        f"{loop.name!r}: {reference.described()} is taken as {reference.type}, but of item "
-                        f"{item!r:.80} it is {said}."
-                    )
-                    break
-
-
-@rule
-def iterations_write_to_places_of_their_own(graph: Graph) -> Iterator[str]:
-    for loop in _loops(graph):
-        if not any(isinstance(step, JobStep) for step in loop.body):
-            continue
-        names: list[str] = []
+@rule.each(ForEachStep)
+def items_have_what_is_taken_from_them(loop: ForEachStep, graph: Graph) -> Iterator[str]:
+    wanted = {
+        (reference.path, reference.type): reference
+        for step in loop.body
+        for reference in graph.references[step.name]
+        if isinstance(reference, ItemRef)
+    }
+    for _, reference in sorted(wanted.items()):
         for item in _literal(loop):
             try:
-                found = _field(item, loop.key)
-            except LookupError:
-                found = None
-            name = json.dumps(found) if isinstance(found, int | float) else found
-            if not isinstance(name, str) or not _FOLDER.fullmatch(name):
-                named = repr(name) if isinstance(name, str) else f"item {item!r:.80}"
+                found: object = _field(item, reference.path)
+            except LookupError as error:
+                yield f"{loop.name!r}: item {item!r:.80} has no field {reference.path!r}. {error.args[0]}"
+                break
+            kind: ValueType | None = TYPE_OF_SCALAR.get(type(found))
+            if kind != reference.type and not (kind == "Integer" and reference.type == "Float"):
+                said = "an object or a list" if kind is None else kind
                 yield (
-                    f"{loop.name!r}: {named} cannot name the folder of an iteration's outputs. Allowed: letters, "
-                    "digits and . _ + -. Give objects and the field that names them: "
-                    "for_each([{'id': 'a1', ...}, ...], key='id')."
+                    f"{loop.name!r}: {reference.described()} is taken as {reference.type}, but of item "
+                    f"{item!r:.80} it is {said}."
                 )
                 break
-            names.append(name)
-        for name, count in Counter(names).items():
-            if count > 1:
-                yield f"{loop.name!r}: {count} items are named {name!r}, and would write over each other's outputs."
 
 
-@rule
-def what_is_compared_stands_in_the_body(graph: Graph) -> Iterator[str]:
-    for loop in _loops(graph):
-        names = [step.name for step in loop.body]
-        if loop.selector is not None and loop.selector.step not in names:
+@rule.each(ForEachStep)
+def iterations_write_to_places_of_their_own(loop: ForEachStep, graph: Graph) -> Iterator[str]:
+    if not any(isinstance(step, JobStep) for step in loop.body):
+        return
+    names: list[str] = []
+    for item in _literal(loop):
+        try:
+            found = _field(item, loop.key)
+        except LookupError:
+            found = None
+        name = json.dumps(found) if isinstance(found, int | float) else found
+        if not isinstance(name, str) or not _FOLDER.fullmatch(name):
+            named = repr(name) if isinstance(name, str) else f"item {item!r:.80}"
             yield (
-                f"{loop.name!r} compares a value of step {loop.selector.step!r}, which is not in its body. "
-                f"{did_you_mean(loop.selector.step, names)}"
+                f"{loop.name!r}: {named} cannot name the folder of an iteration's outputs. Allowed: letters, "
+                "digits and . _ + -. Give objects and the field that names them: "
+                "for_each([{'id': 'a1', ...}, ...], key='id')."
             )
+            break
+        names.append(name)
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{loop.name!r}: {count} items are named {name!r}, and would write over each other's outputs."
+
+
+@rule.each(ForEachStep)
+def what_is_compared_stands_in_the_body(loop: ForEachStep, graph: Graph) -> Iterator[str]:
+    names = [step.name for step in loop.body]
+    if loop.selector is not None and loop.selector.step not in names:
+        yield (
+            f"{loop.name!r} compares a value of step {loop.selector.step!r}, which is not in its body. "
+            f"{did_you_mean(loop.selector.step, names)}"
+        )
 
 
 def _literal(loop: ForEachStep) -> list[Any]:

@@ -10,7 +10,7 @@ from drivetrain.base.errors import did_you_mean, nearest
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph, find_cycle
-from drivetrain.spec.steps import ConditionStep, LambdaStep, NativeStep, ProcessingStep, RegisterStep
+from drivetrain.spec.steps import BaseStep, ConditionStep, LambdaStep, NativeStep, ProcessingStep, RegisterStep
 from drivetrain.spec.values import (
     TYPE_OF_SCALAR,
     All,
@@ -51,22 +51,20 @@ def pipeline_name_is_legal(graph: Graph) -> Iterator[str]:
         yield "the name is not allowed. Use up to 256 letters, digits and hyphens, beginning and ending without hyphen."
 
 
-@rule
-def step_names_are_legal(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not STEP_NAME.fullmatch(step.name):
-            yield f"step name {step.name!r} is not allowed. Use 1 to 64 letters, digits, hyphens and underscores."
+@rule.each(BaseStep)
+def step_names_are_legal(step: BaseStep, graph: Graph) -> Iterator[str]:
+    if not STEP_NAME.fullmatch(step.name):
+        yield f"step name {step.name!r} is not allowed. Use 1 to 64 letters, digits, hyphens and underscores."
 
 
-@rule
-def native_steps_leave_out_what_is_written(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if isinstance(step, NativeStep) and (taken := _OF_EVERY_STEP.keys() & step.fields.keys()):
-            field = sorted(taken)[0]
-            yield (
-                f"step {step.name!r}: NativeStep(fields=...) gives {field!r}, which is written of every step. Give it "
-                f"as NativeStep({_OF_EVERY_STEP[field]}=...)."
-            )
+@rule.each(NativeStep)
+def native_steps_leave_out_what_is_written(step: NativeStep, graph: Graph) -> Iterator[str]:
+    if taken := _OF_EVERY_STEP.keys() & step.fields.keys():
+        field = sorted(taken)[0]
+        yield (
+            f"step {step.name!r}: NativeStep(fields=...) gives {field!r}, which is written of every step. Give it "
+            f"as NativeStep({_OF_EVERY_STEP[field]}=...)."
+        )
 
 
 @rule
@@ -104,71 +102,68 @@ def parameter_names_are_unique(graph: Graph) -> Iterator[str]:
             yield f"{count} parameters are called {name!r}."
 
 
-@rule
-def references_find_their_parameter(graph: Graph) -> Iterator[str]:
+@rule.each(BaseStep)
+def references_find_their_parameter(step: BaseStep, graph: Graph) -> Iterator[str]:
     declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
-    for step in graph.steps:
-        for reference in graph.references[step.name]:
-            if not isinstance(reference, ParameterRef):
-                continue
-            if reference.name not in declared:
+    for reference in graph.references[step.name]:
+        if not isinstance(reference, ParameterRef):
+            continue
+        if reference.name not in declared:
+            yield (
+                f"step {step.name!r} uses parameter {reference.name!r}, which is not in Pipeline(parameters=...). "
+                + did_you_mean(reference.name, declared)
+            )
+        elif declared[reference.name].type != reference.type:
+            yield (
+                f"step {step.name!r} uses parameter {reference.name!r} as {reference.type}; "
+                f"it is declared {declared[reference.name].type}."
+            )
+
+
+@rule.each(BaseStep)
+def references_find_their_step(step: BaseStep, graph: Graph) -> Iterator[str]:
+    for name in sorted(graph.needs[step.name]):
+        if name not in graph.by_name:
+            close = nearest(name, graph.by_name)
+            yield (
+                f"step {step.name!r} needs step {name!r}, which is not in Pipeline(steps=...). Add it there."
+                + (f" Or did you mean {close!r}?" if close else "")
+            )
+
+
+@rule.each(BaseStep)
+def references_find_their_output(step: BaseStep, graph: Graph) -> Iterator[str]:
+    for reference in graph.references[step.name]:
+        if isinstance(reference, OutputRef):
+            allowed = graph.by_name[reference.step].output_names()
+            if reference.output not in allowed:
                 yield (
-                    f"step {step.name!r} uses parameter {reference.name!r}, which is not in Pipeline(parameters=...). "
-                    + did_you_mean(reference.name, declared)
+                    f"step {step.name!r} reads output {reference.output!r} of {reference.step!r}, which has none "
+                    f"of that name. {did_you_mean(reference.output, allowed)}"
                 )
-            elif declared[reference.name].type != reference.type:
+        elif isinstance(reference, MetricRef):
+            source = graph.by_name[reference.step]
+            names = source.metrics if isinstance(source, ProcessingStep) else ()
+            texts = source.texts if isinstance(source, ProcessingStep) else ()
+            wanted = texts if reference.type == "String" else names
+            if wanted is not None and reference.name not in wanted:
                 yield (
-                    f"step {step.name!r} uses parameter {reference.name!r} as {reference.type}; "
-                    f"it is declared {declared[reference.name].type}."
+                    f"step {step.name!r} reads {'text' if wanted is texts else 'metric'} {reference.name!r} of "
+                    f"{reference.step!r}, which returns none of that name. {did_you_mean(reference.name, wanted)}"
                 )
-
-
-@rule
-def references_find_their_step(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        for name in sorted(graph.needs[step.name]):
-            if name not in graph.by_name:
-                close = nearest(name, graph.by_name)
+            elif reference.type == "Float" and reference.name in texts:
                 yield (
-                    f"step {step.name!r} needs step {name!r}, which is not in Pipeline(steps=...). Add it there."
-                    + (f" Or did you mean {close!r}?" if close else "")
+                    f"step {step.name!r} reads {reference.name!r} of {reference.step!r} as a number, but it is a "
+                    "text. Take it by text(...)."
                 )
-
-
-@rule
-def references_find_their_output(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        for reference in graph.references[step.name]:
-            if isinstance(reference, OutputRef):
-                allowed = graph.by_name[reference.step].output_names()
-                if reference.output not in allowed:
-                    yield (
-                        f"step {step.name!r} reads output {reference.output!r} of {reference.step!r}, which has none "
-                        f"of that name. {did_you_mean(reference.output, allowed)}"
-                    )
-            elif isinstance(reference, MetricRef):
-                source = graph.by_name[reference.step]
-                names = source.metrics if isinstance(source, ProcessingStep) else ()
-                texts = source.texts if isinstance(source, ProcessingStep) else ()
-                wanted = texts if reference.type == "String" else names
-                if wanted is not None and reference.name not in wanted:
-                    yield (
-                        f"step {step.name!r} reads {'text' if wanted is texts else 'metric'} {reference.name!r} of "
-                        f"{reference.step!r}, which returns none of that name. {did_you_mean(reference.name, wanted)}"
-                    )
-                elif reference.type == "Float" and reference.name in texts:
-                    yield (
-                        f"step {step.name!r} reads {reference.name!r} of {reference.step!r} as a number, but it is a "
-                        "text. Take it by text(...)."
-                    )
-            elif isinstance(reference, LambdaOutputRef):
-                source = graph.by_name[reference.step]
-                outputs = source.outputs if isinstance(source, LambdaStep) else {}
-                if outputs.get(reference.name) != reference.type:
-                    yield (
-                        f"step {step.name!r} reads {reference.name!r} ({reference.type}) of {reference.step!r}, which "
-                        f"returns no such value. {did_you_mean(reference.name, outputs)}"
-                    )
+        elif isinstance(reference, LambdaOutputRef):
+            source = graph.by_name[reference.step]
+            outputs = source.outputs if isinstance(source, LambdaStep) else {}
+            if outputs.get(reference.name) != reference.type:
+                yield (
+                    f"step {step.name!r} reads {reference.name!r} ({reference.type}) of {reference.step!r}, which "
+                    f"returns no such value. {did_you_mean(reference.name, outputs)}"
+                )
 
 
 @rule
@@ -178,57 +173,50 @@ def steps_make_no_cycle(graph: Graph) -> Iterator[str]:
         yield f"the steps wait for each other: {' -> '.join(cycle)}. Remove one of these references or depends_on."
 
 
-@rule
-def branches_do_not_rejoin(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        here = graph.branch[step.name]
-        for name in sorted(graph.needs[step.name]):
-            there = graph.branch[name]
-            if here[: len(there)] == there:
-                continue
-            if name in graph.loops:
-                loop = graph.loops[name].name
-                yield (
-                    f"step {step.name!r} needs {name!r}, which stands in the body of {loop!r} and runs once an item. "
-                    "Take what it gave there: best['...'], of(0, step)['...'], count()."
-                )
-            else:
-                yield (
-                    f"step {step.name!r} needs {name!r}, which runs only in the branch {there[-1]!r}. Move it into "
-                    "that branch: a branch may not have run, and branches cannot rejoin."
-                )
-
-
-@rule
-def conditions_compare_like_with_like(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, ConditionStep):
+@rule.each(BaseStep)
+def branches_do_not_rejoin(step: BaseStep, graph: Graph) -> Iterator[str]:
+    here = graph.branch[step.name]
+    for name in sorted(graph.needs[step.name]):
+        there = graph.branch[name]
+        if here[: len(there)] == there:
             continue
-        from drivetrain.targets.sagemaker.document.conditions import incomparable  # few pipelines have conditions
-
-        for left, right, ordered in _compared(step.condition):
-            a, b = value_type(left), value_type(right)
-            if (problem := incomparable(a, b, ordered=ordered)) is not None:
-                yield f"condition {step.name!r} {problem}"
-            elif ordered and a not in NUMBERS:
-                yield f"condition {step.name!r} orders {a} values; only numbers have an order. Use equals or is_in."
-
-
-@rule
-def conditions_have_a_branch(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if isinstance(step, ConditionStep) and not (step.then or step.otherwise):
-            yield f"condition {step.name!r} decides nothing. Give when(..., then=[...]) or otherwise=[...]."
+        if name in graph.loops:
+            loop = graph.loops[name].name
+            yield (
+                f"step {step.name!r} needs {name!r}, which stands in the body of {loop!r} and runs once an item. "
+                "Take what it gave there: best['...'], of(0, step)['...'], count()."
+            )
+        else:
+            yield (
+                f"step {step.name!r} needs {name!r}, which runs only in the branch {there[-1]!r}. Move it into "
+                "that branch: a branch may not have run, and branches cannot rejoin."
+            )
 
 
-@rule
-def registered_models_are_models(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if isinstance(step, RegisterStep):
-            for field in ("group", "model", "metrics", "evaluation", "decision", "approval"):
-                value = getattr(step, field)
-                if value is not None and value_type(value) != "String":
-                    yield f"step {step.name!r}: {field} is {value_type(value)}, not String."
+@rule.each(ConditionStep)
+def conditions_compare_like_with_like(step: ConditionStep, graph: Graph) -> Iterator[str]:
+    from drivetrain.targets.sagemaker.document.conditions import incomparable  # few pipelines have conditions
+
+    for left, right, ordered in _compared(step.condition):
+        a, b = value_type(left), value_type(right)
+        if (problem := incomparable(a, b, ordered=ordered)) is not None:
+            yield f"condition {step.name!r} {problem}"
+        elif ordered and a not in NUMBERS:
+            yield f"condition {step.name!r} orders {a} values; only numbers have an order. Use equals or is_in."
+
+
+@rule.each(ConditionStep)
+def conditions_have_a_branch(step: ConditionStep, graph: Graph) -> Iterator[str]:
+    if not (step.then or step.otherwise):
+        yield f"condition {step.name!r} decides nothing. Give when(..., then=[...]) or otherwise=[...]."
+
+
+@rule.each(RegisterStep)
+def registered_models_are_models(step: RegisterStep, graph: Graph) -> Iterator[str]:
+    for field in ("group", "model", "metrics", "evaluation", "decision", "approval"):
+        value = getattr(step, field)
+        if value is not None and value_type(value) != "String":
+            yield f"step {step.name!r}: {field} is {value_type(value)}, not String."
 
 
 def _fits(given: ValueType, wanted: ValueType) -> bool:

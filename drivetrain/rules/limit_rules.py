@@ -10,7 +10,7 @@ from drivetrain.catalog import quotas
 from drivetrain.catalog.instances import find_instance, processing_instance_type
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import JobStep, NativeStep, ProcessingStep, TrainingStep, TuningStep
+from drivetrain.spec.steps import BaseStep, JobStep, NativeStep, ProcessingStep, TrainingStep, TuningStep
 from drivetrain.spec.values import ExecutionRef, Value
 from drivetrain.steps import spread
 
@@ -54,71 +54,62 @@ def tags_are_legal(graph: Graph) -> Iterator[str]:
                     )
 
 
-@rule
-def job_names_are_of_jobs_that_the_step_starts(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if isinstance(step, NativeStep):  # its type says, in the definition
+@rule.each(BaseStep)
+def job_names_are_of_jobs_that_the_step_starts(step: BaseStep, graph: Graph) -> Iterator[str]:
+    if isinstance(step, NativeStep):  # its type says, in the definition
+        return
+    for reference in graph.references[step.name]:
+        if not isinstance(reference, ExecutionRef) or not reference.field.endswith("JobName"):
             continue
-        for reference in graph.references[step.name]:
-            if not isinstance(reference, ExecutionRef) or not reference.field.endswith("JobName"):
-                continue
-            kind = TrainingStep if reference.field == "TrainingJobName" else ProcessingStep
-            if not isinstance(step, kind) or isinstance(step, TuningStep):
-                yield (
-                    f"step {step.name!r}: execution({reference.field!r}) is the name of the job that the step itself "
-                    "starts, and this one starts no such job. For another step's give "
-                    f"other.property({reference.field!r})."
-                )
+        kind = TrainingStep if reference.field == "TrainingJobName" else ProcessingStep
+        if not isinstance(step, kind) or isinstance(step, TuningStep):
+            yield (
+                f"step {step.name!r}: execution({reference.field!r}) is the name of the job that the step itself "
+                "starts, and this one starts no such job. For another step's give "
+                f"other.property({reference.field!r})."
+            )
 
 
-@rule
-def jobs_take_so_many_folders(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep):
-            continue
-        most = quotas.MAX_CHANNELS if isinstance(step, TrainingStep) else quotas.MAX_PROCESSING_INPUTS
-        if len(step.inputs) + 1 > most:
-            yield f"step {step.name!r} has {len(step.inputs) + 1} inputs with the code; at most {most}."
-        if len(step.output_names()) > quotas.MAX_PROCESSING_OUTPUTS:
-            yield f"step {step.name!r} has {len(step.output_names())} outputs; at most {quotas.MAX_PROCESSING_OUTPUTS}."
-        if isinstance(step, TrainingStep) and (others := sorted(set(step.outputs) - {"model", "output"})):
-            yield f"step {step.name!r}: a training job has no output {others[0]!r}. Allowed: model, output."
+@rule.each(JobStep)
+def jobs_take_so_many_folders(step: JobStep, graph: Graph) -> Iterator[str]:
+    most = quotas.MAX_CHANNELS if isinstance(step, TrainingStep) else quotas.MAX_PROCESSING_INPUTS
+    if len(step.inputs) + 1 > most:
+        yield f"step {step.name!r} has {len(step.inputs) + 1} inputs with the code; at most {most}."
+    if len(step.output_names()) > quotas.MAX_PROCESSING_OUTPUTS:
+        yield f"step {step.name!r} has {len(step.output_names())} outputs; at most {quotas.MAX_PROCESSING_OUTPUTS}."
+    if isinstance(step, TrainingStep) and (others := sorted(set(step.outputs) - {"model", "output"})):
+        yield f"step {step.name!r}: a training job has no output {others[0]!r}. Allowed: model, output."
 
 
-@rule
-def arguments_fit(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep):
-            continue
-        limit = (
-            quotas.MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else quotas.MAX_ARGUMENT_CHARACTERS
-        )
-        # A component's texts are spread over several arguments where one cannot hold them.
-        given = step.parameters if isinstance(step, TrainingStep) or step.program.kind == "script" else {}
-        for name, value in (*given.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
-            if isinstance(value, str) and len(value) > limit:
-                yield (
-                    f"step {step.name!r}: {name} has {len(value)} characters; at most {limit} can be passed. Put it "
-                    "into a file of an input folder."
-                )
-            if isinstance(value, str) and "\n" in value:
-                yield f"step {step.name!r}: {name} has line breaks, which are not passed. Write it in one line."
-        if isinstance(step, TrainingStep):
-            if len(step.parameters) > quotas.MAX_HYPERPARAMETERS:
-                yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {quotas.MAX_HYPERPARAMETERS}."
-        else:
-            # two arguments a folder and parameter, and three before them: --code, its hash, the target
-            count = 2 * (len(step.inputs) + len(step.output_names())) + len(step.arguments) + 3
-            words = {name: _words(value) for name, value in step.parameters.items()}
-            count += sum(words.values())
-            if count > quotas.MAX_ARGUMENTS:
-                longest = max(words, key=lambda name: words[name], default="")
-                yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}." + (
-                    f" {longest} takes {words[longest]} of them, two for every {limit} characters. Shorten it, or "
-                    "divide it over two steps."
-                    if words.get(longest, 0) > 2
-                    else ""
-                )
+@rule.each(JobStep)
+def arguments_fit(step: JobStep, graph: Graph) -> Iterator[str]:
+    limit = quotas.MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else quotas.MAX_ARGUMENT_CHARACTERS
+    # A component's texts are spread over several arguments where one cannot hold them.
+    given = step.parameters if isinstance(step, TrainingStep) or step.program.kind == "script" else {}
+    for name, value in (*given.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
+        if isinstance(value, str) and len(value) > limit:
+            yield (
+                f"step {step.name!r}: {name} has {len(value)} characters; at most {limit} can be passed. Put it "
+                "into a file of an input folder."
+            )
+        if isinstance(value, str) and "\n" in value:
+            yield f"step {step.name!r}: {name} has line breaks, which are not passed. Write it in one line."
+    if isinstance(step, TrainingStep):
+        if len(step.parameters) > quotas.MAX_HYPERPARAMETERS:
+            yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {quotas.MAX_HYPERPARAMETERS}."
+    else:
+        # two arguments a folder and parameter, and three before them: --code, its hash, the target
+        count = 2 * (len(step.inputs) + len(step.output_names())) + len(step.arguments) + 3
+        words = {name: _words(value) for name, value in step.parameters.items()}
+        count += sum(words.values())
+        if count > quotas.MAX_ARGUMENTS:
+            longest = max(words, key=lambda name: words[name], default="")
+            yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}." + (
+                f" {longest} takes {words[longest]} of them, two for every {limit} characters. Shorten it, or "
+                "divide it over two steps."
+                if words.get(longest, 0) > 2
+                else ""
+            )
 
 
 def _words(value: Value) -> int:
@@ -126,53 +117,47 @@ def _words(value: Value) -> int:
     return len(spread("", value, quotas.MAX_ARGUMENT_CHARACTERS)) if isinstance(value, str) else 2
 
 
-@rule
-def jobs_end_in_time(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep):
-            continue
-        longest = quotas.MAX_RUN_SECONDS["Training" if isinstance(step, TrainingStep) else "Processing"]
-        if step.cluster.max_run_seconds > longest:
+@rule.each(JobStep)
+def jobs_end_in_time(step: JobStep, graph: Graph) -> Iterator[str]:
+    longest = quotas.MAX_RUN_SECONDS["Training" if isinstance(step, TrainingStep) else "Processing"]
+    if step.cluster.max_run_seconds > longest:
+        yield (
+            f"step {step.name!r}: cluster.max_run_seconds is {step.cluster.max_run_seconds:,}; the service ends "
+            f"such a job after {longest:,} seconds."
+        )
+
+
+@rule.each(JobStep)
+def warm_pools_are_of_trainings(step: JobStep, graph: Graph) -> Iterator[str]:
+    if not step.cluster.warm_pool_seconds:
+        return
+    if not isinstance(step, TrainingStep):
+        yield f"step {step.name!r}: warm pools are for training jobs; remove cluster.warm_pool_seconds here."
+    elif step.cluster.spot is not None:
+        yield f"step {step.name!r}: the service has no warm pools for spot machines; choose one."
+
+
+@rule.each(JobStep)
+def processing_jobs_have_the_machine(step: JobStep, graph: Graph) -> Iterator[str]:
+    kind = step.cluster.machine
+    if not isinstance(kind, str) or isinstance(step, TrainingStep):
+        return
+    machine = find_instance(kind)
+    if machine is not None and not machine.processing:
+        other = processing_instance_type(kind)
+        facts = find_instance(other)
+        yield (
+            f"step {step.name!r}: processing jobs have no {kind}; training jobs have. Choose another machine, such "
+            f"as {other}" + (f" ({facts.described()})." if facts else ".")
+        )
+
+
+@rule.each(TrainingStep)
+def checkpoint_prefixes_end_with_a_slash(step: TrainingStep, graph: Graph) -> Iterator[str]:
+    if step.checkpoint and isinstance(step.checkpoint.uri, str):
+        uri = step.checkpoint.uri
+        if not (uri.startswith("s3://") and uri.endswith("/")):
             yield (
-                f"step {step.name!r}: cluster.max_run_seconds is {step.cluster.max_run_seconds:,}; the service ends "
-                f"such a job after {longest:,} seconds."
+                f"step {step.name!r}: the checkpoint location {uri!r} must be s3://bucket/prefix/ with a final "
+                "slash; without it a job also restores the files of every sibling with the same beginning."
             )
-
-
-@rule
-def warm_pools_are_of_trainings(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep) or not step.cluster.warm_pool_seconds:
-            continue
-        if not isinstance(step, TrainingStep):
-            yield f"step {step.name!r}: warm pools are for training jobs; remove cluster.warm_pool_seconds here."
-        elif step.cluster.spot is not None:
-            yield f"step {step.name!r}: the service has no warm pools for spot machines; choose one."
-
-
-@rule
-def processing_jobs_have_the_machine(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        kind = step.cluster.machine if isinstance(step, JobStep) else None
-        if not isinstance(kind, str) or isinstance(step, TrainingStep):
-            continue
-        machine = find_instance(kind)
-        if machine is not None and not machine.processing:
-            other = processing_instance_type(kind)
-            facts = find_instance(other)
-            yield (
-                f"step {step.name!r}: processing jobs have no {kind}; training jobs have. Choose another machine, such "
-                f"as {other}" + (f" ({facts.described()})." if facts else ".")
-            )
-
-
-@rule
-def checkpoint_prefixes_end_with_a_slash(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if isinstance(step, TrainingStep) and step.checkpoint and isinstance(step.checkpoint.uri, str):
-            uri = step.checkpoint.uri
-            if not (uri.startswith("s3://") and uri.endswith("/")):
-                yield (
-                    f"step {step.name!r}: the checkpoint location {uri!r} must be s3://bucket/prefix/ with a final "
-                    "slash; without it a job also restores the files of every sibling with the same beginning."
-                )

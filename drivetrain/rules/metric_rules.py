@@ -11,7 +11,7 @@ from drivetrain.catalog.strategies import importable_recipe, metrics_folder, met
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import COMPARE, EVALUATE
-from drivetrain.spec.steps import JobStep, is_our_training
+from drivetrain.spec.steps import BaseStep, JobStep, is_our_training
 from drivetrain.spec.trainings import Training, ways
 from drivetrain.spec.values import MetricRef, OutputRef
 
@@ -22,43 +22,40 @@ _WATCHES = ("early_stopping", "keep_best", "keep_best_n")
 _OPTIONS = re.compile(r"\([^()]*\)")
 
 
-@rule
-def watched_metrics_are_logged(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not is_our_training(step) or not any(step.parameters.get(name) for name in _WATCHES):
-            continue
-        monitor, own = step.parameters.get("monitor"), _own_metrics(graph, step)
-        if not isinstance(monitor, str) or own is None:
-            continue
-        names = [f"validation_{name}" for name in ("loss", *own)]
-        if monitor not in names:
-            yield f"step {step.name!r}: monitor={monitor!r} is no metric of its recipe. {did_you_mean(monitor, names)}"
+@rule.each(BaseStep)
+def watched_metrics_are_logged(step: BaseStep, graph: Graph) -> Iterator[str]:
+    if not is_our_training(step) or not any(step.parameters.get(name) for name in _WATCHES):
+        return
+    monitor, own = step.parameters.get("monitor"), _own_metrics(graph, step)
+    if not isinstance(monitor, str) or own is None:
+        return
+    names = [f"validation_{name}" for name in ("loss", *own)]
+    if monitor not in names:
+        yield f"step {step.name!r}: monitor={monitor!r} is no metric of its recipe. {did_you_mean(monitor, names)}"
 
 
-@rule
-def evaluations_measure_what_they_are_told(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep) or step.program.target != EVALUATE:
-            continue
-        shipped = strategy_names(metrics_folder())
-        for name in _scored(step) or ():
-            if name not in shipped and nearest(name, shipped) is not None and importable_recipe(name) is None:
-                yield f"step {step.name!r}: scoring: there is no metric {name!r}. {did_you_mean(name, shipped)}"
+@rule.each(JobStep)
+def evaluations_measure_what_they_are_told(step: JobStep, graph: Graph) -> Iterator[str]:
+    if step.program.target != EVALUATE:
+        return
+    shipped = strategy_names(metrics_folder())
+    for name in _scored(step) or ():
+        if name not in shipped and nearest(name, shipped) is not None and importable_recipe(name) is None:
+            yield f"step {step.name!r}: scoring: there is no metric {name!r}. {did_you_mean(name, shipped)}"
 
 
-@rule
-def decided_metrics_are_measured(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        for reference in graph.references[step.name]:
-            if isinstance(reference, MetricRef) and reference.type == "Float":
-                yield from _unmeasured(graph, step.name, "metric", reference.name, reference.step)
-        if not isinstance(step, JobStep) or step.program.target != COMPARE:
-            continue
-        evaluation = step.inputs.get("evaluation")
-        if not isinstance(evaluation, OutputRef):
-            continue
-        for field, name in _decided(step):
-            yield from _unmeasured(graph, step.name, field, name, evaluation.step)
+@rule.each(BaseStep)
+def decided_metrics_are_measured(step: BaseStep, graph: Graph) -> Iterator[str]:
+    for reference in graph.references[step.name]:
+        if isinstance(reference, MetricRef) and reference.type == "Float":
+            yield from _unmeasured(graph, step.name, "metric", reference.name, reference.step)
+    if not isinstance(step, JobStep) or step.program.target != COMPARE:
+        return
+    evaluation = step.inputs.get("evaluation")
+    if not isinstance(evaluation, OutputRef):
+        return
+    for field, name in _decided(step):
+        yield from _unmeasured(graph, step.name, field, name, evaluation.step)
 
 
 def _decided(step: JobStep) -> Iterator[tuple[str, str]]:

@@ -63,29 +63,28 @@ def networks_are_whole(graph: Graph) -> Iterator[str]:
             yield f"{where} has {given} and no {missing}. A job in a VPC needs both."
 
 
-@rule
-def isolated_programs_call_nobody(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep) or not network_of(step, graph).isolated:
-            continue
-        mend = f"Give the step a network of its own: cluster=Cluster(network=Network(...)) of {step.name!r}"
-        if step.parameters.get("registry") not in (None, ""):
-            yield (
-                f"step {step.name!r} asks the model registry, which an isolated container cannot reach "
-                f"(network.isolated). {mend}, without isolated."
-            )
-        if not isinstance(step, TrainingStep):
-            continue
-        if step.options.remote_debug:
-            yield (
-                f"step {step.name!r}: options.remote_debug needs a connection to AWS Systems Manager, which an "
-                "isolated container cannot make (network.isolated). Choose one."
-            )
-        if step.options.mlflow is not None:
-            yield (
-                f"step {step.name!r} is to report to MLflow, which an isolated container cannot reach "
-                f"(network.isolated). {mend}, or leave options.mlflow out."
-            )
+@rule.each(JobStep)
+def isolated_programs_call_nobody(step: JobStep, graph: Graph) -> Iterator[str]:
+    if not network_of(step, graph).isolated:
+        return
+    mend = f"Give the step a network of its own: cluster=Cluster(network=Network(...)) of {step.name!r}"
+    if step.parameters.get("registry") not in (None, ""):
+        yield (
+            f"step {step.name!r} asks the model registry, which an isolated container cannot reach "
+            f"(network.isolated). {mend}, without isolated."
+        )
+    if not isinstance(step, TrainingStep):
+        return
+    if step.options.remote_debug:
+        yield (
+            f"step {step.name!r}: options.remote_debug needs a connection to AWS Systems Manager, which an "
+            "isolated container cannot make (network.isolated). Choose one."
+        )
+    if step.options.mlflow is not None:
+        yield (
+            f"step {step.name!r} is to report to MLflow, which an isolated container cannot reach "
+            f"(network.isolated). {mend}, or leave options.mlflow out."
+        )
 
 
 @rule
@@ -115,151 +114,139 @@ def runs_of_mlflow_are_of_one_job(graph: Graph) -> Iterator[str]:
             yield f"step {step.name!r}: options.mlflow has no arn, so nothing is reported. Give the ARN."
 
 
-@rule
-def keys_fit_the_disks(graph: Graph) -> Iterator[str]:
+@rule.each(JobStep)
+def keys_fit_the_disks(step: JobStep, graph: Graph) -> Iterator[str]:
     if settings_of(graph.pipeline.deployment).keys.volume is None:
         return
     from drivetrain.catalog.instance_storage import has_own_disk
 
-    for step in graph.steps:
-        if not isinstance(step, JobStep):
-            continue
-        types = instance_types(step, graph)
-        if types is None:
-            yield (
-                f"step {step.name!r}: deployment.targets.sagemaker.keys.volume is given, and cluster.instance_type is "
-                "a parameter without choices. The service takes no key for machines with disks of their own, and no "
-                "definition that drivetrain writes leaves the key out when it starts. Give the parameter choices, or "
-                "make the type a setting."
-            )
-        elif len({has_own_disk(name) for name in types}) > 1:
-            own = ", ".join(name for name in types if has_own_disk(name))
-            yield (
-                f"step {step.name!r}: deployment.targets.sagemaker.keys.volume is given, and of its machines {own} "
-                "have disks of their own, for which the service takes no key, and others have not. Choose machines "
-                "that are alike in that."
-            )
+    types = instance_types(step, graph)
+    if types is None:
+        yield (
+            f"step {step.name!r}: deployment.targets.sagemaker.keys.volume is given, and cluster.instance_type is "
+            "a parameter without choices. The service takes no key for machines with disks of their own, and no "
+            "definition that drivetrain writes leaves the key out when it starts. Give the parameter choices, or "
+            "make the type a setting."
+        )
+    elif len({has_own_disk(name) for name in types}) > 1:
+        own = ", ".join(name for name in types if has_own_disk(name))
+        yield (
+            f"step {step.name!r}: deployment.targets.sagemaker.keys.volume is given, and of its machines {own} "
+            "have disks of their own, for which the service takes no key, and others have not. Choose machines "
+            "that are alike in that."
+        )
 
 
-@rule
-def groups_of_hosts_fit(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep) or not step.cluster.groups:
+@rule.each(JobStep)
+def groups_of_hosts_fit(step: JobStep, graph: Graph) -> Iterator[str]:
+    if not step.cluster.groups:
+        return
+    cluster = step.cluster
+    if not isinstance(step, TrainingStep):
+        yield f"step {step.name!r}: cluster.groups are for training jobs; remove them here."
+        return
+    names = [MAIN_GROUP, *(group.name for group in cluster.groups)]
+    if doubled := [name for name, count in Counter(names).items() if count > 1]:
+        yield f"step {step.name!r}: two groups of hosts have the name {doubled[0]!r} ({MAIN_GROUP!r} is the first)."
+    if len(names) > quotas.MAX_INSTANCE_GROUPS:
+        yield (
+            f"step {step.name!r} has {len(names)} groups of hosts with {MAIN_GROUP!r}; at most "
+            f"{quotas.MAX_INSTANCE_GROUPS}."
+        )
+    if cluster.warm_pool_seconds:
+        yield f"step {step.name!r}: the service has no warm pools for heterogeneous clusters; choose one."
+    if cluster.alternatives:
+        yield f"step {step.name!r}: cluster.groups and cluster.alternatives exclude each other; choose one."
+    if step.program.target == TRAIN:
+        yield (
+            f"step {step.name!r}: train does the same on every host, so hosts of another group would only hold it "
+            "up. Use groups with a program of your own that looks at its group (train_script tells it as "
+            "SM_CURRENT_INSTANCE_GROUP), and several hosts of one type here: cluster.count."
+        )
+
+
+@rule.each(JobStep)
+def alternatives_fit(step: JobStep, graph: Graph) -> Iterator[str]:
+    if not step.cluster.alternatives:
+        return
+    cluster = step.cluster
+    if isinstance(cluster.machine, ParameterRef) or isinstance(cluster.count, ParameterRef):
+        yield (
+            f"step {step.name!r}: cluster.alternatives are a list that is written when the pipeline is compiled, "
+            "so instance_type and count cannot be parameters. Make them settings."
+        )
+        return
+    names = [cluster.machine, *(one.instance_type for one in cluster.alternatives)]
+    if doubled := [name for name, count in Counter(names).items() if count > 1]:
+        yield f"step {step.name!r}: {doubled[0]} stands twice among instance_type and alternatives."
+    if len(names) > quotas.MAX_INSTANCE_PREFERENCES:
+        yield (
+            f"step {step.name!r} names {len(names)} instance types with its alternatives; at most "
+            f"{quotas.MAX_INSTANCE_PREFERENCES}."
+        )
+    if cluster.spot is not None:
+        yield (
+            f"step {step.name!r}: the service chooses among instance types on demand only; choose spot machines or "
+            "alternatives."
+        )
+
+
+@rule.each(JobStep)
+def adapters_are_there(step: JobStep, graph: Graph) -> Iterator[str]:
+    if not step.cluster.efa:
+        return
+    if not isinstance(step, TrainingStep):
+        yield f"step {step.name!r}: cluster.efa is for training jobs; remove it here."
+        return
+    if step.cluster.count == 1 and step.cluster.groups:
+        yield (
+            f"step {step.name!r}: cluster.efa joins the hosts of the group {MAIN_GROUP!r}, and that has one; the "
+            "further groups do not count. Raise cluster.count, or remove efa."
+        )
+    elif step.cluster.count == 1:
+        yield f"step {step.name!r}: cluster.efa joins hosts, and there is one. Raise cluster.count, or remove efa."
+    from drivetrain.catalog.instances import find_instance, instance_names
+
+    for name in instance_types(step, graph, groups=False) or ():
+        facts = find_instance(name)
+        if facts is not None and not facts.efa:
+            having = [each for each in instance_names() if (one := find_instance(each)) and one.efa]
+            yield f"step {step.name!r}: {name} has no Elastic Fabric Adapter. {did_you_mean(name, having)}"
+
+
+@rule.each(TrainingStep)
+def waiting_makes_sense(step: TrainingStep, graph: Graph) -> Iterator[str]:
+    if step.options.max_pending_seconds is None:
+        return
+    types = instance_types(step, graph)
+    if types is not None and not any(name.startswith(ACCELERATED) for name in types):
+        yield (
+            f"step {step.name!r}: options.max_pending_seconds has no effect on machines without accelerators "
+            f"({', '.join(types)}). Remove it; how long spot machines are waited for is spot.max_wait_seconds."
+        )
+
+
+@rule.each(JobStep)
+def channels_come_as_they_can(step: JobStep, graph: Graph) -> Iterator[str]:
+    for name, value in step.inputs.items():
+        if not resources.is_file_system(value):
             continue
-        cluster = step.cluster
         if not isinstance(step, TrainingStep):
-            yield f"step {step.name!r}: cluster.groups are for training jobs; remove them here."
-            continue
-        names = [MAIN_GROUP, *(group.name for group in cluster.groups)]
-        if doubled := [name for name, count in Counter(names).items() if count > 1]:
-            yield f"step {step.name!r}: two groups of hosts have the name {doubled[0]!r} ({MAIN_GROUP!r} is the first)."
-        if len(names) > quotas.MAX_INSTANCE_GROUPS:
+            yield f"input {name!r} of step {step.name!r} is {value!r}: only training jobs mount a file system."
+        elif resources.file_system(str(value)) is None:
+            yield f"input {name!r} of step {step.name!r} is {value!r}. Allowed: {resources.ALLOWED}."
+        elif not network_of(step, graph).subnets:
             yield (
-                f"step {step.name!r} has {len(names)} groups of hosts with {MAIN_GROUP!r}; at most "
-                f"{quotas.MAX_INSTANCE_GROUPS}."
+                f"input {name!r} of step {step.name!r} lies on a file system, which is only reached from its VPC. "
+                "Give deployment.targets.sagemaker.network (or cluster=Cluster(network=...)) with subnets and "
+                "security_groups."
             )
-        if cluster.warm_pool_seconds:
-            yield f"step {step.name!r}: the service has no warm pools for heterogeneous clusters; choose one."
-        if cluster.alternatives:
-            yield f"step {step.name!r}: cluster.groups and cluster.alternatives exclude each other; choose one."
-        if step.program.target == TRAIN:
-            yield (
-                f"step {step.name!r}: train does the same on every host, so hosts of another group would only hold it "
-                "up. Use groups with a program of your own that looks at its group (train_script tells it as "
-                "SM_CURRENT_INSTANCE_GROUP), and several hosts of one type here: cluster.count."
-            )
-
-
-@rule
-def alternatives_fit(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep) or not step.cluster.alternatives:
-            continue
-        cluster = step.cluster
-        if isinstance(cluster.machine, ParameterRef) or isinstance(cluster.count, ParameterRef):
-            yield (
-                f"step {step.name!r}: cluster.alternatives are a list that is written when the pipeline is compiled, "
-                "so instance_type and count cannot be parameters. Make them settings."
-            )
-            continue
-        names = [cluster.machine, *(one.instance_type for one in cluster.alternatives)]
-        if doubled := [name for name, count in Counter(names).items() if count > 1]:
-            yield f"step {step.name!r}: {doubled[0]} stands twice among instance_type and alternatives."
-        if len(names) > quotas.MAX_INSTANCE_PREFERENCES:
-            yield (
-                f"step {step.name!r} names {len(names)} instance types with its alternatives; at most "
-                f"{quotas.MAX_INSTANCE_PREFERENCES}."
-            )
-        if cluster.spot is not None:
-            yield (
-                f"step {step.name!r}: the service chooses among instance types on demand only; choose spot machines or "
-                "alternatives."
-            )
-
-
-@rule
-def adapters_are_there(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep) or not step.cluster.efa:
-            continue
-        if not isinstance(step, TrainingStep):
-            yield f"step {step.name!r}: cluster.efa is for training jobs; remove it here."
-            continue
-        if step.cluster.count == 1 and step.cluster.groups:
-            yield (
-                f"step {step.name!r}: cluster.efa joins the hosts of the group {MAIN_GROUP!r}, and that has one; the "
-                "further groups do not count. Raise cluster.count, or remove efa."
-            )
-        elif step.cluster.count == 1:
-            yield (
-                f"step {step.name!r}: cluster.efa joins hosts, and there is one. Raise cluster.count, or remove efa."
-            )
-        from drivetrain.catalog.instances import find_instance, instance_names
-
-        for name in instance_types(step, graph, groups=False) or ():
-            facts = find_instance(name)
-            if facts is not None and not facts.efa:
-                having = [each for each in instance_names() if (one := find_instance(each)) and one.efa]
-                yield f"step {step.name!r}: {name} has no Elastic Fabric Adapter. {did_you_mean(name, having)}"
-
-
-@rule
-def waiting_makes_sense(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, TrainingStep) or step.options.max_pending_seconds is None:
-            continue
-        types = instance_types(step, graph)
-        if types is not None and not any(name.startswith(ACCELERATED) for name in types):
-            yield (
-                f"step {step.name!r}: options.max_pending_seconds has no effect on machines without accelerators "
-                f"({', '.join(types)}). Remove it; how long spot machines are waited for is spot.max_wait_seconds."
-            )
-
-
-@rule
-def channels_come_as_they_can(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep):
-            continue
-        for name, value in step.inputs.items():
-            if not resources.is_file_system(value):
-                continue
-            if not isinstance(step, TrainingStep):
-                yield f"input {name!r} of step {step.name!r} is {value!r}: only training jobs mount a file system."
-            elif resources.file_system(str(value)) is None:
-                yield f"input {name!r} of step {step.name!r} is {value!r}. Allowed: {resources.ALLOWED}."
-            elif not network_of(step, graph).subnets:
+        elif name in step.options.input_modes:
+            yield f"step {step.name!r}: input {name!r} lies on a file system and is mounted; it has no input mode."
+    if isinstance(step, TrainingStep):
+        for name in step.options.input_modes:
+            if name not in step.inputs:
                 yield (
-                    f"input {name!r} of step {step.name!r} lies on a file system, which is only reached from its VPC. "
-                    "Give deployment.targets.sagemaker.network (or cluster=Cluster(network=...)) with subnets and "
-                    "security_groups."
+                    f"step {step.name!r}: options.input_modes names no input with {name!r}. "
+                    + did_you_mean(name, step.inputs)
                 )
-            elif name in step.options.input_modes:
-                yield f"step {step.name!r}: input {name!r} lies on a file system and is mounted; it has no input mode."
-        if isinstance(step, TrainingStep):
-            for name in step.options.input_modes:
-                if name not in step.inputs:
-                    yield (
-                        f"step {step.name!r}: options.input_modes names no input with {name!r}. "
-                        + did_you_mean(name, step.inputs)
-                    )

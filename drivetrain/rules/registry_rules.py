@@ -14,30 +14,22 @@ rule = RuleBook()
 PROGRAMS = frozenset((COMPARE, REGISTER_MODEL))
 
 
-@rule
-def registered_models_have_an_artifact(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if (
-            isinstance(step, JobStep)
-            and step.program.target == REGISTER_MODEL
-            and step.parameters.get("artifact", "") == ""
-        ):
-            yield (
-                f"step {step.name!r} registers a model without artifact=, the URI where it lies: its folder goes with "
-                "the job. Give the output that is given as model: artifact=trained['model']."
-            )
+@rule.each(JobStep)
+def registered_models_have_an_artifact(step: JobStep, graph: Graph) -> Iterator[str]:
+    if step.program.target == REGISTER_MODEL and step.parameters.get("artifact", "") == "":
+        yield (
+            f"step {step.name!r} registers a model without artifact=, the URI where it lies: its folder goes with "
+            "the job. Give the output that is given as model: artifact=trained['model']."
+        )
 
 
-@rule
-def registries_are_of_a_known_kind(graph: Graph) -> Iterator[str]:
+@rule.each(JobStep)
+def registries_are_of_a_known_kind(step: JobStep, graph: Graph) -> Iterator[str]:
     from drivetrain.registry.registry import checked_kind
 
-    for step in graph.steps:
-        if not isinstance(step, JobStep):
-            continue
-        registry = step.parameters.get("registry")
-        if isinstance(registry, str) and registry != "auto" and step.program.target in PROGRAMS:
-            try:
-                checked_kind(registry)
-            except InputError as error:
-                yield f"step {step.name!r}: {error}"
+    registry = step.parameters.get("registry")
+    if isinstance(registry, str) and registry != "auto" and step.program.target in PROGRAMS:
+        try:
+            checked_kind(registry)
+        except InputError as error:
+            yield f"step {step.name!r}: {error}"
