@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.plan import Origin
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.deployer import Deployer
@@ -21,7 +22,7 @@ class DeploymentRequest:
 
     deployer: Deployer
     wanted: Any
-    origin: dict[str, Any]
+    origin: Origin
     withheld: tuple[str, ...] = ()
     """Settings that a plan does not keep, since they look like secrets."""
     pipeline: Pipeline | None = None
@@ -48,16 +49,18 @@ def look(
     Raises:
         UserError: it cannot be compiled, or the target refuses.
     """
+    from drivetrain.deploying.plan import Origin
+
     kept, withheld = without_secrets(overrides or ())
-    origin: dict[str, Any] = {
-        "target": target,
-        "definition": None if definition is None else str(definition),
-        "name": name,
-        "config": None if config is None else str(config),
-        "set": kept,
-        "withheld": list(withheld),
-        **({} if on is None else {"on": on}),
-    }
+    origin = Origin(
+        target=target,
+        definition=None if definition is None else str(definition),
+        name=name,
+        config=None if config is None else str(config),
+        set=tuple(kept),
+        withheld=withheld,
+        on=on,
+    )
     options = options_of(config, kept, withheld, on)
     if definition is not None:
         from drivetrain.authoring.settings import Settings, build

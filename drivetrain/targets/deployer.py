@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration
+from drivetrain.deploying.applying import Applied, Tell
 from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.plan import Terms
     from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
 
 Json = dict[str, Any]
-Tell = Callable[[str], None]
 LATEST = "latest"
 FOLLOWING_SECONDS = 600.0
 """For so long a place may give no answer to somebody who follows an execution."""
@@ -85,16 +86,6 @@ class Handle:
 
     def to_json(self) -> Json:
         return {"execution": self.id, self.word: self.address}
-
-
-@dataclass(frozen=True)
-class Applied:
-    """What apply did. `address` is what it made; `said` is the whole of it for scripts."""
-
-    address: str
-    version: int | str | None
-    is_empty: bool
-    said: Mapping[str, Any]
 
 
 class StepRun(Protocol):
@@ -158,29 +149,6 @@ class Report(Protocol):
 
     def total(self) -> str | None:
         """A last line."""
-        ...
-
-    def to_json(self) -> Json: ...
-
-
-class Plan(Protocol):
-    """What applying would change."""
-
-    @property
-    def pipeline(self) -> str: ...
-    @property
-    def is_empty(self) -> bool: ...
-    @property
-    def origin(self) -> Json | None:
-        """Of what it was made: what was given on the command line."""
-        ...
-
-    def refusal(self) -> str | None:
-        """Why it must not be applied; None where it may."""
-        ...
-
-    def text(self) -> str:
-        """The plan's file."""
         ...
 
     def to_json(self) -> Json: ...
@@ -276,8 +244,8 @@ class Deployer(Protocol):
         """Likewise of a definition that came as a file."""
         ...
 
-    def plan(self, wanted: Any, *, discarded: Sequence[str] = (), adopted: bool = ..., origin: Any = ...) -> Plan:
-        """Compare with what is deployed; nothing is written. `adopted`: it may be another project's."""
+    def plan(self, wanted: Any, terms: Terms | None = None) -> Any:
+        """Compare with what is deployed; nothing is written."""
         ...
 
     def plan_lines(self, plan: Any, wanted: Any) -> list[str]:
@@ -360,14 +328,6 @@ class Deploying(Protocol):
 
         Raises:
             UserError: wrong settings.
-        """
-        ...
-
-    def read_plan(self, content: bytes, source: str) -> Plan:
-        """The plan in a file.
-
-        Raises:
-            UserError: it is none.
         """
         ...
 

@@ -274,8 +274,8 @@ def _afterwards(place: Place) -> list[str]:
     """Whatever happened: nothing looks like an edit, and the next one applies without a word."""
     account, wanted, there = place.account, place.wanted("last"), place.there()
     plan = make_plan(account, wanted, there)
-    if plan.drift or plan.refusal() is not None:
-        return [f"drift is shown: {[change.where for change in plan.drift]}, {plan.refusal()}"]
+    if plan.drift or plan.refusal is not None:
+        return [f"drift is shown: {[change.where for change in plan.drift]}, {plan.refusal}"]
     apply(account, wanted, plan)
     left = make_plan(account, wanted, place.there())
     return [] if left.is_empty else [f"applied again it is not what is wanted: {left.to_json()}"]

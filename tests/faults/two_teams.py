@@ -187,8 +187,8 @@ def _played(draw: random.Random, place: Place, outside: TestAccount) -> Found:
         wrong.append("both stand")
     for team, wanted in standing:
         plan = make_plan(place.account, wanted, place.there())
-        if not plan.is_empty or plan.refusal() is not None:
-            wrong.append(f"what {team.team} applied does not stand: {plan.refusal() or plan.to_json()}")
+        if not plan.is_empty or plan.refusal is not None:
+            wrong.append(f"what {team.team} applied does not stand: {plan.refusal or plan.to_json()}")
     did: Counter[str] = Counter()
     for team in teams:
         did.update(team.did)

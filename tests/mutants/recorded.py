@@ -903,8 +903,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "drivetrain/targets/kubeflow/deploy/applying.py",
         ("targets/kubeflow/deploy/test_applying.py",),
         ("kubeflow: a lost recurring run is not looked for", "if _is_same(each, body):", "if False:"),
-        ("kubeflow: what was done is not taken back", "reversed(self._undo):", "self._undo[:0]:"),
-        ("kubeflow: a stale plan is applied", "if plan.state != reading.fingerprint(there):", "if False:"),
+    ),
+    *_of(
+        "drivetrain/deploying/applying.py",
+        ("targets/kubeflow/deploy/test_applying.py",),
+        ("deploying: what was done is not taken back", "reversed(self._undo):", "self._undo[:0]:"),
+        ("deploying: a stale plan is applied", "if plan.state != fresh.state:", "if False:"),
     ),
     *_of(
         "drivetrain/targets/kubeflow/deploy/rest.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Option
@@ -13,8 +13,8 @@ from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.plan import Plan
     from drivetrain.operations.deployment import DeploymentRequest
-    from drivetrain.targets.deployer import Plan
 
 app = App()
 
@@ -60,19 +60,21 @@ def apply(
             raise UserError(f"{option.split()[0]} belongs to the plan: drivetrain plan {option} --out FILE")
         saved = _read(plan)
         if target is None and definition is None and saved.origin is not None:
-            origin = saved.origin
-            _check_given_again(origin.get("withheld", ()), set_ or (), plan)
-            target, name, set_ = origin["target"], origin["name"], [*origin["set"], *(set_ or ())]
-            on = on or origin.get("on")
-            definition = None if origin["definition"] is None else Path(origin["definition"])
-            config = config or (None if origin["config"] is None else Path(origin["config"]))
+            from drivetrain.deploying.plan import Origin
+
+            origin = Origin.model_validate(saved.origin)
+            _check_given_again(origin.withheld, set_ or (), plan)
+            target, name, set_ = origin.target, origin.name, [*origin.set, *(set_ or ())]
+            on = on or origin.on
+            definition = None if origin.definition is None else Path(origin.definition)
+            config = config or (None if origin.config is None else Path(origin.config))
     refuse_both(target, definition, "apply")
     wanted = look(target, definition, name, config, set_, on=on)
     made = saved or planned(wanted, discard, adopt=adopt)
     if saved is None:
         if not as_json:
             say("\n".join(in_words(made, wanted)))
-        if (refusal := made.refusal()) is not None:
+        if (refusal := made.refusal) is not None:
             raise UserError(refusal)
         question = f"Apply this to {wanted.deployer.where}?"
         if not made.is_empty and not confirm(question, yes=yes, instead="Give --yes, or a saved plan: --plan FILE"):
@@ -83,16 +85,17 @@ def apply(
 
 def _read(file: Path) -> Plan:
     from drivetrain.base import json_text
-    from drivetrain.targets.deployer import find_deploying
-    from drivetrain.targets.target import DEFAULT
+    from drivetrain.deploying.plan import read_plan
+    from drivetrain.targets.sagemaker.deploy.planning import plan_files
 
     try:
         content = file.read_bytes()
     except OSError as error:
         raise UserError(f"Plan {file}: {error.strerror}.") from None
     said = json_text.parse(content, str(file))
-    on = said.get("for", DEFAULT) if isinstance(said, dict) else DEFAULT
-    return find_deploying(str(on)).read_plan(content, str(file))
+    if isinstance(said, dict) and said.get("format") == plan_files.FORMAT:
+        return cast("Any", plan_files.read_plan(content, str(file)))
+    return read_plan(content, str(file))
 
 
 def _apply(made: Plan, wanted: DeploymentRequest, *, saved: bool, as_json: bool) -> None:

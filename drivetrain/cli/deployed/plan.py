@@ -13,8 +13,8 @@ from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.plan import Plan
     from drivetrain.operations.deployment import DeploymentRequest
-    from drivetrain.targets.deployer import Plan
 
 app = App()
 
@@ -64,7 +64,7 @@ def plan(
         say_json(made.to_json())
     else:
         say("\n".join(in_words(made, wanted)))
-        if (refusal := made.refusal()) is not None:
+        if (refusal := made.refusal) is not None:
             say(f"\nApply will refuse this. {refusal}")
             if out is not None:
                 say(f"{out} is refused, too: plan again with --discard or --adopt, and --out {shlex.quote(str(out))}")
@@ -78,13 +78,17 @@ def plan(
 
 def planned(wanted: DeploymentRequest, discard: list[str] | None, *, adopt: bool) -> Plan:
     """The plan for what was named, with what its decisions can show."""
-    places = tuple(discard or ())
-    made: Any = wanted.deployer.plan(wanted.wanted, discarded=places, adopted=adopt, origin=wanted.origin)
+    from drivetrain.deploying.plan import Plan, Terms
+
+    terms = Terms(discarded=tuple(discard or ()), adopted=adopt, origin=wanted.origin)
+    made: Any = wanted.deployer.plan(wanted.wanted, terms)
     if wanted.pipeline is None:
         return made
     from drivetrain.operations.planned_decisions import notes
 
     more = notes(wanted.pipeline, wanted.folder, wanted.registry, wanted.evidence)
+    if isinstance(made, Plan):
+        return made.model_copy(update={"notes": (*made.notes, *more)})
     return replace(made, notes=(*made.notes, *more))
 
 

@@ -298,6 +298,11 @@ class Settings(Frozen):
     """Labels of spot nodes."""
 
     @property
+    def where(self) -> str:
+        """The place in words."""
+        return f"namespace {self.namespace} at {self.endpoint}"
+
+    @property
     def storage_region(self) -> str | None:
         """The region with which storage is asked; None where only the platform's own settings say one."""
         return self.region or (_ANY_REGION if self.s3_endpoint else None)

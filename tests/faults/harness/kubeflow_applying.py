@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.kubeflow.deploy.applying import HalfDoneError
+from drivetrain.deploying.applying import HalfDoneError
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from tests.fixtures.kubeflow_pipelines.place import ANSWER_SECONDS, Killed, Place

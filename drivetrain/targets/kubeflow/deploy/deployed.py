@@ -144,6 +144,11 @@ class Deployed:
     recurring: tuple[RecurringRun, ...]
 
     @property
+    def ids(self) -> dict[str, str]:
+        """What scripts know it by."""
+        return {"id": self.id}
+
+    @property
     def number(self) -> int:
         """Of the latest version that apply made; 0 where there is none."""
         return 0 if self.applied is None else self.applied.number

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import Applied, Tell
+from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.deploying.project import project_of
+from drivetrain.deploying.words import lines
 from drivetrain.spec.deployment import Deployment
-from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell, runs_command
+from drivetrain.targets.deployer import LATEST, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.executions import starting
 from drivetrain.targets.kubeflow.deploy.objects import Objects
-from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, make_plan, read_plan
+from drivetrain.targets.kubeflow.deploy.planning import make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
 from drivetrain.targets.kubeflow.deploy.server import Server
 from drivetrain.targets.kubeflow.deploy.server import read as read_server
@@ -34,8 +37,6 @@ if TYPE_CHECKING:
     from drivetrain.targets.kubeflow.deploy.executions.output import Output
     from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
     from drivetrain.targets.kubeflow.deploy.listing import Listed
-
-__all__ = ["Kubeflow", "connect", "read_plan"]
 
 TITLE = "Kubeflow Pipelines"
 START_OPTIONS = ("version",)
@@ -120,7 +121,7 @@ class Kubeflow:
         self._deployment = deployment
         self.settings = settings = settings_of(deployment)
         self.place = f"namespace {settings.namespace}"
-        self.where = f"namespace {settings.namespace} at {settings.endpoint}"
+        self.where = settings.where
         self._operand, self._options = operand, options
         self.states: Mapping[str, str] = HINTS
         self.api = Api(settings.endpoint, settings.namespace, settings.token_file, patience)
@@ -164,31 +165,22 @@ class Kubeflow:
     def wanted_definition(self, name: str, raw: Any) -> Desired:
         raise UserError(f"A definition (-d FILE.json) is of SageMaker. {TITLE} takes a pipeline: drivetrain plan NAME")
 
-    def plan(
-        self, wanted: Desired, *, discarded: Sequence[str] = (), adopted: bool = False, origin: Json | None = None
-    ) -> DeploymentPlan:
+    def plan(self, wanted: Desired, terms: Terms | None = None) -> Plan:
         self.server.refuse_old(self.settings.endpoint)
         there = reading.read(self.api, wanted.name)
-        plan = make_plan(self.objects, wanted, there, discarded=discarded, adopted=adopted, origin=origin)
-        return replace(plan, notes=tuple(self.server.notes(plan.notes, self.settings.namespace)))
+        plan = make_plan(self.objects, wanted, there, terms or Terms())
+        notes = tuple(self.server.notes(plan.notes, self.settings.namespace))
+        return plan.model_copy(update={"notes": notes})
 
-    def plan_lines(self, plan: DeploymentPlan, wanted: Desired) -> list[str]:
-        return lines(plan, wanted)
+    def plan_lines(self, plan: Plan, wanted: Desired) -> list[str]:
+        return lines(plan)
 
-    def apply(self, wanted: Desired, plan: DeploymentPlan, tell: Tell) -> Applied:
-        from drivetrain.targets.kubeflow.deploy.applying import apply
+    def apply(self, wanted: Desired, plan: Plan, tell: Tell) -> Applied:
+        from drivetrain.deploying.applying import apply
+        from drivetrain.targets.kubeflow.deploy.applying import Namespace
 
         self.server.refuse_old(self.settings.endpoint)
-        done = apply(self.api, self.objects, wanted, plan, tell)
-        said = {
-            "pipeline": plan.pipeline,
-            "id": done.pipeline_id,
-            "action": "none" if done.is_empty else plan.action,
-            "version": done.version,
-            "definition_sha256": wanted.sha256,
-            "done": done.done,
-        }
-        return Applied(f"pipeline {plan.pipeline!r} in {self.where}", done.version, done.is_empty, said)
+        return apply(Namespace(self.api, self.objects, wanted, tell), plan)
 
     def remains(self, name: str, *, foreign: bool = False) -> Remains:
         from drivetrain.targets.kubeflow.deploy.destroying import remains

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.deployer import Tell
+from drivetrain.deploying.applying import Tell
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, fingerprint, mark_of, read
 from drivetrain.targets.kubeflow.deploy.executions.executions import GOING, is_of, status_of

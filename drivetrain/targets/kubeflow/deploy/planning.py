@@ -1,199 +1,106 @@
-"""What applying would change: the code compared with what is deployed, by meaning.
-
-A plan is JSON and comes back the same, so that it can be reviewed in one place and applied in another: apply refuses it
-when the code or the cluster are no longer what it was made of. Nothing in a plan's file is believed but what it lets be
-given up.
-"""
+"""What applying would change: the code compared with what is deployed, by meaning."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal
 
-from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
-from drivetrain.base.formatting import size as in_bytes
+from drivetrain.deploying.plan import ALL, Difference, Plan, Terms, TriggerChange, Upload
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, digest, fingerprint, mark_of
 from drivetrain.targets.kubeflow.deploy.desired import Desired, Recurring, when
 from drivetrain.targets.kubeflow.deploy.differences import differences
 from drivetrain.targets.kubeflow.deploy.objects import Objects, size_of
-
-FORMAT = 2
-ALL = "all"
-SIGNS = {"create": "+", "update": "~", "delete": "-"}
-MAKE_ONE = "Make a new one: drivetrain plan PIPELINE --out FILE"
-Json = dict[str, Any]
-Action = Literal["create", "update", "none"]
+from drivetrain.targets.kubeflow.settings import NAME
 
 
-@dataclass(frozen=True)
-class ScheduleChange:
-    """A recurring run that is made, replaced or taken away; `details` are lines for people."""
-
-    action: Literal["create", "update", "delete"]
-    name: str
-    details: tuple[str, ...] = ()
-
-    def to_json(self) -> Json:
-        return {"action": self.action, "name": self.name, "details": list(self.details)}
-
-
-@dataclass(frozen=True)
-class DeploymentPlan:
-    """What apply would do, and what it was made of."""
-
-    pipeline: str
-    endpoint: str
-    namespace: str
-    action: Action
-    state: str
-    """Fingerprint of what was deployed."""
-    code: str
-    """Fingerprint of what the code says."""
-    definition_sha256: str
-    version: str | None = None
-    """The version to be uploaded."""
-    changes: tuple[str, ...] = ()
-    """What changes of steps and parameters."""
-    schedules: tuple[ScheduleChange, ...] = ()
-    uploads: tuple[tuple[str, int], ...] = ()
-    """URI and bytes of objects that are not in the storage."""
-    drift: tuple[str, ...] = ()
-    """What others changed since the last apply, which applying undoes."""
-    foreign: bool = False
-    """The pipeline was not made by apply."""
-    owner: str | None = None
-    """Whose it is, in words, where it is another one's."""
-    adopted: bool = False
-    """It may be taken over from its owner."""
-    discarded: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    origin: Json | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether everything is as the code says."""
-        return self.action == "none"
-
-    @property
-    def as_given(self) -> str:
-        """What names the pipeline and its settings on the command line."""
-        origin = self.origin or {}
-        words = [origin.get("target") or self.pipeline]
-        for option, value in (("--target", origin.get("on")), ("-c", origin.get("config"))):
-            words += [option, value] if value else []
-        return shlex.join([*words, *(word for each in origin.get("set", ()) for word in ("--set", each))])
-
-    def refusal(self) -> str | None:
-        """Why it must not be applied: what others made would be lost. None where it may."""
-        if ALL in self.discarded:
-            return None
-        if self.owner is not None and not self.adopted:
-            going = ", ".join(f"schedule {each.name!r}" for each in self.schedules if each.action != "create")
-            return (
-                f"Pipeline {self.pipeline!r} in namespace {self.namespace!r} is not this project's: it belongs to "
-                f"{self.owner}. Applying would replace it{f', and {going}' if going else ''}. Give yours another "
-                "name, or deploy with the settings of its owner. To take it over: --adopt"
-            )
-        if not (self.foreign or self.drift):
-            return None
-        shown = "; ".join(self.drift[:2]) + (f" and {len(self.drift) - 2} more" if len(self.drift) > 2 else "")
-        if self.foreign:
-            return (
-                f"Pipeline {self.pipeline!r} exists in namespace {self.namespace!r} and was not made by `drivetrain "
-                "apply`. Give yours another name, or take it over: --discard all"
-            )
-        return (
-            f"Pipeline {self.pipeline!r} was changed since the last apply, and applying would undo it: {shown}. Write "
-            "it in the code, or give it up: --discard all"
-        )
-
-    def to_json(self) -> Json:
-        """A JSON object; `from_json` gives an equal plan."""
-        return {
-            "for": "kubeflow",
-            "format": FORMAT,
-            "pipeline": self.pipeline,
-            "endpoint": self.endpoint,
-            "namespace": self.namespace,
-            "action": self.action,
-            "state": self.state,
-            "code": self.code,
-            "definition_sha256": self.definition_sha256,
-            "version": self.version,
-            "changes": list(self.changes),
-            "schedules": [each.to_json() for each in self.schedules],
-            "uploads": [{"uri": uri, "bytes": count} for uri, count in self.uploads],
-            "drift": list(self.drift),
-            "foreign": self.foreign,
-            "owner": self.owner,
-            "adopted": self.adopted,
-            "discarded": list(self.discarded),
-            "notes": list(self.notes),
-            "origin": self.origin,
-        }
-
-    def text(self) -> str:
-        """The plan's file."""
-        return json_text.text_of(cast("Any", self.to_json()), indent=2)
-
-
-def make_plan(
-    objects: Objects,
-    wanted: Desired,
-    deployed: Deployed | None,
-    *,
-    discarded: Sequence[str] = (),
-    adopted: bool = False,
-    origin: Json | None = None,
-) -> DeploymentPlan:
+def make_plan(objects: Objects, wanted: Desired, deployed: Deployed | None, terms: Terms) -> Plan:
     """Compare the code with what is deployed.
 
-    Args:
-        adopted: it may be taken over from another project.
-
     Raises:
-        UserError: the storage cannot be asked, its folder is another owner's, or `discarded` holds something else than
-            `all`.
+        UserError: the storage cannot be asked, its folder is another owner's, or `terms.discarded` holds something else
+            than `all`.
     """
-    if wrong := [place for place in discarded if place != ALL]:
+    if wrong := [place for place in terms.discarded if place != ALL]:
         raise UserError(f"--discard {wrong[0]!r:.60}: there is no such place on Kubeflow. Allowed: {ALL}.")
     recorded = wanted.owner.recorded(objects, wanted.root)
     owner = None if deployed is None else deployed.other(wanted.root, wanted.project)
     owner = owner or wanted.owner.other(recorded)
-    uploads = tuple((asset.uri, size_of(asset)) for asset in objects.missing(wanted.assets))
+    uploads = tuple(Upload(uri=asset.uri, bytes=size_of(asset)) for asset in objects.missing(wanted.assets))
     newest = None if deployed is None else deployed.newest
     # Without a version of ours on top, ours goes there again: the newest is what the platform runs.
     is_newest = newest is not None and newest.sha256 == wanted.sha256 and owner is None
     number = 1 if deployed is None else deployed.number + 1
     version = None if is_newest else f"{number}-{wanted.sha256[:12]}"
     schedules = tuple(schedule_changes(wanted, deployed, replaced=version is not None))
-    changes = () if newest is None or is_newest else tuple(differences(newest.spec, wanted.spec))
-    action: Action = "create" if deployed is None else "update"
-    if deployed is not None and not (version or schedules or uploads):
-        action = "none"
-    return DeploymentPlan(
+    changes = () if newest is None or is_newest else differences(newest.spec, wanted.spec)
+    drift = () if deployed is None else tuple(_drift(deployed))
+    is_same = deployed is not None and not (version or schedules or uploads)
+    return Plan(
+        **dict(terms),
+        target=NAME,
         pipeline=wanted.name,
-        endpoint=wanted.settings.endpoint,
-        namespace=wanted.settings.namespace,
-        action=action,
+        place=wanted.settings.where,
+        action="none" if is_same else "create" if deployed is None else "update",
         state=fingerprint(deployed),
         code=wanted.fingerprint,
         definition_sha256=wanted.sha256,
         version=version,
-        changes=changes,
-        schedules=schedules,
+        num_steps=wanted.num_steps,
+        num_parameters=wanted.num_parameters,
+        changes=tuple(Difference(text=line) for line in changes),
+        triggers=schedules,
         uploads=uploads,
-        drift=tuple(_drift(deployed)) if deployed is not None else (),
+        storage=f"{wanted.root}/",
+        drift=tuple(Difference(text=line) for line in drift),
+        overwritten=tuple(Difference(text=line) for line in drift),
         foreign=deployed is not None and not deployed.is_ours,
         owner=owner,
-        adopted=adopted,
-        discarded=tuple(discarded),
+        findings=tuple(_findings(owner, drift)),
+        refusal=_refusal(wanted, deployed, terms, owner, drift, schedules),
         notes=(*wanted.notes, *_strangers(deployed)),
-        origin=origin,
     )
+
+
+def _refusal(
+    wanted: Desired,
+    deployed: Deployed | None,
+    terms: Terms,
+    owner: str | None,
+    drift: Sequence[str],
+    schedules: Sequence[TriggerChange],
+) -> str | None:
+    """Why it must not be applied: what others made would be lost. None where it may."""
+    if ALL in terms.discarded:
+        return None
+    namespace = wanted.settings.namespace
+    if owner is not None and not terms.adopted:
+        going = ", ".join(f"schedule {each.name!r}" for each in schedules if each.action != "create")
+        return (
+            f"Pipeline {wanted.name!r} in namespace {namespace!r} is not this project's: it belongs to {owner}. "
+            f"Applying would replace it{f', and {going}' if going else ''}. Give yours another name, or deploy with "
+            "the settings of its owner. To take it over: --adopt"
+        )
+    if deployed is not None and not deployed.is_ours:
+        return (
+            f"Pipeline {wanted.name!r} exists in namespace {namespace!r} and was not made by `drivetrain apply`. Give "
+            "yours another name, or take it over: --discard all"
+        )
+    if not drift:
+        return None
+    shown = "; ".join(drift[:2]) + (f" and {len(drift) - 2} more" if len(drift) > 2 else "")
+    return (
+        f"Pipeline {wanted.name!r} was changed since the last apply, and applying would undo it: {shown}. Write it in "
+        "the code, or give it up: --discard all"
+    )
+
+
+def _findings(owner: str | None, drift: Sequence[str]) -> Iterator[str]:
+    if owner is not None:
+        yield f"It belongs to {owner}"
+    if drift:
+        yield "Changed by others since the last apply, and undone by applying:"
+        yield from (f"    {line}" for line in drift)
 
 
 def kept_and_gone(
@@ -219,23 +126,27 @@ def kept_and_gone(
     return kept, gone
 
 
-def schedule_changes(wanted: Desired, deployed: Deployed | None, *, replaced: bool) -> Iterator[ScheduleChange]:
+def schedule_changes(wanted: Desired, deployed: Deployed | None, *, replaced: bool) -> Iterator[TriggerChange]:
     """What happens to recurring runs."""
     kept, gone = kept_and_gone(wanted, deployed, replaced=replaced)
     old: dict[str, RecurringRun] = {}
     for each in gone:
         if each.trigger in kept or each.trigger in old:
-            yield ScheduleChange("delete", str(each.trigger), ("a second recurring run for it",))
+            yield _change("delete", str(each.trigger), "a second recurring run for it")
         else:
             old[str(each.trigger)] = each
     for recurring in wanted.recurring:
         before = old.pop(recurring.trigger, None)
         if before is not None:
-            yield ScheduleChange("update", recurring.trigger, tuple(_details(before, recurring)))
+            yield _change("update", recurring.trigger, *_details(before, recurring))
         elif recurring.trigger not in kept:
-            yield ScheduleChange("create", recurring.trigger, (recurring.when,))
+            yield _change("create", recurring.trigger, recurring.when)
     for name in sorted(old):
-        yield ScheduleChange("delete", name)
+        yield _change("delete", name)
+
+
+def _change(action: Literal["create", "update", "delete"], name: str, *lines: str) -> TriggerChange:
+    return TriggerChange(action=action, kind="schedule", name=name, lines=lines)
 
 
 def _details(before: RecurringRun, after: Recurring) -> Iterator[str]:
@@ -263,83 +174,3 @@ def _strangers(deployed: Deployed | None) -> Iterator[str]:
     for each in () if deployed is None else deployed.recurring:
         if each.trigger is None:
             yield f"recurring run {each.name!r} of others starts this pipeline, too; it is left alone"
-
-
-def lines(plan: DeploymentPlan, wanted: Desired) -> list[str]:
-    """A plan for people: a line a change."""
-    return list(_lines(plan, wanted))
-
-
-def _lines(plan: DeploymentPlan, wanted: Desired) -> Iterator[str]:
-    where = f"namespace {plan.namespace} at {plan.endpoint}"
-    if plan.is_empty:
-        yield f"Nothing to do: pipeline {plan.pipeline!r} in {where} is what the code says."
-    elif plan.action == "create":
-        counts = f"{wanted.num_steps} steps, {wanted.num_parameters} parameters"
-        yield f"+ pipeline {plan.pipeline!r} in {where}: {counts}"
-    else:
-        yield f"~ pipeline {plan.pipeline!r} in {where}"
-    for change in plan.changes:
-        yield f"    {change}"
-    if plan.version is not None:
-        yield f"+ version {plan.version}"
-    for schedule in plan.schedules:
-        yield f"{SIGNS[schedule.action]} schedule {schedule.name!r}"
-        for detail in schedule.details:
-            yield f"    {detail}"
-    if plan.uploads:
-        total = sum(count for _, count in plan.uploads)
-        yield f"+ {len(plan.uploads)} objects in {wanted.root}/, {in_bytes(total)}"
-    if plan.owner is not None:
-        yield f"It belongs to {plan.owner}"
-    if plan.drift:
-        yield "Changed by others since the last apply, and undone by applying:"
-        for line in plan.drift:
-            yield f"    {line}"
-    for note in plan.notes:
-        yield f"note: {note}"
-
-
-def read_plan(content: bytes, source: str) -> DeploymentPlan:
-    """The plan in a file.
-
-    Raises:
-        UserError: it is none.
-    """
-    said = json_text.parse(content, source)
-    if not isinstance(said, dict) or said.get("format") != FORMAT:
-        raise UserError(f"{source}: this is no plan of format {FORMAT}. {MAKE_ONE}")
-    try:
-        return _from_json(cast("Json", said))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{source}: this is no plan: {error!r:.160}. {MAKE_ONE}") from None
-
-
-def _from_json(said: Json) -> DeploymentPlan:
-    texts = ("pipeline", "endpoint", "namespace", "action", "state", "code", "definition_sha256")
-    for name in texts:
-        if not isinstance(said[name], str):
-            raise ValueError(f"{name} is {said[name]!r:.60}, and should be text")
-    origin = said["origin"]
-    if origin is not None:
-        if not isinstance(origin["target"], str) or not all(isinstance(each, str) for each in origin["set"]):
-            raise ValueError("origin names no pipeline")
-        for name in ("config", "name", "definition"):
-            if not isinstance(origin[name], str | None):
-                raise ValueError(f"origin.{name} should be text or null")
-    return DeploymentPlan(
-        **{name: said[name] for name in texts},
-        version=said["version"],
-        changes=tuple(map(str, said["changes"])),
-        schedules=tuple(
-            ScheduleChange(each["action"], each["name"], tuple(each["details"])) for each in said["schedules"]
-        ),
-        uploads=tuple((each["uri"], each["bytes"]) for each in said["uploads"]),
-        drift=tuple(map(str, said["drift"])),
-        foreign=bool(said["foreign"]),
-        owner=None if said["owner"] is None else str(said["owner"]),
-        adopted=bool(said["adopted"]),
-        discarded=tuple(map(str, said["discarded"])),
-        notes=tuple(map(str, said["notes"])),
-        origin=origin,
-    )

@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.deploying.applying import Tell
 from drivetrain.registry.registry import AbsentError as AbsentModelError
 from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
 from drivetrain.spec.pipeline import Pipeline, RegistryEvent
-from drivetrain.targets.deployer import StartRequest, Tell
+from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.objects import Objects

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import Applied, Tell
 from drivetrain.deploying.project import project_of
-from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell, runs_command
+from drivetrain.targets.deployer import LATEST, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
@@ -18,6 +19,7 @@ from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.plan import Terms
     from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
@@ -49,13 +51,6 @@ def connect(
     if deployment is None:
         return SageMaker(region_or_default(region), None)
     return SageMaker(region or settings_of(deployment).region, deployment)
-
-
-def read_plan(content: bytes, source: str) -> DeploymentPlan:
-    """The plan in a file."""
-    from drivetrain.targets.sagemaker.deploy.planning import plan_files
-
-    return plan_files.read_plan(content, source)
 
 
 class SageMaker:
@@ -111,18 +106,18 @@ class SageMaker:
         arn = None if there is None else there.arn
         return Wanted(wishing.desired_definition(name, raw, self._written, self.account, arn), there)
 
-    def plan(
-        self, wanted: Wanted, *, discarded: Sequence[str] = (), adopted: bool = False, origin: Json | None = None
-    ) -> DeploymentPlan:
+    def plan(self, wanted: Wanted, terms: Terms | None = None) -> DeploymentPlan:
+        from drivetrain.deploying.plan import Terms
         from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
 
+        terms = terms or Terms()
         return whole_plan(
             self.account,
             wanted.desired,
             wanted.deployed,
-            discarded=tuple(discarded),
-            adopted=adopted,
-            origin=origin,
+            discarded=terms.discarded,
+            adopted=terms.adopted,
+            origin=None if terms.origin is None else terms.origin.model_dump(mode="json"),
         )
 
     def plan_lines(self, plan: DeploymentPlan, wanted: Wanted) -> list[str]:

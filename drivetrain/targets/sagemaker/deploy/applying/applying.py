@@ -122,7 +122,7 @@ def _checked(account: Account, wanted: Desired, plan: DeploymentPlan) -> tuple[D
     check(account, wanted, plan, there)
     # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
     fresh = make_plan(account, wanted, there, discarded=plan.discarded, adopted=plan.adopted, origin=plan.origin)
-    if (refusal := fresh.refusal()) is not None:
+    if (refusal := fresh.refusal) is not None:
         raise UserError(refusal)
     return there, fresh
 

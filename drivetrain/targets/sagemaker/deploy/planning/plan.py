@@ -109,6 +109,7 @@ class DeploymentPlan:
             words += [option, value] if value else []
         return shlex.join([*words, *(word for each in origin.get("set", ()) for word in ("--set", each))])
 
+    @property
     def refusal(self) -> str | None:
         """Why it must not be applied: edits of others would be lost. None where it may."""
         undone = [change for change in self.overwritten if not is_named(change.place, self.discarded)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import HalfDoneError
 from drivetrain.targets.kubeflow.deploy import deployed as reading
-from drivetrain.targets.kubeflow.deploy.applying import HalfDoneError, apply
 from tests.faults.harness.kubeflow_applying import CHANGED, FIRST_CALL, KINDS, Fault, attempt, violations
 from tests.fixtures.kubeflow_pipelines.place import Place
 
@@ -99,13 +97,13 @@ def test_a_stale_plan_is_refused_before_anything_is_written(place: Place) -> Non
     place.apply()
     wrote = place.cluster.wrote()
     with pytest.raises(UserError, match="The plan is stale: pipeline 'nightly' was changed since"):
-        apply(deployer.api, deployer.objects, wanted, plan, print)
+        deployer.apply(wanted, plan, print)
     other = place.wanted("rows=20")
     with pytest.raises(UserError, match="The plan is stale: the code or its settings"):
-        apply(deployer.api, deployer.objects, other, deployer.plan(wanted), print)
-    elsewhere = replace(deployer.plan(wanted), namespace="team-b")
-    with pytest.raises(UserError, match="The plan is for pipeline 'nightly' in namespace 'team-b'"):
-        apply(deployer.api, deployer.objects, wanted, elsewhere, print)
+        deployer.apply(other, deployer.plan(wanted), print)
+    elsewhere = deployer.plan(wanted).model_copy(update={"place": "namespace team-b at http://other"})
+    with pytest.raises(UserError, match="The plan is for pipeline 'nightly' in namespace team-b at http://other; this"):
+        deployer.apply(wanted, elsewhere, print)
     assert place.cluster.wrote() == wrote
 
 
@@ -139,10 +137,10 @@ def test_two_applies_at_once_end_in_one_of_both(place: Place, refused: str) -> N
         denied = ("POST", f"/apis/v2beta1/{refused}")
         place.cluster.fault = lambda method, path: between(method, path) or ("403" if (method, path) == denied else "")
         with pytest.raises(HalfDoneError):
-            apply(deployer.api, deployer.objects, wanted, plan, lambda line: None)
+            deployer.apply(wanted, plan, lambda line: None)
         assert came and plan.version in place.cluster.store.left()["versions"]  # theirs is not taken back
         return
-    apply(deployer.api, deployer.objects, wanted, plan, lambda line: None)
+    deployer.apply(wanted, plan, lambda line: None)
     assert came and place.check() == [] and len(place.cluster.store.uploads) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.plan import Terms
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.kubeflow.deploy.ownership import uri_of
 from tests.faults.harness.kubeflow_applying import Fault, killing
@@ -165,11 +166,11 @@ def test_another_projects_pipeline_is_left_alone_until_it_is_adopted(place: Plac
             refused()
     assert place.standing() == before and place.deployer().objects.listed(f"s3://{place.bucket}/") == kept
     wanted, deployer = place.wanted(*ours), place.deployer()
-    plan = deployer.plan(wanted, adopted=True)
-    assert plan.refusal() is None and [each.action for each in plan.schedules] == ["update"]
+    plan = deployer.plan(wanted, Terms(adopted=True))
+    assert plan.refusal is None and [each.action for each in plan.triggers] == ["update"]
     deployer.apply(wanted, plan, lambda line: None)
     assert place.deployer().plan(wanted).is_empty
-    assert "project 'sound'" in (place.deployer().plan(place.wanted(*theirs)).refusal() or "")
+    assert "project 'sound'" in (place.deployer().plan(place.wanted(*theirs)).refusal or "")
     destroy(place)
     assert place.cluster.store.left() == EMPTY
 

@@ -8,19 +8,24 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.plan import Origin, Plan, Terms, read_plan
+from drivetrain.deploying.words import lines
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions.steps import planned as planned_steps
-from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, read_plan
 from tests.fixtures.kubeflow_pipelines.place import Place
 
 
-def planned(place: Place, *changed: str, discarded: tuple[str, ...] = ()) -> DeploymentPlan:
-    return place.deployer().plan(place.wanted(*changed), discarded=discarded)
+def planned(place: Place, *changed: str, discarded: tuple[str, ...] = ()) -> Plan:
+    return place.deployer().plan(place.wanted(*changed), Terms(discarded=discarded))
+
+
+def drift(plan: Plan) -> list[str]:
+    return [each.text for each in plan.drift]
 
 
 def text(place: Place, *changed: str) -> str:
     wanted = place.wanted(*changed)
-    return "\n".join(lines(place.deployer().plan(wanted), wanted))
+    return "\n".join(lines(place.deployer().plan(wanted)))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_a_notice_changes_no_step(place: Place) -> None:
     """It puts all of the pipeline into one task of the root."""
     place.apply()
     notice = ("deployment.targets.kubeflow.notices=hook/url",)
-    assert planned(place, *notice).changes == ("+ step notice",)
+    assert [each.text for each in planned(place, *notice).changes] == ["+ step notice"]
     steps = [each.name for each in planned_steps(place.wanted(*notice).spec)]
     assert sorted(steps) == sorted([*(each.name for each in planned_steps(place.wanted().spec)), "notice"])
 
@@ -74,13 +79,13 @@ def test_a_version_of_others_is_not_overwritten_unasked(place: Place) -> None:
     (pipeline,) = place.cluster.store.pipelines
     service.upload_version(place.deployer().api, pipeline, "by-hand", "mine", place.wanted("rows=99").text)
     plan = planned(place)
-    assert plan.drift == ("version 'by-hand' was uploaded",) and not plan.is_empty
+    assert drift(plan) == ["version 'by-hand' was uploaded"] and not plan.is_empty
     assert "prepare: --rows 99 -> 10" in text(place) and "undone by applying" in text(place)
-    refusal = plan.refusal()
+    refusal = plan.refusal
     assert refusal is not None and "--discard all" in refusal
     with pytest.raises(UserError, match="was changed since the last apply"):
         place.apply()
-    assert planned(place, discarded=("all",)).refusal() is None
+    assert planned(place, discarded=("all",)).refusal is None
     with pytest.raises(UserError, match="--discard 'steps': there is no such place on Kubeflow"):
         planned(place, discarded=("steps",))
 
@@ -89,7 +94,7 @@ def test_a_schedule_that_somebody_switched_off_is_not_switched_on_unasked(place:
     place.apply()
     (daily,) = place.cluster.store.recurring.values()
     daily["status"] = "DISABLED"
-    assert planned(place).drift == ("schedule 'daily' was switched off",) and planned(place).refusal() is not None
+    assert drift(planned(place)) == ["schedule 'daily' was switched off"] and planned(place).refusal is not None
     assert "switched off -> cron" in text(place)
 
 
@@ -116,7 +121,7 @@ def test_a_second_recurring_run_of_a_schedule_goes(place: Place) -> None:
 
 def test_a_pipeline_of_others_is_not_taken_over_unasked(place: Place) -> None:
     service.create_pipeline(place.deployer().api, "nightly", "nightly", "by hand")
-    refusal = planned(place).refusal()
+    refusal = planned(place).refusal
     assert refusal is not None and "was not made by `drivetrain apply`" in refusal
     deployer = place.deployer()
     with pytest.raises(UserError, match="To delete it all the same: --foreign"):
@@ -124,8 +129,8 @@ def test_a_pipeline_of_others_is_not_taken_over_unasked(place: Place) -> None:
     assert [each.state for each in deployer.pipelines(9)] == ["not ours"]
     # Taken over, it is ours from then on.
     wanted = place.wanted()
-    deployer.apply(wanted, deployer.plan(wanted, discarded=("all",)), lambda line: None)
-    assert planned(place).is_empty and planned(place).refusal() is None
+    deployer.apply(wanted, deployer.plan(wanted, Terms(discarded=("all",))), lambda line: None)
+    assert planned(place).is_empty and planned(place).refusal is None
     assert [each.state for each in deployer.pipelines(9)] == ["as applied"]
     assert deployer.remains("nightly").deployed is not None
 
@@ -140,11 +145,17 @@ def test_two_pipelines_of_one_name_there_are_told_apart(place: Place) -> None:
 
 def test_a_plan_comes_back_from_its_file_and_nothing_else_does(place: Place) -> None:
     place.apply()
-    origin = {"target": "nightly.py", "definition": None, "name": None, "config": None, "set": ["rows=20"]}
-    plan = place.deployer().plan(place.wanted("rows=20", "other=true"), origin=origin)
+    terms = Terms(origin=Origin(target="nightly.py", set=("rows=20",)))
+    plan = place.deployer().plan(place.wanted("rows=20", "other=true"), terms)
     assert read_plan(plan.text().encode(), "plan.json") == plan
     assert plan.as_given == "nightly.py --set rows=20"
-    for broken in ({"format": 2}, {"format": 1}, [], {**plan.to_json(), "state": 1}, {**plan.to_json(), "origin": {}}):
-        with pytest.raises(UserError, match="p: this is no plan") as refused:
+    for broken in (
+        {"format": 2},
+        {"format": 1},
+        [],
+        {**plan.to_json(), "state": 1},
+        {**plan.to_json(), "origin": {"no": 1}},
+    ):
+        with pytest.raises(UserError, match="p: This is no plan") as refused:
             read_plan(json.dumps(broken).encode(), "p")
         assert len(str(refused.value).splitlines()) == 1

@@ -61,7 +61,7 @@ def test_an_update_whose_answer_is_lost_once_is_no_edit_of_somebody_else(place: 
     place.apply(second)
     deployed = place.deployed()
     assert deployed is not None and (deployed.text, deployed.tags[APPLIED]) == (second.text, second.sha256)
-    assert place.plan(place.wanted(definition=definition("ml.m5.4xlarge"))).refusal() is None
+    assert place.plan(place.wanted(definition=definition("ml.m5.4xlarge"))).refusal is None
 
 
 def test_an_update_that_was_done_though_no_answer_ever_came_is_taken_back(place: Place) -> None:

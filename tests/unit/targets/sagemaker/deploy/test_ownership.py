@@ -32,7 +32,7 @@ def ours(place: Place, where: str) -> Desired:
 def test_another_teams_pipeline_is_left_alone(place: Place, theirs: Desired, where: str) -> None:
     mine, before = ours(place, where), place.state()
     plan = place.plan(mine)
-    refusal = plan.refusal()
+    refusal = plan.refusal
     assert refusal is not None and "project 'vision'" in refusal and "--adopt" in refusal and "--discard" in refusal
     with pytest.raises(UserError, match="project 'vision'"):
         apply(place.account, mine, plan)
@@ -44,20 +44,20 @@ def test_another_teams_pipeline_is_left_alone(place: Place, theirs: Desired, whe
 @pytest.mark.parametrize("where", ["prefix", "project"])
 def test_taken_over_it_is_the_other_teams_no_more(place: Place, theirs: Desired, where: str) -> None:
     mine = ours(place, where)
-    refusal = place.plan(mine, adopted=True).refusal()
+    refusal = place.plan(mine, adopted=True).refusal
     assert refusal is not None and "steps.train" in refusal, "what is given up is named, also where it is adopted"
     place.apply(mine, discarded=["all"])
     assert place.plan(mine).is_empty
-    assert "project 'sound'" in (place.plan(theirs).refusal() or "")
+    assert "project 'sound'" in (place.plan(theirs).refusal or "")
     with pytest.raises(UserError, match="project 'sound'"):
         remains(place.account, NAME, theirs.owner)
     destroy(place.account, remains(place.account, NAME, mine.owner))
-    assert place.plan(theirs).refusal() is None
+    assert place.plan(theirs).refusal is None
 
 
 def test_the_same_pipeline_is_taken_over_by_adopting_it(place: Place, theirs: Desired) -> None:
     mine = replace(theirs, project="sound")
-    assert "--adopt" in (place.plan(mine).refusal() or "")
+    assert "--adopt" in (place.plan(mine).refusal or "")
     place.apply(mine, adopted=True)
     assert place.plan(mine).is_empty
 
@@ -65,7 +65,7 @@ def test_the_same_pipeline_is_taken_over_by_adopting_it(place: Place, theirs: De
 def test_rules_and_schedules_without_a_pipeline_are_left_alone(place: Place, theirs: Desired) -> None:
     place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
     mine, before = ours(place, "prefix"), place.state()
-    refusal = place.plan(mine).refusal()
+    refusal = place.plan(mine).refusal
     assert refusal is not None and "schedules." in refusal
     with pytest.raises(UserError, match="--foreign"):
         remains(place.account, NAME, mine.owner)
@@ -80,9 +80,9 @@ def test_one_from_before_there_were_owners_is_ours_by_its_record(place: Place, t
     place.outside.client("sagemaker").delete_tags(ResourceArn=there.arn, TagKeys=[OWNER])
     key = theirs.owner.uri(NAME).removeprefix(f"s3://{place.bucket}/")
     place.outside.client("s3").delete_object(Bucket=place.bucket, Key=key)
-    assert "nobody knows whom" in (place.plan(ours(place, "prefix")).refusal() or "")
+    assert "nobody knows whom" in (place.plan(ours(place, "prefix")).refusal or "")
     changed = replace(theirs, description="Something else.")
-    assert place.plan(changed).refusal() is None
+    assert place.plan(changed).refusal is None
     place.apply(changed)
     again = place.deployed()
     assert again is not None and again.tags[OWNER] == theirs.owner.tag

@@ -142,7 +142,7 @@ def test_rules_and_schedules_of_former_names_are_replaced_and_others_are_left(pl
     new = (replace(old[0], name=resource_name(here.name, "approved")), here.schedule())
     wanted = here.wanted(triggers=new)
     plan = here.plan(wanted)
-    assert plan.refusal() is None
+    assert plan.refusal is None
     assert {(change.action, change.name) for change in plan.triggers} == {
         *(("create", trigger.name) for trigger in new),
         *(("delete", trigger.name) for trigger in old),
@@ -182,7 +182,7 @@ def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Plac
         else:
             break
         between = here.plan(second)
-        assert between.refusal() is None, (number, counting.calls[-1], between.overwritten)
+        assert between.refusal is None, (number, counting.calls[-1], between.overwritten)
         apply(here.account, second, between)
         found = here.deployed()
         assert found is not None
@@ -209,7 +209,7 @@ def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:
     assert deployed is not None and deployed.tags[APPLYING] == second.sha256 != deployed.tags[APPLIED]
     third = place.wanted(definition=definition("ml.m5.4xlarge"))
     plan = place.plan(third)
-    assert plan.drift == () and plan.refusal() is None
+    assert plan.drift == () and plan.refusal is None
     place.apply(third)
     assert place.state()["pipelines"][NAME]["tags"] == {"team": "vision", APPLIED: third.sha256}
 
@@ -387,7 +387,7 @@ def test_what_cannot_be_taken_back_is_said(place: Place) -> None:
     account = Denying(place, "update_schedule", "update_pipeline", after=1)
     with pytest.raises(HalfDoneError, match="NOT taken back: the pipeline"):
         apply(account, second, place.plan(second))
-    assert place.plan(second).refusal() is None
+    assert place.plan(second).refusal is None
     place.apply(second)
     assert place.plan(second).is_empty
 
@@ -494,7 +494,7 @@ def test_an_edit_that_is_saved_while_apply_is_at_work_is_not_lost(place: Place, 
     state = place.state()["pipelines"][NAME]
     assert [step["Name"] for step in json.loads(state["PipelineDefinition"])["Steps"]] == ["theirs"]
     assert state["tags"] == {"team": "vision", APPLIED: first.sha256}
-    assert place.plan(second).refusal() is not None
+    assert place.plan(second).refusal is not None
 
 
 class DeniedThenKilled(Counting):
@@ -516,7 +516,7 @@ def test_killed_while_taking_back_nothing_looks_like_an_edit(place: Place) -> No
         with pytest.raises((Killed, HalfDoneError)) as ended:
             apply(account, second, here.plan(second))
         plan = here.plan(second)
-        assert plan.refusal() is None, (number, account.calls)
+        assert plan.refusal is None, (number, account.calls)
         here.apply(second)
         assert here.plan(second).is_empty
         if ended.type is HalfDoneError:

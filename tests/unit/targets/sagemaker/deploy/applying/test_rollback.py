@@ -195,7 +195,7 @@ def test_only_the_tag_is_behind(place: Place) -> None:
     assert len(around) == 2
     client.delete_tags(ResourceArn=wanted.arn, TagKeys=list(around))
     plan = place.plan(wanted)
-    assert plan.action == "update" and plan.refusal() is None
+    assert plan.action == "update" and plan.refusal is None
     account = Answering(place)
     apply(account, wanted, plan)
     assert "update_pipeline" not in account.calls

@@ -41,7 +41,7 @@ def test_a_schedule_that_somebody_disabled_is_drift(place: Place) -> None:
     # The code says it, too: nothing is undone.
     off = replace(place.schedule(), arguments={**place.schedule().arguments, "State": "DISABLED"})
     same = place.plan(place.wanted(triggers=(off,)))
-    assert same.drift and same.refusal() is None and not same.triggers
+    assert same.drift and same.refusal is None and not same.triggers
     assert f"schedule '{DAILY}': state ENABLED -> DISABLED" in "\n".join(lines(same))
     # Or it is given up.
     place.apply(wanted, discarded=[f"schedules.{DAILY}"])
@@ -60,7 +60,7 @@ def test_a_change_of_the_code_is_no_drift(place: Place) -> None:
         triggers=(place.schedule("rate(2 days)"), place.schedule("rate(3 days)", name="other")),
     )
     plan = place.plan(changed)
-    assert plan.drift == () and plan.refusal() is None
+    assert plan.drift == () and plan.refusal is None
     place.apply(changed)
     assert place.plan(changed).is_empty
 
@@ -104,7 +104,7 @@ def test_tags_of_ours_and_of_others(place: Place) -> None:
     client.add_tags(ResourceArn=wanted.arn, Tags=[{"Key": "team", "Value": "theirs"}])
     assert [change.where for change in place.plan(wanted).overwritten] == ["pipeline.Tags.team"]
     other = place.wanted(triggers=(place.rule("Rejected"),), tags={})
-    assert place.plan(other).refusal() is None
+    assert place.plan(other).refusal is None
     place.apply(other)
     tags = place.outside.client("events").list_tags_for_resource(ResourceARN=rule)["Tags"]
     assert {"Key": "cost-centre", "Value": "7"} in tags
@@ -144,7 +144,7 @@ def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
         f"target arn:aws:sqs:us-east-1:{place.outside.number}:events -> {queue}",
     ):
         assert words in told, told
-    assert plan.refusal() is not None
+    assert plan.refusal is not None
     place.apply(wanted, discarded=["rules"])
     assert place.plan(wanted).is_empty
     # One that somebody deleted is an edit, too; where the code has it no longer, nothing is undone.
@@ -153,7 +153,7 @@ def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
     gone = place.plan(wanted)
     assert [change.where for change in gone.overwritten] == [f"rules.{rule.name}"]
     assert f"rule '{rule.name}' removed (by events)" in "\n".join(lines(gone))
-    assert place.plan(place.wanted()).refusal() is None
+    assert place.plan(place.wanted()).refusal is None
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_what_a_schedule_passes_on_is_told_without_secrets(place: Place) -> None
     place.turn(Target=target)
     drifted = place.plan(place.wanted(definition=read, triggers=(passing(Rows="2", ApiToken="canary-two"),)))
     assert len(drifted.overwritten) == 2
-    assert "canary" not in drifted.text() + "\n".join(lines(drifted)) + str(drifted.refusal())
+    assert "canary" not in drifted.text() + "\n".join(lines(drifted)) + str(drifted.refusal)
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_a_schedule_that_starts_something_else_now(place: Place) -> None:
     again = place.plan(wanted)
     assert again.action == "create"
     assert [change.where for change in again.overwritten] == [f"schedules.{DAILY}.Target.Arn"]
-    assert again.refusal() is not None and other in "\n".join(lines(again))
+    assert again.refusal is not None and other in "\n".join(lines(again))
     place.apply(wanted, discarded=["schedules"])
     assert place.state()["schedules"][DAILY][2]["Arn"] == wanted.arn
     assert place.plan(wanted).is_empty
@@ -225,7 +225,7 @@ def test_schedules_that_outlived_their_pipeline_are_taken_over(place: Place) -> 
     place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
     wanted = place.wanted(triggers=(place.schedule("rate(2 days)"),))
     plan = place.plan(wanted)
-    assert [item.action for item in plan.triggers] == ["update", "delete"] and plan.refusal() is None
+    assert [item.action for item in plan.triggers] == ["update", "delete"] and plan.refusal is None
     place.apply(wanted)
     assert list(place.state()["schedules"]) == [DAILY]
     assert place.plan(wanted).is_empty
@@ -312,6 +312,6 @@ def test_a_pipeline_of_others_is_not_described_anew(place: Place) -> None:
     client.create_pipeline(**given, PipelineDescription="Theirs.", ClientRequestToken="t" * 32)
     plan = place.plan(wanted)
     assert plan.foreign and [change.where for change in plan.overwritten] == ["pipeline.Description"]
-    assert plan.refusal() is not None
+    assert plan.refusal is not None
     # What nobody said is no loss: a display name, how many steps at once.
-    assert place.plan(replace(wanted, description="Theirs.", display_name="N", max_parallel=3)).refusal() is None
+    assert place.plan(replace(wanted, description="Theirs.", display_name="N", max_parallel=3)).refusal is None

@@ -61,7 +61,7 @@ def test_what_a_file_says_of_the_account_is_not_believed(place: Place) -> None:
     said = json.loads(place.plan(wanted).text())
     before = place.state()
     forged = read_plan(json.dumps({**said, "overwritten": [], "drift": []}), "plan.json")
-    assert forged.refusal() is None
+    assert forged.refusal is None
     with pytest.raises(UserError, match=r"applying would undo it: parameters\.MinAccuracy"):
         apply(place.account, wanted, forged)
     assert place.state() == before

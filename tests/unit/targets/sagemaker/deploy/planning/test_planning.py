@@ -50,15 +50,15 @@ def test_the_refusal_says_who_wrote_last_and_when(place: Place) -> None:
     assert there is not None and there.modified is not None
     when = moment_with_zone(there.modified)
     for who, told in (("ana", f" (last written by ana at {when})"), (None, f" (last written at {when})")):
-        refusal = str(make_plan(place.account, wanted, replace(there, modified_by=who)).refusal())
+        refusal = str(make_plan(place.account, wanted, replace(there, modified_by=who)).refusal)
         assert f"was edited since the last apply{told}, and applying would undo it" in refusal
     unknown = make_plan(place.account, wanted, replace(there, modified_by=None, modified=None))
-    assert "was edited since the last apply, and" in str(unknown.refusal())
+    assert "was edited since the last apply, and" in str(unknown.refusal)
     # Whoever disabled the schedule is not the one who wrote the pipeline last.
     place.apply(wanted, discarded=["all"])
     place.turn(State="DISABLED")
     told = place.plan(wanted)
-    assert "last written" not in str(told.refusal()) and "was edited since the last apply, and" in str(told.refusal())
+    assert "last written" not in str(told.refusal) and "was edited since the last apply, and" in str(told.refusal)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_what_a_plan_keeps_and_shows_has_no_secret(place: Place) -> None:
     place.edit(Steps=edited["Steps"], Parameters=edited["Parameters"])
     plan = place.plan(place.wanted(definition=with_secret("canary-three")))
     assert len(plan.overwritten) == 4
-    for text in (plan.text(), "\n".join(lines(plan)), str(plan.refusal())):
+    for text in (plan.text(), "\n".join(lines(plan)), str(plan.refusal)):
         assert "canary" not in text
 
 
@@ -165,7 +165,7 @@ def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
             s3.delete_object(Bucket=place.bucket, Key=key)
         else:
             s3.put_object(Bucket=place.bucket, Key=key, Body=altered)
-        refusal = place.plan(wanted).refusal()
+        refusal = place.plan(wanted).refusal
         assert refusal is not None and refusal.count("parameters.MinAccuracy") == 1
         assert ("is not in" if altered is None else "was altered") in refusal
         assert f"drivetrain pull {NAME} --adopt" in refusal and "--discard" in refusal
@@ -173,7 +173,7 @@ def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
     # What is there taken into the code, or given up: both are ways on.
     there = place.deployed()
     assert there is not None
-    assert place.plan(replace(wanted, definition=there.definition)).refusal() is None
+    assert place.plan(replace(wanted, definition=there.definition)).refusal is None
     place.apply(wanted, discarded=["parameters"])
     assert place.plan(wanted).is_empty and place.plan(wanted).lost is None
 
@@ -183,11 +183,11 @@ def test_another_prefix_is_no_dead_end(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     place.apply(wanted)
     moved = replace(wanted, root=f"s3://{place.bucket}/elsewhere")
-    refusal = place.plan(moved).refusal()
+    refusal = place.plan(moved).refusal
     assert refusal is not None and wanted.root in refusal and "--adopt" in refusal
-    assert place.plan(moved, adopted=True).refusal() is None
+    assert place.plan(moved, adopted=True).refusal is None
     other = replace(moved, description="Something else.")
-    refusal = place.plan(other, adopted=True).refusal()
+    refusal = place.plan(other, adopted=True).refusal
     assert refusal is not None and "pipeline.Description" in refusal and wanted.root in refusal
     place.apply(other, discarded=["pipeline"])
     assert place.plan(other).is_empty
@@ -323,9 +323,9 @@ def test_what_is_advised_can_be_typed(place: Place, origin: dict[str, Any] | Non
     place.apply(place.wanted())
     place.edit(Parameters=[])
     plan = replace(place.plan(place.wanted()), origin=origin)
-    assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(plan.refusal())
+    assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(plan.refusal)
     adopted = replace(plan, foreign=True)
-    assert f"drivetrain pull {given} --adopt (" in str(adopted.refusal())
+    assert f"drivetrain pull {given} --adopt (" in str(adopted.refusal)
 
 
 def test_no_password_and_no_control_character_of_a_property_is_kept_or_shown(place: Place) -> None:
