@@ -1,4 +1,4 @@
-"""What must hold of the rows: each has a key and a label, keys differ, classes have rows."""
+"""Check the rows: each has a key and a label, keys differ, classes have rows."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ def parsed(column: Array, data_type: DataType, strict: bool) -> Array | None:
 
 
 def _means_something_else(column: Array, result: Array) -> bool:
-    """Whether a cell is another value than the one that it was read as, or text. It runs for all rows: what is cheap
-    comes before what looks at text."""
+    """Return True if a cell is another value than the one that it was read as, or text. It runs for all rows: what is
+    cheap comes before what looks at text."""
     compute, kinds = arrow().compute, arrow().types
     if kinds.is_integer(result.type):
         least = compute.min(result).as_py()
@@ -146,19 +146,19 @@ def wider_text_type(first: DataType, second: DataType) -> DataType:
 
 
 def may_lose_digits(column: Array) -> bool:
-    """Whether a float is so large that a whole number which was written instead of it may be another one."""
+    """Return True if a float is so large that it may stand for another whole number than the one that was written."""
     ends = arrow().compute.min_max(column).as_py()
     return ends["min"] is not None and max(-ends["min"], ends["max"]) >= _EXACT
 
 
 def has_infinities(column: Array) -> bool:
-    """Whether a column of floats has inf or -inf: as it was written, or of a number that overflows."""
+    """Return True if a column of floats has inf or -inf: as it was written, or of a number that overflows."""
     ends = arrow().compute.min_max(column).as_py()
     return math.inf in (ends["max"], -(ends["min"] or 0.0))
 
 
 def _overflows(column: Array, result: Array) -> bool:
-    """Whether a value that is a number became infinite as a float."""
+    """Return True if a value that is a number became infinite as a float."""
     pa = arrow()
     compute = pa.compute
     if not pa.types.is_floating(result.type) or not has_infinities(result):
@@ -177,7 +177,7 @@ def lost_digits(number: int) -> str:
 
 
 def has_wide_integers(column: Array) -> bool:
-    """Whether a cell is a whole number that a float64 does not hold."""
+    """Return True if a cell is a whole number that a float64 does not hold."""
     compute = arrow().compute
     long = column.filter(compute.greater_equal(compute.binary_length(column), len(str(int(_EXACT)))))
     digits = long.filter(compute.match_substring_regex(long, pattern=_WIDE_INTEGER_CELL))
@@ -200,7 +200,7 @@ def _without_nan(column: Array) -> Array:
 
 
 def _has_words_of_nan(column: Array, result: Array) -> bool:
-    """Whether a cell that was read as NaN is none of MISSING: "Nan" may be a name."""
+    """Return True if a cell that was read as NaN is not in MISSING: "Nan" may be a name."""
     pa = arrow()
     if pa.types.is_float16(result.type):
         return False
@@ -209,7 +209,7 @@ def _has_words_of_nan(column: Array, result: Array) -> bool:
 
 
 def _has_codes(column: Array, *starts: str) -> bool:
-    """Whether a cell that begins so is a code."""
+    """Return True if a cell with one of these starts is a code."""
     compute = arrow().compute
     for start in starts:
         suspects = column.filter(compute.starts_with(column, pattern=start))
@@ -282,7 +282,7 @@ def _bad_value(field: Schema, column: Array, fits: Callable[[Array], bool]) -> B
 
 
 def _hint(cell: Array, data_type: DataType) -> str:
-    """What to do about a cell that is of another type than it seems."""
+    """Advice on a cell that is of another type than it seems."""
     pa = arrow()
     if pa.types.is_floating(data_type):
         result = parsed(cell, data_type, strict=False) if pa.types.is_string(cell.type) else _cast(cell, data_type)

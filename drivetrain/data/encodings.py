@@ -1,4 +1,4 @@
-"""What bytes that are not UTF-8 may be, for a message: how they read in common encodings."""
+"""Show for a message how bytes that are not UTF-8 read in common encodings."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Earlier:
         }
 
     def fingerprints(self, sources: Sequence[Source]) -> list[Mapping[str, Any]]:
-        """What a manifest says of files; those that it read are as it says (`new_sources`)."""
+        """The manifest's entries for files; those that it read are unchanged (`new_sources`)."""
         known = self._known
         return [known.get(source.name) or fingerprint(source) for source in sources]
 
@@ -168,7 +168,7 @@ class Earlier:
 
 
 def fingerprint(source: Source) -> dict[str, Any]:
-    """What a manifest says of a file that was read."""
+    """The entry of a manifest for a file that was read."""
     size = source.path.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     with source.path.open("rb") as file:
@@ -337,7 +337,7 @@ def _make_durable(file: Path) -> None:
 
 
 def _pieces(path: Path, kept: KeptFile) -> Iterator[bytes]:
-    """What a file beside the shards holds, some at a time; whoever reads all of it knows that it is as it was written.
+    """The content of a file beside the shards, in pieces; reading all of it verifies its hash.
 
     Raises:
         InputError: it is gone, or another one.

@@ -85,7 +85,7 @@ class Leakage:
         return found
 
     def found(self) -> dict[str, dict[str, Any]]:
-        """What a manifest says, by side."""
+        """The manifest's entry on leakage, by side."""
         return {
             side: {
                 "rows": rows,
@@ -95,12 +95,12 @@ class Leakage:
         }
 
     def groups(self, side: str) -> dict[str, Iterable[Any]]:
-        """What a later run compares the values of its groups with: the hashes of all that are on a side, in their
+        """The hashes of all groups on a side, with which a later run compares its own, in their
         order, some at a time."""
         return {name: by_side[side].parts(num_parts(len(by_side[side]))) for name, by_side in self._values.items()}
 
     def _shared_rows(self) -> dict[str, int]:
-        """Of each side the number of rows that train has, too."""
+        """For each side, the number of rows that train has, too."""
         earlier = self._earlier
         if not earlier:
             return {side: _shared(self._rows, side) for side in HELD_BACK}

@@ -31,7 +31,7 @@ CellsLikeRows = Literal["refuse", "keep"]
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """What the user says about the input."""
+    """The user's settings for reading the input."""
 
     key: str | None
     label: str | None
@@ -56,7 +56,7 @@ class Table:
 
     @property
     def is_typed_by_files(self) -> bool:
-        """Whether all types stand in the files themselves, so that none was inferred."""
+        """True if all types stand in the files themselves, so that none was inferred."""
         return all(source.format in ("parquet", "ipc") for source in self.sources)  # (folders' names are all known)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Source, int, Batch]]:
@@ -81,7 +81,7 @@ class Table:
                 first += batch.num_rows
 
     def locate(self, source: Source, index: int) -> str:
-        """Where a file shows its row of this index, for messages: "b.csv, row 12"."""
+        """The place of the row of this index in a file, for messages: "b.csv, row 12"."""
         if source.format == "csv":
             return locate_csv(source, index)
         if source.format == "jsonl":
@@ -167,7 +167,7 @@ def continued_table(
 
 
 def type_change(table: Table, error: CellError) -> InputError:
-    """What to say of a value that is not of the type that files before it gave its column: which column has which type
+    """The error for a value that is not of the type that earlier files gave its column: which column has which type
     now, in which file. Of a type that the user gave, the error itself.
 
     Raises:

@@ -48,7 +48,7 @@ class DeclaredSchema:
 
 
 def declared_schema(text: str | None, raw: Path) -> DeclaredSchema | None:
-    """What the user says about the columns, in `schema` or in the input folder's schema.json.
+    """Read the user's declaration of columns, from `schema` or from the input folder's schema.json.
 
     Raises:
         InputError: both are given, the text or file is malformed, a column occurs twice, a type is unknown.
@@ -116,7 +116,7 @@ def resolved_schema(
 
 
 def has_empty_objects(data_type: DataType) -> bool:
-    """Whether a type is, or holds, objects without members."""
+    """Return True if a type is, or holds, objects without members."""
     if arrow().types.is_nested(data_type):
         children = [data_type.field(index).type for index in range(data_type.num_fields)]
         return not children or any(map(has_empty_objects, children))

@@ -63,7 +63,7 @@ class Shape:
 
 
 def _edges(low: float, high: float) -> list[float]:
-    """Of BINS bins of one width; of one bin where all values are one, or so far apart that no float says how far."""
+    """The edges of BINS bins of one width; of one bin if all values are equal, or too far apart for a float."""
     width = (high - low) / BINS
     if not 0 < width < math.inf or low + width == low:
         return [low, high]

@@ -27,7 +27,7 @@ KINDS = ("key", "group", "time", "strata")
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """What decides on the sides. Build it with `declared_split`."""
+    """The rule that decides on the sides. Build it with `declared_split`."""
 
     kind: str
     column: str
@@ -118,7 +118,7 @@ class Sides:
         self._strata, self._thresholds = self._divided(table) if split.kind == "strata" else (None, [])
 
     def masks(self, batch: Batch, hashes: Array) -> dict[str, Array]:
-        """Which rows are on which side; `hashes` are those of the keys."""
+        """Masks of the rows of each side; `hashes` are those of the keys."""
         compute = arrow().compute
         in_test, in_either = self._held_back(batch, hashes)
         return {
@@ -128,7 +128,7 @@ class Sides:
         }
 
     def _held_back(self, batch: Batch, hashes: Array) -> tuple[Array, Array]:
-        """Which rows are in test, and which in test or validation."""
+        """Masks of the rows in test, and of those in test or validation."""
         pa, split = arrow(), self._split
         compute = pa.compute
         either = split.test_percent + split.validation_percent

@@ -1,4 +1,4 @@
-"""What a column's values are like, in bounded memory: quantiles and the number of different values.
+"""Summaries of a column's values in bounded memory: quantiles and the number of different values.
 
 Both sketches are deterministic (the same values in the same pieces give the same sketch), can be merged with what comes
 later, and hold about 50 KB. `datasketches` has both, but draws at random.
@@ -81,7 +81,7 @@ class Quantiles:
         return [upper - lower for lower, upper in zip([0, *below], below, strict=False)]
 
     def state(self) -> dict[str, Any]:
-        """What `restored` makes the sketch of again, as JSON."""
+        """The state of the sketch as JSON, for `restored`."""
         return {"count": self.count, "flips": self._flips, "levels": [_packed(level) for level in self._levels]}
 
     @classmethod

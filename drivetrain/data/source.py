@@ -158,7 +158,7 @@ def _check_text(source: Source) -> None:
 
 
 def _advice(path: Path) -> str:
-    """What else to do about a file of another kind."""
+    """Advice on a file of another kind."""
     suffix = path.suffix.lower()
     if suffix in _OF_READERS:
         return f" Training reads {suffix} itself: give it the folder, without this step."
@@ -190,7 +190,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def is_passed_over(name: str) -> bool:
-    """Whether a file of this path below a folder is no data: hidden, or a document."""
+    """Return True if a file of this path below a folder is no data: hidden, or a document."""
     return any(map(_is_hidden, name.split("/"))) or _is_document(Path(name))
 
 

@@ -1,4 +1,4 @@
-"""Which side of a split a row falls on: a pure function of its key and a salt.
+"""Assign rows to the sides of a split, by a pure function of key and salt.
 
     digest   = BLAKE2b(salt + NUL + key, digest_size=8)       salt and key in UTF-8
     fraction = digest as a little-endian integer / 2**64      in [0, 1)

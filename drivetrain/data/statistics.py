@@ -83,7 +83,7 @@ class TableStatistics:
         return found
 
     def state(self) -> dict[str, Any]:
-        """What `restore` takes, as JSON: all that was gathered, so that more rows can be taken in later."""
+        """The state as JSON, for `restore`: all that was gathered, so that more rows can be added later."""
         return {
             "version": STATE_VERSION,
             "columns": {name: column.state() for name, column in self._columns.items()},

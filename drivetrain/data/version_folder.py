@@ -29,7 +29,7 @@ _FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.parti
 
 
 class VersionFolder:
-    """What writes a version. The files are staged, then placed beside the earlier versions, then pointed to.
+    """The writer of a version. The files are staged, then placed beside the earlier versions, then pointed to.
 
     From `start` to `discard` the folder is locked against other writers.
     """
@@ -206,7 +206,7 @@ def _plain(file: str) -> str:
 
 
 def holds_versions(folder: Path) -> bool:
-    """Whether one of our steps wrote a set with versions into a folder."""
+    """Return True if one of our steps wrote a set with versions into a folder."""
     if not folder.is_dir():
         return False
     try:
@@ -236,7 +236,7 @@ def _locked(folder: Path) -> int:
 
 
 def _make_durable(path: Path) -> None:
-    """What was written to a file, or renamed in a folder, stays so when the power fails."""
+    """Make what was written to a file, or renamed in a folder, survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

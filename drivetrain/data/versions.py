@@ -45,7 +45,7 @@ class Version:
 
     @property
     def name(self) -> str:
-        """What it is called: the name of its folder."""
+        """The name of its folder."""
         return self.manifest.version if self.path == self.folder else self.path.name
 
     def last_written(self, until: float) -> float:
@@ -135,7 +135,7 @@ def earlier_times(folder: Path, version: str) -> list[int]:
 
 
 def holds_other_manifest(folder: Path) -> bool:
-    """Whether a file called as our manifest lies in a folder where none of our steps wrote."""
+    """Return True if a file with our manifest's name lies in a folder that none of our steps wrote."""
     if not (folder / MANIFEST_FILE).is_file() or is_data_set(folder):
         return False
     # Beside versions it is one of ours, damaged.
@@ -145,7 +145,7 @@ def holds_other_manifest(folder: Path) -> bool:
 
 
 def is_data_set(folder: Path) -> bool:
-    """Whether one of our steps wrote a manifest into a folder."""
+    """Return True if one of our steps wrote a manifest into a folder."""
     manifest = folder / MANIFEST_FILE
     return manifest.is_file() and b'"content_hash"' in manifest.read_bytes()
 

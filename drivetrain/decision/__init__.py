@@ -1,4 +1,4 @@
-"""Whether a candidate takes the champion's place: two evaluations and a policy in, a decision out.
+"""Decide if a candidate takes the champion's place: two evaluations and a policy in, a decision out.
 
     candidate = read_evaluation(Path("build/report"))
     decided = decide(candidate, None, policy(metric="accuracy", floors='{"accuracy": 0.97}'))

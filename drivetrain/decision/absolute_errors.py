@@ -34,13 +34,13 @@ class Quantiles:
 
 
 def quantiles_of(decision: Decision) -> tuple[Quantiles, ...]:
-    """Of the models of a decision; empty without a champion that was evaluated."""
+    """Quantiles of the absolute errors of a decision's models; empty without a champion that was evaluated."""
     champion = decision.champion and decision.champion.evaluation
     return absolute_errors(decision.candidate, champion, decision.policy.confidence) if champion else ()
 
 
 def absolute_errors(candidate: Evaluation, champion: Evaluation, confidence: float) -> tuple[Quantiles, ...]:
-    """Of the whole test set; empty where the rows say nothing of absolute errors."""
+    """Quantiles on the whole test set; empty if the rows hold no absolute errors."""
     errors: list[Any] = []
     for one in (candidate, champion):
         rows = one.evidence
@@ -75,7 +75,7 @@ def _apart(one: float, other: float, correlation: float) -> float:
 
 
 def _correlation(ours: Any, theirs: Any) -> float:
-    """Of which rows lie below, 0 or more."""
+    """The correlation of the two models' rows below their quantiles, at least 0."""
     count, both = len(ours) + 2, int((ours & theirs).sum()) / (len(ours) + 2)
     one, other = (int(each.sum()) + 1 for each in (ours, theirs))
     spread = math.sqrt(one * (count - one) * other * (count - other)) / count**2

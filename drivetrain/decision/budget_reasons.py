@@ -1,4 +1,4 @@
-"""What a decision says of budgets, for people."""
+"""The sentences of a decision about budgets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def about_untested(loss: Regression) -> str:
 
 
 def about_few(losses: Sequence[Regression]) -> list[str]:
-    """Which budgets are smaller than what their samples can show."""
+    """Name the budgets that are smaller than what their samples can show."""
     few = [loss for loss in losses if loss.could_rule_out is not None and loss.could_rule_out > loss.budget]
     if not few:
         return []

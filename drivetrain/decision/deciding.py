@@ -51,7 +51,7 @@ class Registered:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What was decided, why, and on what grounds."""
+    """A decision, its reasons and its evidence."""
 
     verdict: Verdict
     why: tuple[str, ...]
@@ -87,7 +87,7 @@ class Decision:
 
     @property
     def better(self) -> bool:
-        """Whether the rule holds against the champion; where there is none, whether there is something new."""
+        """True if the rule holds against the champion; without a champion, if there is something new."""
         if self.difference is not None:
             compared = [each for each in (self.difference, self.anchor_difference) if each is not None]
             return _hold(self.policy, compared, self.standing) and not used_up(self.policy, self.comparison)
@@ -203,8 +203,8 @@ def difference_of(candidate: Evaluation, other: Evaluation, policy: Policy) -> D
 
 
 def used_up(policy: Policy, comparison: int | None) -> bool:
-    """Whether the test set has decided as many comparisons as the policy's level allows for. A horizon of 1, which
-    corrects for nothing, ends nothing either."""
+    """Return True if the test set has decided as many comparisons as the policy's level allows for. A horizon of 1,
+    which corrects for nothing, ends nothing either."""
     return comparison is not None and comparison > policy.horizon > 1
 
 
@@ -231,7 +231,7 @@ def _first(told: Sequence[str], others: str) -> list[str]:
 
 
 def _seen_by_champion(candidate: Evaluation, champion: Champion | None) -> list[str]:
-    """What only the champion knows of the test set: its numbers are too good then."""
+    """Name what only the champion knows of the test set: its numbers are too good then."""
     if champion is None or champion.evaluation is None:
         return []
     return [f"Version {champion.version}: {each}" for each in champion.evaluation.seen if each not in candidate.seen]
@@ -315,7 +315,7 @@ def _by_more(policy: Policy) -> str:
 
 
 def _surely(difference: Difference, policy: Policy, comparison: int | None) -> str:
-    """What the corrected test says, where it is another than the interval."""
+    """The result of the corrected test, where it differs from the interval's."""
     gained = difference.surest_gain(policy.level)
     if difference.interval is None or gained is None or policy.horizon == 1 or used_up(policy, comparison):
         return ""

@@ -14,7 +14,7 @@ from drivetrain.decision.rows import WonLost, check_same
 
 
 class Interval(NamedTuple):
-    """Where the difference candidate - champion lies."""
+    """An interval of the difference candidate - champion."""
 
     low: float
     high: float
@@ -60,7 +60,7 @@ class Difference:
         return Interval(low, high, self.confidence, self.estimate.method)
 
     def surest_gain(self, level: float) -> float | None:
-        """What is gained at least, where that may be wrong with a probability of `level`: the interval's end at that
+        """The smallest gain that holds but for a probability of `level`: the interval's end at that
         level. Where neither rows nor replicates are there it is the value's; None where these are too few."""
         if self.estimate is None:
             return None if self.why_none else self.gain - self.bound
@@ -69,7 +69,7 @@ class Difference:
         return -self.estimate.high(level) - self.bound
 
     def surest_loss(self, level: float) -> float | None:
-        """What is lost at most, as `surest_gain`."""
+        """The greatest loss, as `surest_gain`."""
         gained = self.surest_gain(level)
         return None if gained is None else -gained
 
@@ -83,7 +83,7 @@ class Difference:
 
     @property
     def unless(self) -> str:
-        """What the interval holds for, as a clause: of a mean of errors, what its rows show."""
+        """The clause that says what the interval holds for: a mean of errors rests on what its rows show."""
         return "" if self.estimate is None or not self.estimate.of_errors else UNLESS
 
     @property
@@ -96,7 +96,7 @@ class Difference:
 
 
 def differences(candidate: Evaluation, champion: Evaluation, confidence: float) -> Iterator[Difference]:
-    """Of every metric that both have: on the whole test set first, then on each slice."""
+    """Give the difference of every metric that both have: on the whole test set first, then on each slice."""
     for name, group in candidate.groups.items():
         theirs = champion.groups[name].metrics
         for metric, ours in group.metrics.items():

@@ -1,4 +1,4 @@
-"""What evaluate wrote into its report folder, as far as a decision needs it: evaluation.json and two others."""
+"""Read the files of a report folder that a decision needs: evaluation.json and two others."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ _NONE = _Drawn({}, {})
 
 
 def _drawn(file: Path, count: int) -> dict[str, _Drawn]:
-    """Of the whole test set first, then of the slices."""
+    """Read the replicates of the whole test set first, then of the slices."""
     found = _read(file, "Evaluate again.")
     try:
         parts: list[tuple[str, Mapping[str, Any]]] = [(ALL, found)]

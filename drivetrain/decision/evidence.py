@@ -31,7 +31,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(candidate: Evaluation, champion: Evaluation, metric: str, name: str) -> Evidence:
-    """What is known of the difference of a metric on a slice, "" for all rows."""
+    """Collect the evidence on the difference of a metric on a slice, "" for all rows."""
     ours, theirs = candidate.evidence, champion.evidence
     if ours is not None and theirs is not None and metric in ours.forms and metric in theirs.forms:
         return _by_rows(ours, theirs, metric, name)
@@ -100,7 +100,7 @@ def _few_differ(ours: Rows, theirs: Rows, metric: str, name: str) -> str:
 
 
 def _most(ours: Rows, theirs: Rows, metric: str, name: str, units: Paired, counts: WonLost | None) -> float:
-    """What one unit can change in a share, or in an average of shares: a key of usual size changes as many rows."""
+    """The most that one unit can change a share, or an average of shares: a key changes as many rows as it has."""
     np = numpy()
     inside = int(ours.members(name).sum())
     if counts is not None:

@@ -52,7 +52,7 @@ class Estimate:
 
     @property
     def reversed(self) -> Estimate:
-        """Of the difference the other way round."""
+        """The estimate of the opposite difference."""
         return replace(self, center=-self.center, skewness=-self.skewness)
 
     def low(self, level: float) -> float:
@@ -99,7 +99,8 @@ class PairedShare(Estimate):
 
 
 def of_share(won: int, lost: int, of: int) -> PairedShare:
-    """Of shares of the same `of` rows, on which one model alone was right `won` times, the other `lost` times."""
+    """The paired difference of shares of the same `of` rows, on which one model alone was right `won` times, the other
+    `lost` times."""
     net, rows = won - lost, of + 2
     variance = (won + lost + 2) / rows - (net / rows) ** 2
     error = math.sqrt(variance / rows)
@@ -107,7 +108,7 @@ def of_share(won: int, lost: int, of: int) -> PairedShare:
 
 
 def of_mean(value: float, differences: Floats, most: float = 0.0, degrees: float | None = None) -> Estimate | None:
-    """Of a difference `value` that is a mean over rows, or to first order; None where nothing could differ.
+    """Estimate a difference `value` that is a mean over rows, or to first order; None if nothing could differ.
 
     Args:
         differences: candidate - champion of each row, or of each key.
@@ -135,7 +136,7 @@ def of_mean(value: float, differences: Floats, most: float = 0.0, degrees: float
 def of_replicates(
     value: float, ours: Sequence[float | None], theirs: Sequence[float | None], units: float
 ) -> Estimate | None:
-    """Of a difference of which rows say nothing, from its replicates, one value a replicate in one order; None where
+    """Estimate a difference from its replicates, one value a replicate in one order; None where
     too few define it, or they do not vary, which is no certainty.
 
     Args:
@@ -160,7 +161,7 @@ def of_replicates(
 
 
 def rejected(chances: Sequence[float], level: float) -> list[bool]:
-    """Which of several are more than chance, when all of them are looked at (S. Holm: A Simple Sequentially Rejective
+    """Test several chances together: True for those that are significant (S. Holm: A Simple Sequentially Rejective
     Multiple Test Procedure, 1979)."""
     found = [False] * len(chances)
     for number, place in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):

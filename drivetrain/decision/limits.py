@@ -91,8 +91,8 @@ def _surely(value: Measured, least: float, higher: bool) -> bool | None:
 
 
 def is_undefined(evaluation: Evaluation, metric: str, name: str) -> bool:
-    """Whether a slice does not define a metric: that is told, and ends nothing. (Of the whole test set it is an
-    error.)"""
+    """Return True if a slice does not define a metric: the decision says so and goes on. (On the whole test set it is
+    an error.)"""
     return name != ALL and metric in evaluation.groups[name].undefined
 
 

@@ -64,7 +64,7 @@ class Tonight:
 
 @dataclass(kw_only=True)
 class _Line:
-    """What is kept of a line: `parts` at each look so far and in sum, by `keys`; `seen` are the rows of a line whose
+    """The kept state of a line: `parts` at each look so far and in sum, by `keys`; `seen` are the rows of a line whose
     rows are new each night."""
 
     number: int

@@ -41,8 +41,8 @@ _CHUNK = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled:
-    """What a line's nights say together at a look. `gain` is the mean gain of its candidates; `least` is the smallest
-    one that is not ruled out at this look, None where so few units differ that the look can show nothing."""
+    """The pooled result of a line's nights at a look. `gain` is the mean gain of its candidates; `least` is the
+    smallest one that is not ruled out at this look, None where so few units differ that the look can show nothing."""
 
     nights: int
     gain: float

@@ -18,7 +18,7 @@ _MOST_SLICES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What the record says of the place, beside the decision."""
+    """The facts of the record beside the decision."""
 
     group: str
     registry: str

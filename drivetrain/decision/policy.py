@@ -67,7 +67,7 @@ class Policy:
         return self.nights == "pooled" and self.rule == "better" and self.horizon > 1
 
     def test_of(self, candidate: str, champion: str) -> str:
-        """What is tested of a candidate against a champion: the same text for the same test."""
+        """The text that identifies a test of a candidate against a champion."""
         budgets = sorted(f"{limit.name}={limit.amount}" for limit in self.budgets)
         return json.dumps([candidate, champion, self.metric, self.rule, self.margin, self.budget_rule, budgets])
 

@@ -31,7 +31,7 @@ def standing_of(
     candidate_hash: str,
     pipeline: str,
 ) -> Standing | str:
-    """Where the candidate's line stands after tonight; or why its nights are not pooled, for people.
+    """The standing of the candidate's line after tonight, or the reason why its nights are not pooled.
 
     Args:
         version: the champion.

@@ -35,7 +35,8 @@ class Is(NamedTuple):
 
 @dataclass(frozen=True)
 class Share:
-    """Of the rows for which one of `of` holds (without any: of all rows), those for which all of `right` hold."""
+    """The share of rows for which all of `right` hold, among those for which one of `of` holds (without any: all
+    rows)."""
 
     right: tuple[Is, ...]
     of: tuple[Is, ...] = ()
@@ -44,7 +45,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Mean:
-    """Of a column, weighted by another, over the rows for which one of `of` holds (without any: over all)."""
+    """The mean of a column, weighted by another, over the rows for which one of `of` holds (without any: over all)."""
 
     column: int
     weight: int | None = None
@@ -62,7 +63,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Average:
-    """Of parts, each of which counts where one of its conditions `there` holds for some row (without any: always), as
+    """The average of parts. A part counts if one of its conditions `there` holds for some row (without any: always), as
     0 where the rows do not define it. With `by_size` a part weighs as many rows as its conditions hold for."""
 
     parts: tuple[Form, ...]
@@ -74,7 +75,7 @@ Form = Share | Mean | Ranking | Average
 
 
 class Part(NamedTuple):
-    """What a value is the sum of, weight included, and the rows that it rests on."""
+    """One summand of a value, weight included, and the rows that it rests on."""
 
     value: float
     rows: NDArray[np.int64]
@@ -82,7 +83,8 @@ class Part(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What rows say of a value: their number times its first-order change by each row. The changes add up to 0."""
+    """The influence of rows on a value: their number times its first-order change by each row. The changes add up to
+    0."""
 
     value: float
     places: NDArray[np.int64]
@@ -98,7 +100,8 @@ class Said(NamedTuple):
 
 
 def mean(numbers: NDArray[Any], weight: Floats | None, places: NDArray[np.int64], num_rows: int) -> Said | None:
-    """Of the numbers at `places`, each weighing `weight`, shape [n] all of them; None where there is none."""
+    """The influence on a mean of the numbers at `places`, weighted by `weight`, each of shape [n]; None if there is
+    none."""
     total = len(places) if weight is None else float(weight.sum())
     if not total:
         return None
@@ -115,8 +118,9 @@ def scaled(scale: str, said: Said | None) -> Said | None:
 
 
 def ranked(scores: NDArray[Any], positive: Bools, places: NDArray[np.int64]) -> Said | None:
-    """Of the rows at `places`: the placement values of E. DeLong, D. DeLong and D. Clarke-Pearson, "Comparing the Areas
-    under Two or More Correlated Receiver Operating Characteristic Curves", 1988."""
+    """The influence on a ranking's area of the rows at `places`: the placement values of E. DeLong, D. DeLong and
+    D. Clarke-Pearson, "Comparing the Areas under Two or More Correlated Receiver Operating Characteristic Curves",
+    1988."""
     np = numpy()
     if not positive.any() or positive.all():
         return None

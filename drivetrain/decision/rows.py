@@ -1,4 +1,4 @@
-"""What each row of a test set says of each metric: rows.npz of a report, and what two models' rows say together.
+"""The evidence of each row of a test set on each metric: rows.npz of a report, and the rows of two models together.
 
     ours, theirs = read_rows(Path("build/report")), read_rows(Path("build/champion"))
     won_lost(ours, theirs, "recall_class_3")      # on how many rows of class 3 only one of them is right
@@ -49,7 +49,7 @@ _ABOUT = "about"
 
 
 class WonLost(NamedTuple):
-    """Of how many rows (or keys) that both models are measured on: those on which only the candidate is right, and
+    """The number of rows (or keys) that both models are measured on: those on which only the candidate is right, and
     those on which only the champion is; of keys, those on which one is right more often."""
 
     won: int
@@ -119,7 +119,7 @@ class Rows:
         return len(self.keys)
 
     def members(self, name: str) -> Bools:
-        """Which rows are in a slice; "" is all of them."""
+        """Mask of the rows of a slice; "" is all of them."""
         np = numpy()
         if not name:
             return np.ones(self.num_rows, bool)
@@ -127,7 +127,8 @@ class Rows:
         return numbers == number
 
     def share(self, metric: str, name: str = "") -> tuple[Bools, Bools] | None:
-        """Which rows are right, and of which ones the metric is a share; None where it is none of rows."""
+        """Masks of the rows that are right, and of those that the share is taken of; None if the metric is no share of
+        rows."""
         form = self.forms.get(metric)
         return self._share(form, self.members(name)) if isinstance(form, Share) and not form.scale else None
 
@@ -144,12 +145,12 @@ class Rows:
         return found
 
     def positive(self, metric: str, name: str = "") -> Bools | None:
-        """Which rows of the slice are positive, of a metric that is a ranking; None of others."""
+        """Mask of the positive rows of a slice for a metric that is a ranking; None for others."""
         form = self.forms.get(metric)
         return self._where(form.positive) & self.members(name) if isinstance(form, Ranking) else None
 
     def said(self, metric: str, name: str = "") -> Said | None:
-        """What the rows of a slice say of a metric."""
+        """The influence of a slice's rows on a metric."""
         np = numpy()
         form = self.forms.get(metric)
         with np.errstate(all="ignore"):
@@ -307,7 +308,7 @@ def check_same(candidate: Rows, champion: Rows) -> None:
 
 
 def check_shares(rows: Rows, values: Mapping[str, float]) -> None:
-    """What rows say of a share is its value: a metric of somebody's own may say something else.
+    """Check that rows give each share its reported value: a user's own metric may report something else.
 
     Raises:
         ValueError: it does not.

@@ -1,4 +1,4 @@
-"""What a model knows of its test set from its training: then its numbers say less of new data than they seem to.
+"""Find what a model knows of its test set from its training: its numbers are too good for new data then.
 
 `evaluate` writes it into evaluation.json, under `data`:
 

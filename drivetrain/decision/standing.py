@@ -1,4 +1,4 @@
-"""Where a candidate's line stands: what is told of it, without the numbers of its rows (lines.py has those)."""
+"""The standing of a candidate's line, without the numbers of its rows (lines.py has those)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Standing:
 
     @property
     def is_better(self) -> bool:
-        """Whether the line's candidates were shown to be better than the champion, are on average no worse by now, and
+        """True if the line's candidates were shown to be better than the champion, are on average no worse by now, and
         tonight's is no worse."""
         return self.shown_at is not None and self.mean >= 0 and self.gain >= 0
 

@@ -1,4 +1,4 @@
-"""What runs a transformation: one file or folder an engine, found by its name, held by the suite in
+"""Engines that run a transformation: one file or folder an engine, found by its name, held by the suite in
 tests/contract/engines.
 
 An engine has

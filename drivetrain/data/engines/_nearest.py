@@ -83,7 +83,7 @@ def _settled(calculate: Callable[[Context], Decimal]) -> float:
 
 
 def _exact_power(base: float, exponent: float) -> float | None:
-    """Where the power has few bits, so that it may lie between two floats; None of others."""
+    """The exact power if it has few bits, so that it may lie between two floats; else None."""
     mantissa, scale = math.frexp(base)
     whole, scale = int(mantissa * 2**53), scale - 53
     trailing = (whole & -whole).bit_length() - 1

@@ -1,4 +1,4 @@
-"""What an engine says of a value that does not fit, in a plan's own words."""
+"""Messages about values that do not fit, in a plan's own words."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _shown(value: str) -> str:
 
 
 def _places(plan: Plan, columns: Columns, joined: Mapping[str, Columns], kind: str | None) -> Iterator[str]:
-    """Where the plan casts to this type; without one, where it calculates with integers."""
+    """The places where the plan casts to this type; without one, where it calculates with integers."""
 
     def is_wrong(call: Call, columns: Columns) -> bool:
         operation = call.operation

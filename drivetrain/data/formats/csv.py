@@ -106,7 +106,7 @@ def header(source: Source) -> list[str]:
 
 
 def locate_csv(source: Source, index: int) -> str:
-    """Where the file shows its data row of this index (from 0)."""
+    """The place of the data row of this index (from 0) in the file, for messages."""
     for position, (number, _) in enumerate(_records(source)):
         if position == index + 1:
             return f"{source.name}, row {number}"
@@ -288,7 +288,7 @@ def _check(source: Source, quotes: QuoteCheck) -> None:
 
 
 def _uneven(source: Source, number: int, cells: list[str], names: list[str]) -> str:
-    """What to say of a row that has not as many cells as the header."""
+    """The message for a row that has not as many cells as the header."""
     found = f"{source.name}, row {number} has {len(cells)} cells; the header names {len(names)} columns."
     hint = delimiter_hint(names)
     if not hint:

@@ -24,7 +24,7 @@ MANY_LINES = 1000
 
 
 class QuoteCheck:
-    """What the quotes of a file say, block by block.
+    """A check of a file's quotes, block by block.
 
     Args:
         delimiter: what separates cells, one ASCII character.
@@ -93,7 +93,7 @@ class QuoteCheck:
             self.malformed = "the quote at the beginning of a cell has none at its end, up to the end of the file"
 
     def holds_rows(self, cell: bytes) -> bool:
-        """Whether a cell looks as if a quote that was not closed had swallowed rows: its whole lines, and there are
+        """Return True if a cell looks as if an open quote had swallowed rows: its whole lines, and there are
         some, all have as many delimiters as the header."""
         lines = cell.split(b"\n")[1:-1]
         commas = self._num_columns - 1

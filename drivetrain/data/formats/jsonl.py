@@ -95,7 +95,7 @@ def jsonl_batches(
 
 
 def locate_jsonl(source: Source, index: int) -> str:
-    """Where the file shows its object of this index (from 0)."""
+    """The place of the object of this index (from 0) in the file, for messages."""
     for position, (number, _) in enumerate(_lines(source)):
         if position == index:
             return f"{source.name}, line {number}"
@@ -316,7 +316,7 @@ def _kind(value: object) -> str:
 
 
 def _expected_kind(pa: Any, data_type: DataType) -> str | None:
-    """What JSON holds for an Arrow type; None where nothing can be said."""
+    """The kind of JSON value for an Arrow type; None if there is no single one."""
     kinds = pa.types
     for holds, kind in (
         (kinds.is_boolean, "true or false"),
@@ -332,7 +332,7 @@ def _expected_kind(pa: Any, data_type: DataType) -> str | None:
 
 
 def _holds(pa: Any, data_type: DataType, value: object) -> bool:
-    """Whether a number fits the type: no fraction in an integer, nothing beyond its range."""
+    """Return True if a number fits the type: no fraction in an integer, nothing beyond its range."""
     if isinstance(value, float) and pa.types.is_integer(data_type):
         return False
     try:

@@ -55,12 +55,12 @@ class Opened(Protocol):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What a manifest says of it, as JSON: `version`, and what `added_since` needs later."""
+        """The manifest's entry for it, as JSON: `version`, and what `added_since` needs later."""
         ...
 
     @property
     def checks(self) -> Mapping[str, Any]:
-        """What a manifest says beside the identity, known when the rows are read: `added_since` is given it, too."""
+        """Further fields of the manifest's entry, known after the rows are read; `added_since` gets them, too."""
         return {}
 
     @property

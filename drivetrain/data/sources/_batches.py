@@ -32,5 +32,5 @@ def plain_batches(batches: Any, schema: Schema, where: str, *, advice: str = _DA
 
 
 def _cast(column: Array, data_type: DataType) -> Array:
-    """Of a column without a value the type says nothing, and not every cast exists."""
+    """Cast a column. The type of a column without a value says nothing, and not every cast exists."""
     return arrow().nulls(len(column), data_type) if column.null_count == len(column) else column.cast(data_type)

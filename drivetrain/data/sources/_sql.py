@@ -1,4 +1,4 @@
-"""What a query of a database gives, by a driver of ADBC, which streams Arrow batches.
+"""Read a query of a database by a driver of ADBC, which streams Arrow batches.
 
 A database has no versions. With a `watermark`, a column that grows with each new row (an id, a time of insertion), the
 version is its greatest value and the number of rows up to there. Only these rows are read, in the order of the
@@ -70,7 +70,7 @@ class Query:
 
     @functools.cached_property
     def _driver_schema(self) -> Schema:
-        """What the driver gives for these rows, checked."""
+        """The driver's schema of these rows, checked."""
         with self._cursor(f"select * from {self._rows} where 1 = 0") as cursor:
             names = [column[0] for column in cursor.description]
         if self.watermark and self.watermark not in names:
@@ -239,7 +239,7 @@ def _literal(value: Any) -> str:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether a text is what `_literal` makes; it comes from a parameter."""
+    """Return True if a text has the form that `_literal` makes; it comes from a parameter."""
     if text[0] == text[-1] == "'" and len(text) > 1:
         return "'" not in text[1:-1].replace("''", "")
     try:

@@ -1,4 +1,4 @@
-"""Which types of a database have the same values in Arrow; the others are refused, with the cast to write."""
+"""Database types that have the same values in Arrow; others are refused, with the cast to write."""
 
 from __future__ import annotations
 

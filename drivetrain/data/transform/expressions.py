@@ -170,7 +170,7 @@ def from_json(value: object, where: str) -> Expression:
 
 
 def as_json(expression: Expression) -> object:
-    """What `from_json` reads."""
+    """The expression as JSON, for `from_json`."""
     if isinstance(expression, Column):
         return expression.name
     if isinstance(expression, Literal):

@@ -41,7 +41,7 @@ class Operation:
     summary: str
 
     def is_constant(self, place: int) -> bool:
-        """Whether the argument at this place is a constant, so that a bare text there is not a column."""
+        """Return True if the argument at this place is a constant, so that a bare text there is not a column."""
         return self._kind(place).startswith("=")
 
     def check_count(self, count: int) -> None:
@@ -140,7 +140,7 @@ def _comparison_type(given: Sequence[str]) -> str | None:
 
 
 def _chosen(given: Sequence[str]) -> str | None:
-    """Of if_else: the common type of what is chosen from."""
+    """The result type of if_else: the common type of its two values."""
     return types.common_type(given[1:])
 
 

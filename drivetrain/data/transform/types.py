@@ -116,7 +116,7 @@ def is_float(name: str) -> bool:
 
 
 def loses_digits(integer: str, floating: str) -> bool:
-    """Whether an integer of the one type may be none of the other's values; false of other types."""
+    """Return True if an integer of the one type may be no value of the other; False for other types."""
     bits = {"float32": 24, "float64": 53}.get(floating, 64)
     return is_integer(integer) and bits < int(integer.rpartition("t")[2])
 
@@ -150,7 +150,7 @@ def zone_of(name: str) -> str | None:
 
 
 def is_kind(name: str, kind: str) -> bool:
-    """Whether a type is of a kind of KINDS; a literal null is of each."""
+    """Return True if a type is of a kind of KINDS; a literal null is of each."""
     if name == "null" or kind == "any":
         return True
     if kind == "number":

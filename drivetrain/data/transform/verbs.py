@@ -318,7 +318,7 @@ def _is(name: str, kind: str) -> bool:
 
 
 def _check_constants(call: Call, given: list[str], where: str) -> None:
-    """What a constant must be beyond its type. Of cast and to_zone the constant becomes the type that it names."""
+    """Check a constant beyond its type. The constant of cast and to_zone becomes the type that it names."""
     name = call.operation.name
     values = [argument.value for argument in call.arguments if isinstance(argument, Constant)]
     if name == "cast":

@@ -1,1 +1,1 @@
-"""What an evaluation leaves: numbers, curves, pictures, predictions."""
+"""Outputs of an evaluation: numbers, curves, pictures, predictions."""

@@ -1,4 +1,4 @@
-"""What evaluation.json, bootstrap.json and metrics.json hold, from what was counted."""
+"""Make evaluation.json, bootstrap.json and metrics.json from the counts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def numbers(result: Evaluation, metrics: Mapping[str, Metric]) -> dict[str, floa
 
 
 def owner(result: str, names: Mapping[str, Any] | set[str]) -> str | None:
-    """Which of the metrics a result is of: `f1_macro` is of `f1`; None where it is of none of them."""
+    """The metric that a result belongs to: `f1_macro` to `f1`; None if to none of them."""
     owners = [name for name in names if result == name or result.startswith(f"{name}_")]
     return max(owners, key=len, default=None)
 

@@ -76,7 +76,7 @@ def _form(
     replicates: Mapping[str, Sequence[float | None]],
     curves: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What was measured of a form that the service has."""
+    """The measured values in one of the service's forms."""
     found: dict[str, Any] = {}
     if matrix := curves.get("confusion_matrix"):
         found["confusion_matrix"] = {

@@ -1,4 +1,4 @@
-"""What an evaluation is asked for, and its command line."""
+"""Settings of an evaluation, and its command line."""
 
 from __future__ import annotations
 

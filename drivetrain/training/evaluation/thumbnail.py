@@ -18,8 +18,8 @@ _COLOUR_TYPES = {1: 0, 3: 2}
 
 
 def is_image(array: NDArray[Any]) -> bool:
-    """Whether samples of this shape are images: [n, channels, height, width] or [n, height, width, channels] of 1 or 3
-    channels; of bytes also [n, height, width]."""
+    """Return True if samples of this shape are images: [n, channels, height, width] or [n, height, width, channels] of
+    1 or 3 channels; of bytes also [n, height, width]."""
     shape = array.shape[1:]
     if len(shape) == 2:
         return array.dtype == np.uint8 and min(shape) >= _SMALLEST
@@ -53,7 +53,7 @@ def thumbnail(image: NDArray[Any]) -> str | None:
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:
-    """Of shape [height, width, 1 or 3]."""
+    """Encode pixels of shape [height, width, 1 or 3] as PNG."""
     height, width, channels = pixels.shape
     # Each line begins with its filter, 0 for none.
     lines = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0))).tobytes()

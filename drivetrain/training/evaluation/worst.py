@@ -73,7 +73,7 @@ class Worst:
         ]
 
     def merged(self) -> dict[str, Any]:
-        """What worst.json holds, on every rank. Every rank must call this, when all batches are in."""
+        """Merge the ranks' rows into the content of worst.json. Every rank must call this after the last batch."""
         group = self._process.group if self._process.world_size > 1 else None
         own = [one.place for one in self._entries]
         every = [tuple(place) for places in (group.gather_json(own) if group else [own]) for place in places]

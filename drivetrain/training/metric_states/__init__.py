@@ -1,1 +1,1 @@
-"""What metrics are made of: whole numbers that add up to the same on any number of ranks."""
+"""Building blocks of metrics: whole numbers that add up to the same on any number of ranks."""

@@ -176,7 +176,7 @@ class Accumulator:
         self._failure = self._failure or message
 
     def finish(self) -> Evaluation:
-        """What was measured of the samples of all ranks. Every rank must call it.
+        """Reduce over all ranks and compute the evaluation. Every rank must call it.
 
         Raises:
             InputError: samples of any rank could not be counted. Every rank raises the same.
@@ -208,7 +208,7 @@ class Accumulator:
         return replace(self._evaluation(ranked, collectives), rows=rows)
 
     def _rank(self, samples: Samples) -> dict[str, Ranking]:
-        """What is to be ranked; what several metrics rank, once."""
+        """Collect the scores to be ranked; those that several metrics rank, once."""
         found: dict[str, Ranking] = {}
         for metric in (*self._ranked.values(), *self._drawn.values()):
             for name, ranking in metric.rankings(self._task, samples).items():
@@ -255,7 +255,7 @@ class Accumulator:
         *,
         of_slice: bool = False,
     ) -> Group:
-        """What was measured of some samples.
+        """Compute the results of one group of samples.
 
         Args:
             tallies: whose cells are `cells`.

@@ -1,4 +1,4 @@
-"""What metrics ask of samples: each is handed out when it is right, or is one clear error."""
+"""Check what metrics ask of samples: give each value if it is right, else raise one clear error."""
 
 from __future__ import annotations
 

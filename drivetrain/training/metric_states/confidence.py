@@ -29,7 +29,7 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True)
 class Confidences:
-    """Of each bin the sum of the confidences (SIZE cells), the number of wrong samples, and of right ones.
+    """For each bin, the sum of the confidences (SIZE cells), and the numbers of wrong and of right samples.
 
     A sample's confidence is the score of the class that is predicted for it, and the sample is right where that is its
     target. In a binary task it is the score of class 1, and `right` means that class 1 is the target.

@@ -25,7 +25,7 @@ class CoverageError(RuntimeError):
 
 
 class Coverage:
-    """What one rank has counted of `num_rows` rows, of which `rank` of `world_size` takes away its share."""
+    """The rows that one rank has counted, of its share of `num_rows` rows as `rank` of `world_size`."""
 
     def __init__(self, num_rows: int, rank: int, world_size: int) -> None:
         self._num_counted = 0

@@ -14,7 +14,7 @@ from drivetrain.training.metric_states.uncertainty.intervals import Limits, shar
 
 
 class ClassTable(NamedTuple):
-    """Of each class, int64 [C] each."""
+    """Counts by class, int64 [C] each."""
 
     found: Ints
     """True positives."""

@@ -19,7 +19,7 @@ OutputError = Literal["absolute", "squared", "relative", "pinball"]
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """Of each output the exact sum of an error a sample, and (last cell) how many samples.
+    """For each output, the exact sum of an error over samples, and (last cell) the number of samples.
 
     absolute  |target - output|
     squared   (target - output)^2, to a hundred bits a sample, where it is above 1e-290: the difference of numbers that
@@ -69,7 +69,7 @@ class OutputErrors:
 
 @dataclass(frozen=True)
 class OutputTargets:
-    """Of each output the exact sum of the targets, then of each output that of their squares, and how many samples.
+    """For each output, the exact sums of the targets and of their squares, and the number of samples.
 
     (Squares below 1e-290 lose digits, or all of them.)
     """

@@ -1,4 +1,4 @@
-"""What is always counted: how many samples there are, their losses, and the values of the recipe's own metrics."""
+"""Counts of every evaluation: the number of samples, their losses, and the values of the recipe's own metrics."""
 
 from __future__ import annotations
 

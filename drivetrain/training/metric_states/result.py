@@ -1,4 +1,4 @@
-"""What an evaluation comes to. Plain data: whoever reports it writes it down."""
+"""Results of an evaluation, as plain data."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Bootstrap:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What was measured of all samples, and of each slice of them: the same on every rank, but for `rows`."""
+    """The results for all samples and for each slice: the same on every rank, but for `rows`."""
 
     task: Task
     whole: Group

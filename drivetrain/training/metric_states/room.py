@@ -1,4 +1,4 @@
-"""What is counted of which groups of samples, so that it fits into the memory that a rank has for it."""
+"""Choose the counts of each group of samples so that they fit into a rank's memory."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def make_room(
     exact: bool = False,
     memory: int = MEMORY,
 ) -> Room:
-    """What is to be counted, the curves of slices and replicates as coarse as the memory wants it.
+    """Choose the counts; curves of slices and replicates are as coarse as the memory demands.
 
     Args:
         exact: whether metrics that have an exact mode need no counts of all samples.

@@ -105,7 +105,7 @@ class OwnValue:
 
 @dataclass(frozen=True)
 class LossWeight:
-    """What a sample's loss weighs."""
+    """The weight of a sample's loss."""
 
     levels: int = 0
 

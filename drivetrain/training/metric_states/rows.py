@@ -1,4 +1,4 @@
-"""What each row says of each metric, for comparisons row by row: rows.npz of a report.
+"""The evidence of each row on each metric, for comparisons row by row: rows.npz of a report.
 
 A metric says what its values are made of (`HasRows`) in terms of columns: one number a sample, kept as small as it is
 (a truth in a bit, one of 256 classes in a byte). Equal columns are kept once: of ten thousand classes' recalls there
@@ -56,7 +56,8 @@ class Is:
 
 @dataclass(frozen=True)
 class Share:
-    """Of the samples for which one of `of` holds (without any: of all), those for which all of `right` hold, too."""
+    """The share of samples for which all of `right` hold, among those for which one of `of` holds (without any:
+    all)."""
 
     right: tuple[Is, ...]
     of: tuple[Is, ...] = ()
@@ -65,7 +66,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Mean:
-    """Of a column, weighted by another, over the samples for which one of `of` holds (without any: over all)."""
+    """The mean of a column, weighted by another, over the samples for which one of `of` holds (without any: over
+    all)."""
 
     column: Column
     weight: Column | None = None
@@ -83,7 +85,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Average:
-    """Of parts, each of which counts where one of its conditions `there` holds for some sample (without any: always),
+    """The average of parts. A part counts if one of its conditions `there` holds for some sample (without any: always),
     as 0 where the samples do not define it. With `by_size` a part weighs as many samples as its conditions hold for."""
 
     parts: tuple[Form, ...]
@@ -106,7 +108,7 @@ class HasRows(Protocol):
 
 @dataclass(frozen=True)
 class RowTable:
-    """What rows.npz holds."""
+    """The content of rows.npz."""
 
     arrays: Mapping[str, NDArray[Any]]
     left_out: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What metrics see of a batch: the recipe's losses and values, its targets, and what the model's outputs mean."""
+"""A batch as metrics see it: the recipe's losses and values, its targets, and the meaning of the model's outputs."""
 
 from __future__ import annotations
 

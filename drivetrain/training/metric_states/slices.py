@@ -24,7 +24,7 @@ class SliceColumn:
     values: tuple[int | bool | str, ...]
 
     def numbers(self, values: NDArray[Any], rows: Ints) -> Ints:
-        """Which slice each sample is in, shape [n].
+        """The number of each sample's slice, shape [n].
 
         Args:
             values: of the column, shape [n].

@@ -1,4 +1,4 @@
-"""What a rank has counted: one vector of int64, laid out beforehand, whatever the number of samples.
+"""The counts of a rank: one vector of int64, laid out beforehand, whatever the number of samples.
 
     [ header | tallies of all samples | of each slice | columns that replicates use ]
 
@@ -94,7 +94,7 @@ class State:
         return self.vector
 
     def replicates_in_use(self) -> Ints:
-        """What replicates have counted, in the columns that any rank uses, ready to be added up; the vector has been,
+        """The counts of replicates, in the columns that any rank uses, ready to be added up; the vector has been,
         and so is of the same length on all ranks."""
         columns = [np.flatnonzero(in_use) for _, in_use in self._with_columns()]
         vector = np.zeros(self.room.replicates * sum(map(len, columns)), dtype=np.int64)
@@ -169,7 +169,7 @@ def _each(tables: Sequence[DrawnTable], group: int) -> Iterator[list[Ints]]:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What samples add to tallies, in which slices they are, and their keys."""
+    """The contributions of samples to tallies, with their slices and keys."""
 
     counts: dict[Tally, Counts]
     numbers: list[Ints]
@@ -177,7 +177,7 @@ class _Batch:
 
     @property
     def shapes(self) -> list[tuple[object, ...]]:
-        """Of what a sample adds. Batches of the same can be joined."""
+        """The shapes of what a sample adds. Batches of the same shapes can be joined."""
         return [(found.cells.shape[1:], found.amounts is None) for found in self.counts.values()]
 
     @property

@@ -49,7 +49,7 @@ class TallySet:
         return {tally: place for place, tally in enumerate(self.tallies)}
 
     def counted(self, name: str, cells: Sequence[Ints]) -> dict[str, Ints]:
-        """What a metric is computed from, of the cells of each of `tallies`."""
+        """The counts that a metric is computed from, taken from the cells of each of `tallies`."""
         return {local: cells[self._places[tally]] for local, tally in self._named[name].items()}
 
     def num_samples(self, cells: Sequence[Ints]) -> int:

@@ -1,4 +1,4 @@
-"""What texts, and tokens, have in common with the right ones: whole numbers, or exact sums.
+"""Counts of what texts and tokens have in common with the right ones: whole numbers, or exact sums.
 
 sacrebleu and rouge-score are imported when they are counted with, and not before.
 """
@@ -80,7 +80,7 @@ class RougeSum:
 
 
 def texts_of(samples: Samples, metric: str) -> tuple[Sequence[str], Sequence[str]]:
-    """What the model says, and what is right.
+    """The model's texts, and the right ones.
 
     Raises:
         InputError: the recipe makes no texts.

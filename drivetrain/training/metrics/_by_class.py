@@ -1,4 +1,4 @@
-"""What precision, recall, F1, specificity, Dice and IoU share: a quotient a class, and its averages."""
+"""The common part of precision, recall, F1, specificity, Dice and IoU: a quotient a class, and its averages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AVERAGES = ("macro", "micro", "weighted")
 
 
 class Quotients(NamedTuple):
-    """Of each class, int64 [C] each."""
+    """Numerators and denominators by class, int64 [C] each."""
 
     tops: Ints
     bottoms: Ints
@@ -112,7 +112,7 @@ class ByClass(ABC):
 
     @abstractmethod
     def quotients(self, table: ClassTable) -> Quotients:
-        """What is divided by what."""
+        """The quotient of each class."""
 
     def reason(self, place: int) -> str:
         """Why a class has no value, as a clause."""
@@ -171,7 +171,7 @@ class ByClass(ABC):
         return AVERAGES if self.average == "all" else (self.average,)
 
     def _kept(self, task: Task, table: ClassTable) -> np.ndarray:
-        """Whether an average takes a class, bool [C]."""
+        """Mask of the classes that an average takes, bool [C]."""
         if task.kind == "multilabel":
             return np.ones(len(table.found), bool)
         return (table.actual + table.claimed) > 0
@@ -216,7 +216,7 @@ def _mean(average: str, shares: Floats, quotients: Quotients, table: ClassTable,
 
 
 def twice_the_share(top: float, bottom: float) -> Callable[[float], Limits]:
-    """Of 2 TP / (2 TP + FP + FN), which grows with the share TP / (TP + FP + FN) of independent samples."""
+    """Limits of 2 TP / (2 TP + FP + FN), which grows with the share TP / (TP + FP + FN) of independent samples."""
     of_all = share(top / 2, bottom - top / 2)
 
     def limits(confidence: float) -> Limits:

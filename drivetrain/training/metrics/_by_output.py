@@ -1,4 +1,4 @@
-"""What the metrics of a regression share: a value an output, and their mean."""
+"""The common part of the metrics of a regression: a value an output, and their mean."""
 
 from __future__ import annotations
 

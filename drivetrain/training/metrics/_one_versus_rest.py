@@ -1,4 +1,5 @@
-"""What metrics and curves of a ranking by score share: a histogram, each class against the rest, and averages."""
+"""The common part of metrics and curves of a ranking by score: a histogram, each class against the rest, and
+averages."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _NAMED = 10
 
 
 def suffixes(task: Task) -> list[str]:
-    """What is added to a metric's name for each column of scores: nothing for the one of binary."""
+    """The suffix of a metric's name for each column of scores: empty for the one of binary."""
     return [""] if task.kind == "binary" else [f"class_{number}" for number in range(task.num_classes)]
 
 

@@ -84,7 +84,7 @@ class CurveOfScores(OneVersusRest, ABC):
         return {name: columns[name] for name in self._with_curve(numbers)}
 
     def _with_curve(self, numbers: Mapping[str, tuple[int, int]]) -> list[str]:
-        """Which classes, of so many positives and negatives, have a curve.
+        """Name the classes that have a curve, given their numbers of positives and negatives.
 
         Raises:
             UndefinedError: none has.

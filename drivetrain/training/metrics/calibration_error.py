@@ -22,7 +22,7 @@ MOST_BINS = 1000
 
 @dataclass(frozen=True)
 class Metric:
-    """Of bins of equal width: |share of right samples - mean confidence|, weighted by samples (C. Guo et al., "On
+    """Over bins of equal width: |share of right samples - mean confidence|, weighted by samples (C. Guo et al., "On
     Calibration of Modern Neural Networks", 2017). Its curve is the reliability diagram.
 
     The confidence of a sample is the score of its predicted class; in a binary task it is that of class 1, which is

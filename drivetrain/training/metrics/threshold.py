@@ -166,7 +166,7 @@ class Metric(OneVersusRest):
 
 @dataclass(frozen=True)
 class _Spared(Metric):
-    """Where memory wants coarser bins."""
+    """The metric with coarser bins, where memory demands them."""
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         """No values.
@@ -186,7 +186,7 @@ def _whole(false_positive: float, false_negative: float) -> tuple[int, int, int]
 
 
 def _total_cost(thresholds: Thresholds, costs: tuple[int, int, int]) -> np.ndarray:
-    """Of each threshold, in whole units, shape [m]; Python's integers where int64 has no room for them."""
+    """The total cost at each threshold, in whole units, shape [m]; Python's integers if int64 is too small."""
     false_positive, false_negative, _ = costs
     positives, negatives = thresholds.positives, thresholds.negatives
     if false_positive * int(negatives[-1]) + false_negative * int(positives[-1]) >= 1 << 62:

@@ -257,7 +257,7 @@ _OF_CONSTANTS: Mapping[str, Callable[..., Expr]] = {
 
 @cache
 def _plain() -> Mapping[str, Callable[..., Expr]]:
-    """Of columns, which come in one type where the operation gives a float."""
+    """Operations on columns, which come in one type where the operation gives a float."""
     pl = polars()
     return {
         "add": operator.add,

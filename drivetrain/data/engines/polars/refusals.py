@@ -1,4 +1,4 @@
-"""What Polars says of a value that does not fit."""
+"""Read Polars' messages about values that do not fit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_IN_FORM = "¤"
 
 
 def understood(message: str) -> Refused | None:
-    """What was refused, by a message of Polars; None where it is about something else."""
+    """Read what was refused from a message of Polars; None if it is about something else."""
     if _NO_BOOL in message:
         return Refused("", "bool")
     found = _FAILED.search(message)

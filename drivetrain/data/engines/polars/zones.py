@@ -1,4 +1,4 @@
-"""What the clock of a zone shows, and where its days and hours begin.
+"""Local times of a zone, and the beginnings of its days and hours.
 
 Polars' tables of zones end with the year 2100; later, Python's zoneinfo goes on by the zone's last rule.
 """

@@ -56,7 +56,7 @@ def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options)
 
 
 def _reason(error: Exception) -> str:
-    """What Spark says in its first line that is a condition, without the trace of Java."""
+    """The first line of Spark's error that is a condition, without Java's trace."""
     text = str(error)
     found = re.search(r"\[[A-Z_.]+\][^\n]*", text)
     return (found[0] if found else text.strip().splitlines()[0])[:300].rstrip(".")

@@ -101,7 +101,7 @@ def exactly(value: Column, given: str, wanted: str) -> Column:
 
 
 def rest_of(value: Column, given: str, wanted: str) -> Column:
-    """What an integer is more than it is as a float."""
+    """The difference between an integer and its float."""
     sql, made = functions(), value.cast(spark_type(wanted))
     bits = 24 if wanted == "float32" else 53
     # Integers from half way below it on become a float that is beyond them, which no cast gives back.

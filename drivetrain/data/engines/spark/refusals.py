@@ -1,4 +1,4 @@
-"""What Spark says of a value that does not fit."""
+"""Read Spark's messages about values that do not fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SUMS = "DECIMAL(38,0)"
 
 
 def understood(message: str) -> Refused | None:
-    """What was refused, by a message of Spark; None where it is about something else."""
+    """Read what was refused from a message of Spark; None if it is about something else."""
     if "[ARITHMETIC_OVERFLOW] long overflow" in message:
         return Refused("", None)
     if found := _CAST.search(message):

@@ -80,7 +80,7 @@ def session(settings: Mapping[str, str]) -> Any:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Where rows lie as Parquet files on their way into Spark and out of it.
+    """A folder of Parquet files for rows on their way into Spark and out of it.
 
     `folder` is on this machine. Where Spark's default file system is another one (HDFS, on several hosts), files go
     through a folder there, since workers on other hosts do not see this machine's disk.

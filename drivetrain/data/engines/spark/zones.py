@@ -1,4 +1,4 @@
-"""Where days and hours begin by the clock of a zone; the session is in UTC."""
+"""The beginnings of days and hours by the clock of a zone; the session is in UTC."""
 
 # pyright: basic
 

@@ -29,7 +29,7 @@ class Enclosure(NamedTuple):
 
     @classmethod
     def of(cls, low: Fraction, high: Fraction) -> Enclosure:
-        """What encloses all numbers from `low` to `high`."""
+        """The smallest enclosure of all numbers from `low` to `high`."""
         return cls(low.numerator * UNIT // low.denominator, -(-high.numerator * UNIT // high.denominator))
 
     def value(self, advice: str = "", wide: float = inf) -> Value:

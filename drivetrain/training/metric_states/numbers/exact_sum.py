@@ -29,7 +29,7 @@ _LARGEST_FACTOR = 2.0**511
 
 
 def spread(values: ArrayLike) -> Counts:
-    """What each value adds to which limbs: exact.
+    """Split each value exactly into what it adds to each limb.
 
     Args:
         values: float64 of shape [n], or [n, m] where m values of a sample add up to one sum.

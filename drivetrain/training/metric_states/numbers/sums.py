@@ -27,7 +27,7 @@ def settle(cells: Ints) -> None:
 
 
 def totals(counted: Ints) -> list[Fraction]:
-    """What `side_by_side` summed up."""
+    """Read the sums that `side_by_side` made."""
     return [exact_sum.total(cells) for cells in counted[:-1].reshape(-1, SIZE)]
 
 

@@ -84,5 +84,5 @@ def lower_edges(resolution: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def bins_of_ties(resolution: int) -> NDArray[np.bool_]:
-    """Which bins hold one margin at most, so that all samples in one tie: that of 0; shape [bins]."""
+    """Mask of the bins that hold one margin at most, so that all their samples tie: that of 0; shape [bins]."""
     return np.arange(number_of_bins(resolution)) == _bins_of_one_side(resolution)

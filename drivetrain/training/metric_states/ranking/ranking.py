@@ -153,7 +153,7 @@ def _entries(group: _Group, rankings: Mapping[str, Sequence[Ranking]]) -> tuple[
 
 
 def _cuts(group: _Group, own: Sequence[Entries], sizes: Ints, round_bytes: int) -> list[list[int]]:
-    """Where this rank's entries of each ranking are cut: ranks - 1 places each.
+    """Find where this rank's entries of each ranking are cut: ranks - 1 places each.
 
     A sample stands for `step` entries of its rank: itself and those below it. Borders are every M / R-th of all M
     samples, M <= R K, and belong to the range below. A border has R - 1 equals at most, and of each rank fewer than

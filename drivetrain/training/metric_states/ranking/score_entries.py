@@ -54,7 +54,7 @@ def entries_of(batches: Sequence[Ranking]) -> Entries:
 
 
 def _collapsed(scores: Floats, positive: NDArray[np.bool_]) -> Entries:
-    """Of scores from 0 on, which are ordered as their bits are; the last bit of a key tells a positive sample."""
+    """Entries of scores of at least 0, ordered as their bits are; the last bit of a key marks a positive sample."""
     keys = (scores + 0.0).view(np.uint64)  # (-0.0 becomes 0.0)
     keys <<= np.uint64(1)
     keys |= positive
@@ -88,7 +88,7 @@ def merged(several: Sequence[Entries]) -> Tallied:
 
 
 def twice_wins(tallied: Tallied, negatives_below: int) -> int:
-    """Of the positives of a range, over the pairs with all negatives: 2 for a higher score, 1 for the same.
+    """Sum over the pairs of a range's positives with all negatives: 2 for a higher score, 1 for the same.
 
     Args:
         negatives_below: negatives that score lower than the range.
@@ -119,8 +119,9 @@ def precision_sum(tallied: Tallied, positives_above: int, negatives_above: int) 
 
 
 def points(tallied: Tallied, above: tuple[int, int], totals: tuple[int, int], marks: int) -> Points:
-    """Which scores of a range are points of a curve over all ranges: those that reach the k-th of `marks` even parts of
-    all positives, or of all negatives, the last of them always. It does not matter how the ranges were cut.
+    """Choose the scores of a range that are points of a curve over all ranges: those that reach the k-th of `marks`
+    even parts of all positives, or of all negatives, the last of them always. It does not matter how the ranges were
+    cut.
 
     Args:
         above: positives and negatives that score higher than the range.

@@ -91,7 +91,7 @@ def _columns(resolution: int, kind: np.dtype[Any]) -> tuple[NDArray[Any], NDArra
 
 
 def _bins_of_block(given: NDArray[Any], resolution: int) -> Ints:
-    """Of scores of shape [n], n up to _BLOCK."""
+    """Bins of scores of shape [n], n up to _BLOCK."""
     bins = _bins(resolution)
     edge, one = (column[: len(given)] for column in _columns(resolution, given.dtype))
     mantissa, bias = (23, 127) if given.dtype == np.float32 else (52, 1023)
@@ -134,7 +134,7 @@ def lower_edges(resolution: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def bins_of_ties(resolution: int) -> NDArray[np.bool_]:
-    """Which bins hold one float64 at most, so that all samples in one tie; shape [bins]."""
+    """Mask of the bins that hold one float64 at most, so that all their samples tie; shape [bins]."""
     bins = _bins(resolution)
     ties = np.zeros(bins.number, bool)
     ties[[0, bins.middle, -1]] = True
@@ -167,7 +167,7 @@ class ScoreHistogram:
 
     @property
     def columns(self) -> int:
-        """Of scores: one of binary, else one a class."""
+        """The number of score columns: one for binary, else one a class."""
         return 1 if self.kind == "binary" else self.num_classes
 
     @property
@@ -191,7 +191,7 @@ class ScoreHistogram:
         return shown(self.ranked_by, margin_bins.lower_edges(self.resolution))
 
     def ties(self, few: tuple[float, ...] | None = None) -> NDArray[np.bool_]:
-        """Which bins hold ties only: those of one number, or if these `few` are all that there are, of one of these.
+        """Mask of the bins that hold ties only: those of one number, or if only these `few` exist, of one of these.
         Shape [bins]."""
         if few is not None:
             return _bins_of_one_score(self, few)

@@ -201,7 +201,7 @@ def student(share: float, degrees: int) -> float:
 
 
 def share(successes: float, trials: float) -> Callable[[float], Limits]:
-    """Of successes / trials."""
+    """Limits of successes / trials."""
     return lambda confidence: clopper_pearson(successes * worth(), trials * worth(), confidence)
 
 
@@ -215,7 +215,7 @@ def clopper_pearson(successes: float, trials: float, confidence: float) -> Limit
 
 
 def beta_quantile(share: float, a: float, b: float) -> float:
-    """Where the distribution function of Beta(a, b) is `share`, to 1e-12: Newton's steps in a bracket."""
+    """The quantile `share` of Beta(a, b), to 1e-12, by Newton's steps in a bracket."""
     low, high = 0.0, 1.0
     x = a / (a + b)
     for _ in range(200):
@@ -263,7 +263,7 @@ def mean_of(
     *,
     stretch: float = 1.0,
 ) -> Callable[[float], Limits]:
-    """Of a weighted mean of independent values, from the intervals of each: distances are added as squares (G. Zou and
+    """Limits of a weighted mean of independent values, from the limits of each: distances add as squares (G. Zou and
     A. Donner, "Construction of confidence limits about effect measures: A general approach", 2008).
 
     Args:
@@ -285,8 +285,8 @@ def mean_of(
 
 
 def with_absent(value: float, limits: Callable[[float], Limits], there: int, classes: int) -> Callable[[float], Limits]:
-    """Of a mean over `there` classes, where the truth is one over all `classes`: of those that do not occur among the
-    samples anything between 0 and 1 may be true."""
+    """Limits of a mean over `there` classes, where the truth is one over all `classes`: of those that do not occur
+    among the samples anything between 0 and 1 may be true."""
     if there == classes:
         return limits
 
@@ -298,8 +298,8 @@ def with_absent(value: float, limits: Callable[[float], Limits], there: int, cla
 
 
 def area(value: float, positives: int, negatives: int) -> Callable[[float], Limits]:
-    """Of an AUROC: where it is as far from the value as its standard error there allows (R. Newcombe, "Confidence
-    intervals for an effect size measure based on the Mann-Whitney statistic. Part 2", 2006, method 5)."""
+    """Limits of an AUROC: where it is as far from the value as its standard error there allows (R. Newcombe,
+    "Confidence intervals for an effect size measure based on the Mann-Whitney statistic. Part 2", 2006, method 5)."""
 
     def limits(confidence: float) -> Limits:
         z = NormalDist().inv_cdf((1 + confidence) / 2)
@@ -316,7 +316,7 @@ def area(value: float, positives: int, negatives: int) -> Callable[[float], Limi
 
 
 def _edge(far: float, near: float, beyond: Callable[[float], bool]) -> float:
-    """Where `beyond` ends between two points, given on the far side."""
+    """The point between two others at which `beyond` ends, taken on the far side."""
     for _ in range(60):
         middle = (far + near) / 2
         far, near = (middle, near) if beyond(middle) else (far, middle)
