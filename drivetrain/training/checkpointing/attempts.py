@@ -1,4 +1,4 @@
-"""What each start of a training did: how far it came, what it spent, how it ended. Standard library only.
+"""The record of each start of a training: how far it came, what it spent, how it ended. Standard library only.
 
     attempts/00003.json      {"number": 3, "started": 1763688012.5, "first_step": 120, "step": 171, "time": ..., ...}
 
@@ -31,7 +31,7 @@ UPDATE_SHARE, UPDATE_SECONDS, LONGEST_UPDATE_SECONDS = 0.02, 1.0, 60.0
 
 
 class Place(Protocol):
-    """What is needed of drivetrain.training.checkpointing.places.Place."""
+    """The part of drivetrain.training.checkpointing.places.Place that is needed here."""
 
     @property
     def uri(self) -> str: ...

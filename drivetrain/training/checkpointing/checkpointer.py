@@ -195,7 +195,7 @@ class Checkpointer:
 
     @property
     def is_writing(self) -> bool:
-        """Whether the last save is not durable yet."""
+        """True if the last save is not durable yet."""
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self) -> bool:
@@ -356,4 +356,4 @@ def beating() -> Generator[None]:
 
 
 def _nothing(line: str) -> None:
-    """What ranks but the first have to say to people."""
+    """Print nothing: the lines for people are the first rank's."""

@@ -23,7 +23,7 @@ ALLOWED = 'auto, epoch, or a number of steps or a time such as "200steps", "90s"
 
 @dataclass(frozen=True)
 class Every:
-    """What `checkpoint_every` says: exactly one of them is set; none of them is `auto`."""
+    """The parsed `checkpoint_every`: one field is set, or none for `auto`."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -82,7 +82,7 @@ def best_interval(cost: float, mtbf: float, *, step_seconds: float = 0.0, durabl
 
 
 def mean_time_between(prior: float, seconds: float, interruptions: int) -> float:
-    """What is to be believed of the mean time between interruptions after `interruptions` of them in `seconds`.
+    """Estimate the mean time between interruptions after `interruptions` of them in `seconds`.
 
     Interruptions come as a Poisson process; the belief in their rate is a gamma distribution that weighs as much as
     PRIOR_WEIGHT interruptions seen in as many times `prior` seconds. This is the inverse of the mean rate.
@@ -91,7 +91,7 @@ def mean_time_between(prior: float, seconds: float, interruptions: int) -> float
 
 
 class SaveCost:
-    """What a save costs the training: the stall, and the steps that are slower while it is being written.
+    """The cost of a save: the stall, and the steps that are slower while it is being written.
 
     A median of the last few: one save that met a busy disk is no reason to save seldom. Nor is the first one of a
     process, which also plans who writes what and makes room in memory: it counts as long as there is no other.

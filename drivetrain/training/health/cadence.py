@@ -46,11 +46,11 @@ class Cadence:
 
     @property
     def share(self) -> float:
-        """What it has cost so far, as a share of the time."""
+        """The cost so far, as a share of the time."""
         return self._spent / self._worked if self._worked else 0.0
 
     def sums_tensors(self, step: int) -> bool:
-        """Whether the tensors of this step are summed up."""
+        """Return True if the tensors of this step are summed up."""
         return self._bound >= 1 or step >= self._next_full
 
     def begins(self, step: int, *, full: bool) -> None:
@@ -61,7 +61,7 @@ class Cadence:
             self._next_full = self._next_of_first()
 
     def records(self, step: int) -> bool:
-        """Whether anything is recorded of this step."""
+        """Return True if this step is recorded."""
         return step >= self._next or self.sums_tensors(step)
 
     def recorded(

@@ -1,4 +1,4 @@
-"""Where the time of a step goes on this rank: each phase ends with a mark, at the cost of reading the clock."""
+"""Measure the phases of a step on this rank: each phase ends with a mark, at the cost of reading the clock."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Clock:
 
     @property
     def seconds(self) -> list[float]:
-        """Of each phase, since `restart`."""
+        """Seconds of each phase since `restart`."""
         seconds, last = self._seconds, self.last
         for phase, at in self._noted:
             if at > last:
@@ -76,7 +76,7 @@ class Clock:
         self._queued_before = self.in_queue()
 
     def noting(self, phase: int) -> Callable[[tuple[int, float]], None]:
-        """What takes this phase and when it ended; the same until `leave_out_the_queue`."""
+        """The function that records when this phase ended; the same one until `leave_out_the_queue`."""
         return self._note_without_the_queue if self._reads[phase] else self._noted.append
 
     def mark(self, phase: int) -> None:
@@ -113,7 +113,7 @@ class Clock:
 
 
 def _opened_queue() -> int:
-    """What Linux counts of this thread, an open file; -1 where the kernel does not."""
+    """Open Linux's counters of this thread; -1 if the kernel has none."""
     try:
         return os.open("/proc/thread-self/schedstat", os.O_RDONLY)
     except OSError:

@@ -36,7 +36,7 @@ _MOST_BYTES = 1 << 20
 
 
 class FlightRecorder:
-    """Of one rank; `folder` is that of all ranks, or None: nothing outlives the process then.
+    """The recorder of one rank; `folder` is that of all ranks, or None: nothing outlives the process then.
 
     Raises:
         OSError: the file cannot be made.
@@ -90,7 +90,7 @@ class FlightRecorder:
 
 @dataclass(frozen=True)
 class Flight:
-    """What a rank left. `steps` are rows by `COLUMNS`, the oldest first; `end` is {} where it said nothing."""
+    """The record of a rank. `steps` are rows by `COLUMNS`, the oldest first; `end` is {} if the rank wrote none."""
 
     rank: int
     steps: list[dict[str, float]]
@@ -98,7 +98,7 @@ class Flight:
 
 
 def read_flights(folder: Path) -> list[Flight]:
-    """Of all ranks.
+    """Read the records of all ranks.
 
     Raises:
         ValueError: a file that is none.
@@ -132,7 +132,7 @@ def _rows(data: bytes, written: int) -> Floats:
 
 
 def _collectives() -> Any:
-    """What torch's own flight recorder has of this rank's collectives; None where it records none
+    """Read this rank's collectives from torch's flight recorder; None if it records none
     (TORCH_FR_BUFFER_SIZE)."""
     torch_c: Any = sys.modules.get("torch._C._distributed_c10d")
     if torch_c is None or not hasattr(torch_c, "_dump_fr_trace_json"):

@@ -1,4 +1,4 @@
-"""What the loop calls: it times the steps, lets them be recorded, asks the rules, and does what they want.
+"""The loop's view of health: time the steps, record them, ask the rules, and do what they demand.
 
     with open_health(config, strategy, ...) as health:      # opening.py
         for batch in health.timed(batches):
@@ -52,7 +52,7 @@ _DATA, _FORWARD, _QUEUED = (COLUMNS.index(name) for name in ("data", "forward", 
 
 
 class _Taken(NamedTuple):
-    """What this rank has summed up in a step, on its way from the device; `full` with tensors."""
+    """This rank's sums of a step, on their way from the device; `full` with tensors."""
 
     own: Own
     full: bool
@@ -60,7 +60,7 @@ class _Taken(NamedTuple):
 
 
 class _Reducing(NamedTuple):
-    """What all ranks are adding up."""
+    """A reduction over all ranks that is under way."""
 
     own: Own
     full: bool
@@ -235,7 +235,7 @@ class Health:
         self._journal.say(self.summary.describe(self._cadence.share))
 
     def why_not_finite(self) -> str:
-        """Where the first number came from that is not finite, as far as some rank knows; "" where none does. Every
+        """The origin of the first number that is not finite, as far as some rank knows; else "". Every
         rank must ask for it."""
         self._settle()
         return self._reason()
@@ -250,7 +250,7 @@ class Health:
         return f"on rank {rank}{f' in step {step}' if step else ''} {text}"
 
     def state(self) -> dict[str, Any]:
-        """What a later start has to know."""
+        """The state for a later start."""
         return self.summary.state()
 
     def load_state(self, state: Mapping[str, Any]) -> None:

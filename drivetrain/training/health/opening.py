@@ -58,7 +58,7 @@ class NoHealth(Health):
 def open_health(
     config: Config, strategy: Strategy, process: Process, output: Path | None, journal: Journal, recipe: Recipe
 ) -> Health:
-    """What watches a training; nothing with health=False."""
+    """Open the health of a training; one that watches nothing with health=False."""
     if not config.health:
         return NoHealth()
     truth = recipe.truth if isinstance(recipe, HasTruth) else None

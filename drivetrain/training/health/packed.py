@@ -1,4 +1,4 @@
-"""What a training's output holds of its health: ours, or what a script's own hook of smdebug saved."""
+"""Read the health in a training's output: ours, or what a script's own hook of smdebug saved."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unpacked(archive: Path, target: Path) -> Path | None:
 
 
 def _parts_kept(name: str) -> tuple[str, ...]:
-    """Where a file of an archive goes; () where it is none of ours."""
+    """The path parts under which a file of an archive is kept; () if it is not ours."""
     parts = tuple(part for part in Path(name).parts if part != "/")
     if ".." in parts:
         return ()

@@ -1,4 +1,4 @@
-"""What rules see: sums over all ranks, of the steps since the record before."""
+"""Records for the rules: sums over all ranks of the steps since the previous record."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is known after `step`.
+    """The knowledge after `step`.
 
     Attributes:
         step: steps taken.
@@ -103,7 +103,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """What is the same in all records of a training: the rows of their tables."""
+    """The names of the rows in the tables of all records of a training."""
 
     tensors: Sequence[str] = ()
     matrices: Sequence[bool] = ()
@@ -146,7 +146,7 @@ def to_line(record: Record) -> str:
 
 
 def from_fields(fields: Mapping[str, Any], names: Names) -> Record:
-    """What `to_line` wrote.
+    """Read a record from the fields that `to_line` wrote.
 
     Raises:
         ValueError, KeyError, TypeError: it is no record.

@@ -68,7 +68,7 @@ class Watching:
     remembers: tuple[str, ...] = ()
 
     def state(self) -> dict[str, Any]:
-        """What a later start takes over; nothing where a number is not finite, which a checkpoint cannot hold."""
+        """The state for a later start; empty if a number is not finite, which a checkpoint cannot hold."""
         held = {name: getattr(self.rule, name) for name in self.remembers}
         return held if all(map(_is_plain, held.values())) else {}
 
@@ -79,7 +79,7 @@ class Watching:
 
     @property
     def about_model(self) -> bool:
-        """Whether it is the model that it watches, and not the machines."""
+        """True if the rule watches the model and not the machines."""
         return self.watches != "ranks"
 
 
@@ -115,7 +115,7 @@ def load_rules(given: str) -> list[Watching]:
 
 
 def see(rules: Sequence[Watching], record: Record) -> list[Finding]:
-    """What the rules say of a record."""
+    """Show a record to the rules, and give their findings."""
     found: list[Finding] = []
     for watching in rules:
         if not _has(record, watching.watches):

@@ -1,4 +1,4 @@
-"""What came of watching a training: which rules fired, where its time went; in one file, and in one line.
+"""The summary of a training's health: rules that fired, and where its time went; in one file, and in one line.
 
 <output>/health/health.json
 """
@@ -45,7 +45,7 @@ class Summary:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether no rule fired that fails or stops a training."""
+        """True if no rule fired that fails or stops a training."""
         return not any(finding.action in _FAILS for finding in self.findings.values())
 
     def add(self, finding: Finding) -> bool:
@@ -141,8 +141,8 @@ class Summary:
         return {**found, "health_rules": {rule.name: state for rule in self._rules if (state := rule.state())}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """What was found before, under the actions of now: a gate must not let pass what only warned then. Findings of
-        rules that are off now are dropped."""
+        """Take over earlier findings, under the actions of now: a gate must not let pass what only warned then.
+        Findings of rules that are off now are dropped."""
         now = {rule.name: rule for rule in self._rules}
         for given in state.get("health", []):
             if rule := now.get(given["rule"]):
@@ -154,7 +154,7 @@ class Summary:
 
 
 def summed_up(rules: Sequence[Watching], records: Iterable[Record]) -> Summary:
-    """What rules say of a training that was recorded."""
+    """Apply rules to the records of a training, and sum up."""
     summary = Summary(rules)
     for record in records:
         for finding in see(rules, record):

@@ -1,4 +1,4 @@
-"""Where the time of each rank went while the training ran, in few stretches of equal length: for pictures."""
+"""The phases of each rank over the training, in few stretches of equal length, for pictures."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _HEAD = ("loss", "weight", "cost", "idle", "time")
 
 @dataclass(frozen=True)
 class Own:
-    """What one rank knows of a record.
+    """One rank's part of a record.
 
     Attributes:
         step, steps, factor: as in Record.
@@ -68,7 +68,7 @@ class Vectors:
         self._layers = _places(names.layers, own.layers)
 
     def to_vector(self, own: Own, *, full: bool) -> Floats:
-        """What is added up; of a full record with tensors, layers and classes."""
+        """The vector to be added up; of a full record with tensors, layers and classes."""
         names = self.names
         ranks = np.zeros((names.num_ranks, len(RANK_COLUMNS)))
         ranks[self._rank] = own.row

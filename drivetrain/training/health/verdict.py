@@ -1,4 +1,4 @@
-"""What the phases of the steps say, in words."""
+"""Judge the phases of the steps, in words."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ _HELP = {
 
 
 def read_options(environment: Mapping[str, str], given: Mapping[str, Any]) -> Options:
-    """What was given on the command line, else in DRIVETRAIN_<NAME>, else the default.
+    """Read each option from the command line, else from DRIVETRAIN_<NAME>, else its default.
 
     Raises:
         InputError: a value that cannot be.
@@ -99,5 +99,5 @@ def num_processes(given: Mapping[str, Any], options: Options, environment: Mappi
 
 
 def are_processes_named(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
-    """Whether somebody has said how many processes a host has."""
+    """Return True if the number of processes of a host was given."""
     return bool(given["processes"]) or environment.get("DRIVETRAIN_PROCESSES", "").strip() not in ("", "0")

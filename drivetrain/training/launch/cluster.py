@@ -1,4 +1,4 @@
-"""What the launcher knows of its cluster, from whichever contract the platform keeps (`platforms/`).
+"""The launcher's cluster, read from the platform's contract (`platforms/`).
 
 These variables come before what a platform says, and the launcher's options come before them:
 

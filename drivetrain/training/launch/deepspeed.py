@@ -1,4 +1,4 @@
-"""What DeepSpeed must not do as it starts."""
+"""Keep DeepSpeed from side effects at its start."""
 
 from __future__ import annotations
 

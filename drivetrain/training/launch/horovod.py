@@ -15,7 +15,7 @@ ADDRESS, PORT = "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"
 
 
 def place(rank: int, world_size: int, processes: int) -> dict[str, str]:
-    """Who a process is, of `processes` on each host; ranks are in the order of the hosts."""
+    """Variables of a process's place among `processes` on each host; ranks are in the order of the hosts."""
     values = {
         "HOSTNAME": _host(rank, processes),
         "RANK": rank,
@@ -29,7 +29,7 @@ def place(rank: int, world_size: int, processes: int) -> dict[str, str]:
 
 
 def meeting(address: str, port: int, interface: str) -> dict[str, str]:
-    """Where the processes meet, and over which network interface ("": by the host's name)."""
+    """Variables of the address at which processes meet, and of the network interface ("": by the host's name)."""
     return {
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
@@ -71,7 +71,7 @@ def rendezvous(world_size: int, processes: int, port: int = 0) -> Generator[int]
 
 
 def refusal(reason: str, framework: str) -> str:
-    """What to do where Horovod is not installed, or not for `framework`."""
+    """Advice where Horovod is not installed, or not for `framework`."""
     return (
         f"the package horovod is needed ({reason}). PyPI has its source alone, which does not compile with the "
         f"frameworks of today. Build it: pip install $(python -m drivetrain.infra.horovod.build {framework}); or take "

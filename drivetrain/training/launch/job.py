@@ -1,4 +1,4 @@
-"""What a launcher is asked to start, and what it answers."""
+"""A launcher's job and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this host does while a job runs: sampled by the launcher, so that the training pays nothing for it.
+"""Samples of this host while a job runs. The launcher takes them, so the training pays nothing.
 
     <folder>/machine.jsonl    a sample a line, at most MOST_SAMPLES: then every second one goes
     <folder>/accelerators     the utilisation of each GPU (float64), in shared memory: the ranks read their own
@@ -68,7 +68,7 @@ class Machine:
         temporary.replace(self._folder / SAMPLES_FILE)
 
     def sample(self) -> dict[str, Any]:
-        """What was done since the last one. `cpu` and `memory` are shares, `faults` page faults from disk a second;
+        """Sample the host since the last call. `cpu` and `memory` are shares, `faults` page faults from disk a second;
         disks and network in bytes a second."""
         before, since = self._counters, self._at
         self._counters, self._at = self._count(), self._now()
@@ -109,7 +109,7 @@ class Machine:
 
 
 class Accelerator:
-    """What the launcher says of this process's GPU: read in the training."""
+    """The launcher's samples of this process's GPU, read in the training."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         folder, place = environment.get(FOLDER), int(environment.get("LOCAL_RANK", "0")) * _UTILISATION.size
@@ -126,7 +126,7 @@ class Accelerator:
 
 
 def samples(environment: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
-    """What the launcher of this host has sampled so far; nothing without one."""
+    """Read the samples of this host's launcher; empty without a launcher."""
     path = Path(environment.get(FOLDER, "/nowhere"), SAMPLES_FILE)
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
@@ -141,7 +141,7 @@ def resident() -> float:
 
 
 def in_words(taken: Sequence[Mapping[str, Any]]) -> str:
-    """What a host did, from its samples: means, and the highest where that is what matters."""
+    """Summarise a host's samples in words: means, and maxima where these matter."""
 
     def mean(name: str) -> float:
         return sum(float(one.get(name, 0.0)) for one in taken) / len(taken)

@@ -84,7 +84,7 @@ class First:
         self._connection = connection
 
     def has_ended(self) -> bool:
-        """Whether the first host has said its exit code, or is gone."""
+        """True if the first host has sent its exit code, or is gone."""
         return bool(select.select([self._connection], [], [], 0)[0])
 
     def wait(self, commands: Sequence[Command]) -> tuple[int | None, signal.Signals | None]:

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of this host's GPUs, by NVML (libnvidia-ml, which every driver brings).
+"""Read this host's GPUs from NVIDIA's driver, by NVML (libnvidia-ml, a part of every driver).
 
 https://docs.nvidia.com/deploy/nvml-api/
 """
@@ -47,8 +47,8 @@ class Gpus:
         return len(self._handles)
 
     def sample(self) -> list[dict[str, float]]:
-        """Of each GPU `utilisation` (0 to 1), `memory` (0 to 1), `power` [W], `temperature` [degrees C], `throttled` (0
-        or 1); what the driver does not tell is left out."""
+        """For each GPU: `utilisation` (0 to 1), `memory` (0 to 1), `power` [W], `temperature` [degrees C], `throttled`
+        (0 or 1); what the driver does not tell is left out."""
         found: list[dict[str, float]] = []
         for handle in self._handles:
             used = self._ask(self._library.nvmlDeviceGetUtilizationRates, _Utilization(), handle)

@@ -1,4 +1,4 @@
-"""What torchrun does not say when it starts its processes anew."""
+"""Report what torchrun leaves out when it restarts its processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Restarts:
 
 
 def attempt_failures(folder: Path, attempt: int) -> list[Failure]:
-    """What the ranks of this host reported in one of torchrun's attempts."""
+    """Read what this host's ranks reported in one of torchrun's attempts."""
     found = []
     for path in sorted(folder.glob(f"*/attempt_{attempt}/*/error.json")):
         record = json_or_none(path)

@@ -27,7 +27,7 @@ FIRST_TRIES = 2
 
 
 def is_asked(mode: str, cluster: Cluster, environment: Mapping[str, str]) -> bool:
-    """Whether to look for a metadata service: `mode` is on, off, or auto: where a platform runs us.
+    """Return True if a metadata service is to be asked: `mode` is on, off, or auto: where a platform runs us.
 
     Not from a plain shell, nor under a runner that only imitates a platform: the machine below it may be a spot
     machine, and none of the job's business.

@@ -53,7 +53,7 @@ def read_roles(text: str) -> dict[str, int]:
 
 
 def read_tf_config(environment: Mapping[str, str]) -> dict[str, Any]:
-    """What TF_CONFIG says; empty where there is none, or no JSON object."""
+    """Read TF_CONFIG; empty if there is none, or no JSON object."""
     try:
         found: object = json.loads(environment.get("TF_CONFIG", ""))
     except ValueError:
@@ -123,7 +123,7 @@ def with_processes(cluster: Cluster, roles: Mapping[str, int], asked: int) -> Cl
 
 
 def addresses_of(cluster: Cluster) -> list[str]:
-    """Where each process listens, in the order of hosts, then of processes: on its host at `cluster.port` + its local
+    """The address of each process, in the order of hosts, then of processes: on its host at `cluster.port` + its local
     rank, so that every process knows every address without asking.
 
     Raises:
@@ -135,7 +135,7 @@ def addresses_of(cluster: Cluster) -> list[str]:
 
 
 def tasks(number: int, roles: Mapping[str, int]) -> list[tuple[str, int]]:
-    """What each of so many processes is: its role, and which of that role. Without roles all are workers, of which
+    """The role of each of `number` processes, and its number in that role. Without roles all are workers, of which
     TensorFlow takes the first for the chief."""
     return [(role, index) for role, count in (roles or {WORKER: number}).items() for index in range(count)]
 

@@ -80,7 +80,7 @@ def _known(words: list[str], help_text: str) -> list[str]:
 
 
 def _ask_before_ending() -> None:
-    """Where one rank has failed torchrun ends the others at once: let them write first in which collective they are."""
+    """Let the other ranks write in which collective they are before torchrun ends them after a rank's failure."""
     from torch.distributed.elastic.multiprocessing import api
 
     folder, close = os.environ.get(FOLDER), api.PContext.close

@@ -1,1 +1,1 @@
-"""What people see of checkpoints: lists, contents, verification, export. Standard library only, on any machine."""
+"""Checkpoints for people: lists, contents, verification, export. Standard library only, on any machine."""

@@ -1,4 +1,4 @@
-"""Which training is writing checkpoints to a place now, as far as reading can tell."""
+"""Find the training that writes checkpoints to a place now, as far as reading can tell."""
 
 from __future__ import annotations
 

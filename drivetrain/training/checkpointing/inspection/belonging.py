@@ -1,4 +1,4 @@
-"""Which training each folder of a place belongs to, by the record that its start wrote (drivetrain.steps.trainings)."""
+"""Assign each folder of a place to its training, by the record that its start wrote (drivetrain.steps.trainings)."""
 
 from __future__ import annotations
 

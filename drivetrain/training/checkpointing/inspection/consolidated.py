@@ -99,7 +99,7 @@ def assembled(entry: TensorEntry, chunks: list[Chunk], read: Read) -> bytearray:
 
 
 def _run_starts(chunk: Chunk, strides: Sizes, inner: int) -> Generator[int]:
-    """Where each run of a box begins in its tensor, counted in numbers, in the order in which they lie in the box."""
+    """The start of each run of a box in its tensor, counted in numbers, in the order in which they lie in the box."""
     first = sum(offset * stride for offset, stride in zip(chunk.offsets, strides, strict=True))
     sizes, steps = chunk.sizes[:inner], strides[:inner]
     place, start = [0] * inner, first
@@ -119,5 +119,5 @@ def _strides(shape: Sizes) -> Sizes:
 
 
 def _follow_each_other(chunks: list[Chunk], shape: Sizes) -> bool:
-    """Whether the parts, one after the other, are the tensor: cut along its first dimension alone."""
+    """Return True if the parts, one after the other, are the tensor: cut along its first dimension alone."""
     return all(chunk.sizes[1:] == shape[1:] for chunk in chunks)

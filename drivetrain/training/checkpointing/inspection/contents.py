@@ -1,4 +1,4 @@
-"""What is in one checkpoint: files, tensors, values, and what the starts of its training did."""
+"""The contents of one checkpoint: files, tensors, values, and the starts of its training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TensorFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """Of one checkpoint. `values` are the manifest's, `state` is what is in state.json ({} without one)."""
+    """The contents of one checkpoint. `values` are the manifest's, `state` that of state.json ({} without one)."""
 
     training: str
     place: str
@@ -43,7 +43,7 @@ class Contents:
 
 
 def contents(training: Training, step: int) -> Contents:
-    """What a checkpoint holds, by its manifest, its index and its state; its tensors are not read.
+    """Read a checkpoint's contents from its manifest, index and state, without its tensors.
 
     Raises:
         DamagedError: one of the three is damaged.
@@ -81,7 +81,7 @@ def contents(training: Training, step: int) -> Contents:
 
 
 def read_state(training: Training, step: int) -> dict[str, Any]:
-    """What is in a checkpoint's state.json; {} where it has none.
+    """Read a checkpoint's state.json; {} if it has none.
 
     Raises:
         DamagedError: it is no JSON object.

@@ -33,7 +33,7 @@ _WINDOW = 4 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is exported: the weights as they are evaluated (`average` where there is one), those of the best
+    """The weights to export: those that are evaluated (`average` where there is one), those of the best
     validation, or everything that the checkpoint has."""
 
     average: bool = True
@@ -43,8 +43,8 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What was written where. `weights` is `parameters`, `unmeasured` (those of which an average is validated in their
-    place), `average`, `best` or `everything`."""
+    """The files that were written. `weights` is `parameters`, `unmeasured` (those of which an average is validated in
+    their place), `average`, `best` or `everything`."""
 
     training: str
     step: int
@@ -179,7 +179,7 @@ def choose(index: Index, wanted: Wanted) -> tuple[dict[str, TensorEntry], str]:
 
 
 def _description(training: Training, step: int, weights: str) -> dict[str, Any]:
-    """What model.json is to say, without the weights' part.
+    """The content of model.json, without the part about weights.
 
     Raises:
         InputError: the training did not say what model it is.

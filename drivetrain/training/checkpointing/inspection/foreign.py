@@ -54,7 +54,7 @@ def described(names: Iterable[str]) -> str | None:
 
 
 def _advice(files: Collection[str]) -> str:
-    """What to do with the weights that transformers wrote, by the files that are there."""
+    """Advice on weights that transformers wrote, by the files that are there."""
     for name in _TRANSFORMERS:
         if name in files:
             return f"Give its {name} as the input `weights`."

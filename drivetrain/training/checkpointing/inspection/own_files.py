@@ -1,4 +1,4 @@
-"""What lies in a place that no training of ours has written to: the checkpoints of a script that names them itself.
+"""List a place that no training of ours has written to: the checkpoints of a script that names them itself.
 
 Only names, sizes and times are looked at. What a file means, and whether it is whole, its own program knows.
 """
@@ -37,7 +37,7 @@ class OwnFile:
 
 
 def own_files(uri: str) -> list[OwnFile]:
-    """What lies at the top of a place: by the numbers in the names, the highest first; then what has none, by name.
+    """List the top of a place: by the numbers in the names, the highest first; then names without a number.
 
     Nothing where there are no files.
     """
@@ -48,7 +48,7 @@ def own_files(uri: str) -> list[OwnFile]:
 
 
 def is_ours(names: Iterable[str]) -> bool:
-    """Whether a training of ours has begun in a place or in a folder of it, by the names there."""
+    """Return True if a training of ours has begun in a place or in a folder of it, by the names there."""
     own = {LOCK_FILE, attempts.FOLDER}
     return any(part in own for name in names for part in name.split("/")[:2])
 
@@ -77,7 +77,7 @@ def _in_folder(folder: Path) -> Iterator[OwnFile]:
 
 
 def _below(folder: str) -> Iterator[os.stat_result]:
-    """Of each file below a folder; what cannot be looked at is passed by."""
+    """The stat result of each file below a folder; unreadable ones are skipped."""
     for path, _, names in os.walk(folder):
         for name in names:
             if is_mark(name):

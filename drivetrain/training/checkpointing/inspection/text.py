@@ -211,7 +211,7 @@ def verdict_text(verdict: Verdict, training: str) -> str:
 
 
 def _compared(problem: Problem) -> str:
-    """What was expected and what was found, as far as the problem's own text does not say it."""
+    """The expected and the found value, unless the problem's own text has them."""
     pairs = {"expected": problem.expected, "found": problem.found}
     told = [
         f"{word} {_short(value)}"

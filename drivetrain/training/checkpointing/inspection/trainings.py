@@ -56,7 +56,7 @@ class NoTrainingError(InputError):
 
 @dataclass(frozen=True)
 class Found:
-    """What was found at `uri`; `step` where the place of a single checkpoint was given."""
+    """The trainings found at `uri`; `step` is set if `uri` is that of a single checkpoint."""
 
     uri: str
     trainings: tuple[Training, ...]
@@ -97,7 +97,7 @@ def short_names(ids: Iterable[str]) -> dict[str, str]:
 
 
 def _begins(id: str, given: str) -> bool:
-    """Whether each part of what is given is the beginning of that part of the identity."""
+    """Return True if each part of what is given is the beginning of that part of the identity."""
     parts, wanted = id.split("-"), given.split("-")
     return len(wanted) <= len(parts) and all(map(str.startswith, parts, wanted))
 

@@ -15,7 +15,7 @@ from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Index
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with one file."""
+    """A problem of one file."""
 
     file: str
     problem: str
@@ -108,7 +108,7 @@ def as_damage(problems: Iterable[Problem]) -> DamagedError:
 
 
 def read_index(store: Store, step: int) -> Index | None:
-    """Where the tensors of a checkpoint lie; None where it was not written by a training of ours.
+    """Read the index of a checkpoint's tensors; None if no training of ours wrote it.
 
     Raises:
         DamagedError: it is no index.
@@ -120,7 +120,7 @@ def read_index(store: Store, step: int) -> Index | None:
 
 
 def contradiction(index: Index, manifest: Manifest) -> str | None:
-    """Where an index contradicts the files of the manifest, which no checksum can find."""
+    """Describe where an index contradicts the files of the manifest, which no checksum can find."""
     sizes = {file.name: file.size for file in manifest.files}
     for name, entry in index.tensors.items():
         for chunk in entry.chunks:

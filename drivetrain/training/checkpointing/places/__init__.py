@@ -1,4 +1,4 @@
-"""Where checkpoints are kept: a folder or an object store. Each kind is one file, found by its name and imported when
+"""Places of checkpoints: a folder or an object store. Each kind is one file, found by its name and imported when
 used."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Place(Protocol):
         ...
 
     def mark(self, name: str) -> str:
-        """What tells a file from a copy of it that lies elsewhere, or was brought back; "" where there is no file."""
+        """A mark that tells a file from a copy that lies elsewhere, or was brought back; "" if there is no file."""
         ...
 
     def read(self, name: str) -> bytes:

@@ -192,7 +192,7 @@ class FolderPlace:
             os.close(descriptor)
 
     def _path(self, name: str) -> Path:
-        """Where a name lies; no link leads anywhere else on the way."""
+        """The path of a name; refuse links that lead elsewhere on the way."""
         path = self.root
         *folders, last = check_name(name).split("/")
         for part in folders:

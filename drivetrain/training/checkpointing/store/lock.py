@@ -49,7 +49,7 @@ class LostLockError(RuntimeError):
 
 @dataclass(frozen=True)
 class Holder:
-    """What lock.json says.
+    """The content of lock.json.
 
     Attributes:
         id: of this holding, never used again.
@@ -167,7 +167,7 @@ class Lock:
             time.sleep(_LOOK_S)
 
     def is_mine(self) -> bool:
-        """Whether this process holds the place, asked of the place.
+        """Ask the place, and return True if this process holds it.
 
         Raises:
             OSError: the place does not answer.
@@ -256,7 +256,7 @@ class Watch:
         return self.watched_s - self._changed_at
 
     def holds_nothing(self) -> bool:
-        """Whether the holder is dead for certain."""
+        """True if the holder is certainly dead."""
         holder = self.holder
         if holder is None:
             return False
@@ -265,7 +265,7 @@ class Watch:
         return not self.could_not_tell() and start_time(holder.pid) != holder.pid_start
 
     def could_not_tell(self) -> bool:
-        """Whether only the beat can tell: the content is invalid, or the process belongs to another process table."""
+        """True if only the beat can tell: the content is invalid, or the process belongs to another process table."""
         holder = self.holder
         return holder is None or not holder.boot or (holder.boot, holder.processes) != (boot_id(), process_table())
 

@@ -56,7 +56,7 @@ class FileEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a checkpoint consists of, and what its writer wants to know about it without opening it.
+    """The files of a checkpoint, and the values that its writer wants to know without opening it.
 
     Attributes:
         step: optimizer steps taken; orders the checkpoints.
@@ -103,7 +103,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
-        """What to_bytes gave.
+        """Read a manifest from the output of to_bytes.
 
         Raises:
             DamagedError: it is not what any to_bytes gave.
@@ -156,7 +156,7 @@ def check_name(name: object) -> str:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a file is what a killed writer left, by its name."""
+    """Return True if a file is a killed writer's leftover, by its name."""
     return name.endswith(LEFTOVERS)
 
 

@@ -77,7 +77,7 @@ def parse_values(data: bytes) -> dict[str, Any]:
 
 
 def _is_group(given: Any) -> bool:
-    """Whether it is a group of parameters of an optimizer, these by name."""
+    """Return True for a group of an optimizer's parameters that is given by names."""
     names = given.get("params") if isinstance(given, dict) else None
     return isinstance(names, list) and all(isinstance(name, str) for name in names)
 

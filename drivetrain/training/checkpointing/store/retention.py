@@ -1,4 +1,5 @@
-"""Which checkpoints are kept: the last ones, the best ones, one every so many hours, and always one that is good."""
+"""Choose the checkpoints to keep: the last ones, the best ones, one every so many hours, and always one that is
+good."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ DISK_SAYS_DAMAGED = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
 
 
 class Fence(Protocol):
-    """What says whether this process may still write: lock.Lock."""
+    """The fence that says if this process may still write: lock.Lock."""
 
     @property
     def term(self) -> int:
@@ -102,7 +102,7 @@ class Store:
         return found[-1]
 
     def manifest(self, step: int) -> Manifest:
-        """What the checkpoint of a step consists of.
+        """The manifest of a step's checkpoint.
 
         Raises:
             DamagedError: the manifest is damaged, or another step's; MissingError: it is not there (any more).

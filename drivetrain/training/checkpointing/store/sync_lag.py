@@ -1,4 +1,4 @@
-"""Whether an agent's copy of the checkpoints is behind. Nothing here reads a disk, a clock or the network.
+"""Judge how far an agent's copy of the checkpoints is behind. Nothing here reads a disk, a clock or the network.
 
 SageMaker's agent copies the checkpoint folder to S3 while the job writes it. It leaves a mark beside each file:
 `<name>.sagemaker-uploading` while it is at it, `<name>.sagemaker-uploaded` when the file is there (as AWS's own
@@ -16,12 +16,12 @@ WARN_AFTER_S = 10 * 60.0
 
 
 def is_mark(name: str) -> bool:
-    """Whether a file is a mark of the agent and not part of a checkpoint."""
+    """Return True if a file is a mark of the agent and not part of a checkpoint."""
     return name.endswith((UPLOADING, UPLOADED))
 
 
 def was_at_work(names: Iterable[str]) -> bool:
-    """Whether an agent that marks what it has uploaded has been here.
+    """Return True if an agent that marks its uploads has been here.
 
     (One that removes its marks when it is done cannot be judged by them, and is not.)
     """
@@ -40,7 +40,7 @@ def not_uploaded(files: Iterable[str], names: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Behind:
-    """What is not uploaded of one checkpoint: of `num_files` files the `waiting` ones, `num_bytes` in all."""
+    """The part of a checkpoint that is not uploaded: of `num_files` files the `waiting` ones, `num_bytes` in all."""
 
     step: int
     waiting: tuple[str, ...]

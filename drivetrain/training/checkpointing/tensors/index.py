@@ -1,4 +1,4 @@
-"""Where each piece of each tensor lies: the index of a checkpoint, as JSON.
+"""The index of a checkpoint, as JSON: the place of each piece of each tensor.
 
     {"format": 1, "tensors": {"model/0.weight": {"dtype": "float32", "shape": [8, 4], "chunks": [
         {"offsets": [0, 0], "sizes": [4, 4], "file": "rank-00000-of-00002.safetensors", "start": 4096, "length": 64},

@@ -1,4 +1,4 @@
-"""Which checkpoint a training resumes from: the newest one of which every rank found the parts that it needs whole.
+"""Choose the checkpoint to resume from: the newest one whose needed parts every rank found whole.
 
     each rank      its folder's manifest, index and values; the files that it needs, read and checked
     all together   a no of any rank sets the checkpoint aside, and the next older one is looked at
@@ -45,7 +45,7 @@ AWAY = "away"
 
 
 class ElsewhereError(MissingError):
-    """What a rank needs was written by another host, into a folder that this one does not see."""
+    """Another host wrote what a rank needs into a folder that this host does not see."""
 
 
 class No(NamedTuple):
@@ -70,7 +70,7 @@ class Loaded:
 
 @dataclass
 class _Prepared:
-    """What a rank wants of a checkpoint before it has read any tensor; `parts` is what it reads into."""
+    """A rank's reads of a checkpoint before any tensor is read; `parts` is what it reads into."""
 
     folder: str
     present: set[str]
@@ -85,7 +85,7 @@ class _Prepared:
 
 
 class Vote:
-    """Of all ranks, over what their folders hold.
+    """A vote of all ranks about what their folders hold.
 
     Args:
         store: of this rank's folder.
@@ -186,7 +186,7 @@ class Vote:
         return Loaded(manifest, folder, prepared.values, tensors), None
 
     def _folder(self, manifest: Manifest) -> tuple[str, bool]:
-        """Where the files of a checkpoint lie here, and whether the manifest does, too."""
+        """The folder of a checkpoint's files here, and True if the manifest lies there, too."""
         step = manifest.step
         if step in self.store.steps():
             return self.store.folder(step), True
@@ -240,7 +240,7 @@ class Vote:
         return _Prepared(folder, present, values, wanted, parts, reads)
 
     def _own_part_of_rest(self, manifest: Manifest, needed: list[bytes], present: set[str]) -> list[str]:
-        """Of the files that nobody needs, those that this rank is to check: what a training goes on from is whole.
+        """The files that nobody needs and this rank checks: a training goes on only from a whole checkpoint.
 
         A host with a folder of its own votes on what its ranks need: what else was restored there may be a bad copy.
 
@@ -254,7 +254,7 @@ class Vote:
         return sorted(present - read)[self.rank :: self.world_size]
 
     def _worst(self, own: No | None) -> No | None:
-        """What all ranks make of the answers of all; what no older checkpoint can mend comes first."""
+        """Reduce the answers of all ranks to the worst; one that no older checkpoint can mend comes first."""
         answers = [No(*given) if given else None for given in self.exchange.gather_json(own)]
         for kind in (REFUSED, AWAY, DAMAGED, MISSING, ELSEWHERE, UNREADABLE):
             for rank, answer in enumerate(answers):

@@ -1,4 +1,4 @@
-"""What a rank holds of tensors, and which parts of a checkpoint's files it needs for that: boxes of numbers, which no
+"""The pieces of tensors that a rank holds, and the parts of files that it needs for them: boxes of numbers, which no
 framework owns.
 """
 
@@ -41,7 +41,7 @@ class Piece:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it is the slice of a rank that got none of the tensor."""
+        """True for the slice of a rank that got none of the tensor."""
         return not math.prod(self.sizes) and bool(math.prod(self.shape))
 
     @property
@@ -83,7 +83,7 @@ class Read:
 def reads_of(
     wanted: Mapping[str, Piece], index: Index, files: Collection[str], prefer: Callable[[list[Chunk]], Chunk]
 ) -> list[Read]:
-    """What fills the pieces that a rank wants.
+    """Choose the reads that fill the pieces that a rank wants.
 
     Args:
         wanted: by the names under which the rank has them.

@@ -1,4 +1,4 @@
-"""Who writes what.
+"""Share out the writing of pieces among ranks.
 
 Each rank says which pieces of which tensors it holds; a piece that several ranks of one folder hold is given to the one
 of them that has least to write so far, as torch.distributed.checkpoint does it. Ranks that hold slices each write what
@@ -22,7 +22,7 @@ _Place = tuple[str, Sizes]
 
 
 def share_out(pieces: list[Piece], group: Group, folders: Sequence[int]) -> list[Piece]:
-    """Which of `pieces` this rank writes. Every rank must call it.
+    """Choose the pieces that this rank writes. Every rank must call it.
 
     Args:
         pieces: what it holds.

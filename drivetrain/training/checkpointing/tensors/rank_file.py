@@ -15,7 +15,7 @@ def file_name(rank: int, world_size: int) -> str:
 
 
 class Place(NamedTuple):
-    """Where a piece that the rank has as `name` lies in the memory of a file: from byte `start` on, `sizes` numbers of
+    """The place of the rank's piece `name` in the memory of a file: from byte `start` on, `sizes` numbers of
     `dtype`, row by row."""
 
     name: str

@@ -79,7 +79,7 @@ class Rule:
 
 
 def _guess_of(record: Record, begun: int) -> tuple[float, float, int] | None:
-    """What guessing gives, what the loss must fall below, and in how many steps, of a training whose loss is a
+    """The loss of guessing, the loss to fall below, and the number of steps, for a training whose loss is a
     cross-entropy as far as its first record can tell: a learning rate that is too high spoils only what comes next."""
     classes = 0 if record.classes is None else len(record.classes)
     if begun or classes < 2 or record.loss is None or not record.loss <= _SAME_SCALE * math.log(classes):

@@ -1,4 +1,4 @@
-"""What a script has saved with smdebug, the library of SageMaker Debugger, as records of a training.
+"""Read what a script saved with smdebug, the library of SageMaker Debugger, as records of a training.
 
 smdebug itself is not needed: its packages fit few environments, and what it writes is simple.
 """

@@ -65,7 +65,7 @@ class SavedStep:
 
 @dataclass(frozen=True)
 class Trial:
-    """Of the first worker: smdebug saves one of them unless it is told otherwise.
+    """A trial of the first worker: smdebug saves one of them unless it is told otherwise.
 
     Attributes:
         collections: a collection that has tensors -> their names.

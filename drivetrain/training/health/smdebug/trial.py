@@ -32,7 +32,7 @@ _OF_MACHINES_BUT_LOSSES_TOO = "nan_or_inf"
 
 @dataclass(frozen=True)
 class Names:
-    """What a trial's tensors are to the rules, in the order of the model."""
+    """The meaning of a trial's tensors for the rules, in the order of the model."""
 
     tensors: Sequence[str]
     layers: Sequence[str]
@@ -42,7 +42,7 @@ class Names:
 
 
 def summary_of(trial: Trial, rules: str) -> Summary:
-    """What the rules say of it.
+    """Apply the rules to a trial, and sum up.
 
     Args:
         rules: as `health_rules` of a training.
@@ -134,7 +134,7 @@ def records(trial: Trial) -> Iterator[Record]:
 
 @dataclass
 class _Losses:
-    """Of the training since the last validation, and of the one that goes on."""
+    """Losses of the training since the last validation, and of the validation under way."""
 
     training: list[float] = field(default_factory=list[float])
     validation: list[float] = field(default_factory=list[float])
@@ -146,7 +146,7 @@ class _Losses:
         self.validation += [] if loss is None else [loss]
 
     def record(self, step: int) -> Iterator[Record]:
-        """What a validation found that has ended; nothing where the training has told no loss to compare."""
+        """The record of a validation that has ended; none if the training has no loss to compare."""
         if self.validation and self.training:
             means = {"validation_loss": self.validation, "train_loss": self.training}
             yield Record(step=step, validation={name: float(np.mean(each)) for name, each in means.items()})

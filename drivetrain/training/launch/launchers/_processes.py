@@ -65,6 +65,6 @@ def run_processes(
 
 
 def reported(folder: Path) -> list[Failure]:
-    """What the processes of this host wrote about their end, where nobody else knows their exit codes."""
+    """Read what this host's processes wrote about their end, where nobody else knows their exit codes."""
     found = ((int(path.name.split(".")[0]), json_or_none(path)) for path in sorted(folder.glob("*.error.json")))
     return [from_rank(local_rank, 1, record) for local_rank, record in found if record is not None]

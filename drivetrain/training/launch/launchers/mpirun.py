@@ -118,7 +118,7 @@ def _wait_for_first_host(job: Job) -> Ended:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host is only a name of this machine, so that mpirun needs no ssh."""
+    """Return True if a host is only a name of this machine, so that mpirun needs no ssh."""
     try:
         address = socket.gethostbyname(host)
     except OSError:

@@ -63,8 +63,8 @@ def run(job: Job) -> Ended:
 
 @contextmanager
 def _addresses(cluster: Cluster) -> Generator[tuple[list[str], int]]:
-    """Where each process listens, and where rank 0 does for the group. On one host, where nobody has named a port, they
-    are free ones that are held for them: other jobs on this machine have theirs."""
+    """Addresses at which each process listens, and rank 0 for the group. On one host, where nobody has named a port,
+    they are free ones that are held for them: other jobs on this machine have theirs."""
     if len(cluster.hosts) > 1 or cluster.port != DEFAULT_PORT:
         yield addresses_of(cluster), cluster.port + cluster.processes  # behind the ports of its host's processes
         return
@@ -86,7 +86,8 @@ def _all_hosts(job: Job) -> Generator[None]:
 
 
 def _place(job: Job) -> Cluster:
-    """Where the launchers meet: behind the ports of the first host's processes and of their group."""
+    """The cluster with the port at which the launchers meet: behind the ports of the first host's processes and of
+    their group."""
     return replace(job.cluster, port=job.cluster.port + job.cluster.processes + 1)
 
 

@@ -42,7 +42,7 @@ def run(job: Job) -> Ended:
 
 
 def is_static(cluster: Cluster, options: Options) -> bool:
-    """Whether the hosts meet in a fixed order, once. Hosts that may restart or be missing need c10d.
+    """Return True if the hosts meet once, in a fixed order. Hosts that may restart or be missing need c10d.
 
     Raises:
         InputError: static was asked for where it cannot be.

@@ -1,4 +1,4 @@
-"""Which rank the others wait for, or which calls another collective than they do: from what each has begun.
+"""Find the rank that others wait for, or that calls another collective, from what each rank has begun.
 
 Nothing is asked here: ranks are compared by the numbers of their collectives in each group.
 """
@@ -21,7 +21,7 @@ _CONTEXT = 40
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who is to blame, and for what.
+    """The ranks to blame, and the reason.
 
     Attributes:
         kind: hang (they do not come), or mismatch (they call another collective than the others do).
@@ -52,7 +52,7 @@ def find_mismatch(known: Begun) -> Verdict | None:
 
 
 def find_missing(known: Begun, silent: Sequence[int]) -> Verdict | None:
-    """Who has not come to the collective in which others wait.
+    """Find the ranks that have not reached the collective in which others wait.
 
     Args:
         silent: ranks of which nothing is known: they have not come either.
@@ -116,7 +116,7 @@ def _holds(calls: list[tuple[object, ...]], part: list[tuple[object, ...]]) -> b
 
 
 def _waits(rank: int, known: Begun, behind: dict[int, Collective]) -> bool:
-    """Whether a rank that has not come to one collective waits for others in another one."""
+    """Return True if a rank that has not reached one collective waits for others in another one."""
     if not known.get(rank):
         return False
     last = known[rank][-1]

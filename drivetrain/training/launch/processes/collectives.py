@@ -1,4 +1,4 @@
-"""Which collectives a process has begun: torch's flight recorder, read from inside, and asked for from outside.
+"""Collectives that a process has begun: torch's flight recorder, read from inside, and asked for from outside.
 
     <folder>/<local rank>.fifo               a byte in it asks the process
     <folder>/<local rank>.collectives.json   its answer: the last collectives of each group, in the order of their start
@@ -161,7 +161,7 @@ def ask(folder: Path, local_ranks: Iterable[int], seconds: float) -> None:
 
 
 def read(folder: Path, of_attempt: int) -> dict[int, list[Collective]]:
-    """What the processes of this host have written, by rank."""
+    """Read what this host's processes have written, by rank."""
     found: dict[int, list[Collective]] = {}
     for path in folder.glob(f"*{_SUFFIX}"):
         said = json.loads(path.read_text(encoding="utf-8"))
@@ -171,7 +171,7 @@ def read(folder: Path, of_attempt: int) -> dict[int, list[Collective]]:
 
 
 def from_json(given: Iterable[Mapping[str, Any]]) -> list[Collective]:
-    """What `asdict` made of collectives."""
+    """Read collectives from the output of `asdict`."""
     return [
         Collective(**{**one, "ranks": tuple(one["ranks"]), "sizes": tuple(map(tuple, one["sizes"]))}) for one in given
     ]

@@ -201,7 +201,7 @@ def note_ports() -> None:
 
 
 def _missing_channel(error: Exception) -> str:
-    """What to do where a script asks for a channel that the job has under another name, or not at all."""
+    """Advice for a script that asks for a channel that the job has under another name, or not at all."""
     asked = error.args[0] if isinstance(error, KeyError) and error.args else None
     if not isinstance(asked, str) or not asked.startswith(_CHANNEL):
         return ""
@@ -272,7 +272,7 @@ def root_cause(failures: Sequence[Failure]) -> Failure:
 
 
 def exit_code(cause: Failure) -> int:
-    """What the launcher returns for a cause: FAILED, BAD_INPUT or RETRY."""
+    """The launcher's exit code for a cause: FAILED, BAD_INPUT or RETRY."""
     if cause.kind == "input":
         return BAD_INPUT
     if cause.kind == "program" and cause.exit_code in (BAD_INPUT, RETRY):  # the program's own word
@@ -284,8 +284,8 @@ def exit_code(cause: Failure) -> int:
 def describe(
     cause: Failure, failures: Sequence[Failure], *, world_size: int, host: str, is_simulated: bool = False
 ) -> str:
-    """What people read: the rank, its reason, the other ranks in a line, the user's own frames last. The hosts of a
-    job may be simulated on one machine."""
+    """Describe a failure for people: the rank, its reason, the other ranks in a line, the user's frames last. The
+    hosts of a job may be simulated on one machine."""
     if cause.kind == "input":
         return f"error: {cause.summary}"
     if cause.kind == "hosts":
@@ -353,7 +353,7 @@ def _signal_summary(number: int) -> str:
 
 
 def is_lost_peer(error: Exception) -> bool:
-    """Whether an error only says that another process is gone."""
+    """Return True if an error only says that another process is gone."""
     if any(type_.__name__ in _DISTRIBUTED_ERRORS for type_ in type(error).__mro__):
         return True
     if tensorflow_errors.is_lost_peer(error):

@@ -49,7 +49,7 @@ def finished() -> None:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What the launcher sees of one process."""
+    """The launcher's view of one process."""
 
     local_rank: int
     rank: int
@@ -60,7 +60,7 @@ class Heartbeat:
 
 
 def read_heartbeats(folder: Path) -> list[Heartbeat]:
-    """Of all processes that have registered, in the order of their ranks."""
+    """Read the heartbeats of all registered processes, in the order of their ranks."""
     found: list[Heartbeat] = []
     for path in folder.glob("*.beats"):
         cells = memoryview(path.read_bytes()).cast("Q")

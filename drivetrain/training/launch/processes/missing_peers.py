@@ -131,7 +131,7 @@ def _ended_early(begun: dict[int, list[Collective]]) -> Verdict | None:
 
 
 class OnHost:
-    """What the ranks of this host say when they are asked, or have written at their end.
+    """Answers of this host's ranks, given when asked or written at their end.
 
     Attributes:
         has_all: whether these are all ranks.
@@ -160,7 +160,7 @@ class OnHost:
 
 
 class Said:
-    """What ranks of several hosts have said in the store lately: it outlives a restart, and hosts count their restarts
+    """Recent answers of ranks of several hosts in the store: it outlives a restart, and hosts count their restarts
     differently."""
 
     def __init__(self, store: Store, world_size: int, *, since: float) -> None:
@@ -180,7 +180,7 @@ class Said:
         return self.by(_TIMED_OUT)
 
     def begun(self) -> dict[int, list[Collective]]:
-        """What is known of ranks, by themselves or by others of their host."""
+        """The known collectives of ranks, from themselves or from others of their host."""
         found = {rank: self._read(str(rank)) or self._read(_asked(rank)) for rank in self._ranks}
         return {rank: begun for rank, begun in found.items() if begun}
 

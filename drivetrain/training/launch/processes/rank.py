@@ -189,7 +189,7 @@ def _supervised(program: Callable[[], None]) -> NoReturn:
 
 
 def _exit_code(ending: SystemExit) -> int:
-    """What Python makes of it: words go to stderr, and count as 1."""
+    """The exit code as Python computes it: a text goes to stderr and counts as 1."""
     if ending.code is None or isinstance(ending.code, int):
         return (ending.code or 0) & 0xFF
     print(ending.code, file=sys.stderr)

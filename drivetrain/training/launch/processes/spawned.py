@@ -177,7 +177,7 @@ def _no_main() -> Generator[None]:
 def _rank(
     program: Callable[[str], None], work: str, environment: dict[str, str], path: list[str], output: Connection
 ) -> None:
-    """What a spawned process does."""
+    """Run the program in a spawned process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the parent decides
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)

@@ -1,4 +1,5 @@
-"""Where a process of a job is at this moment: every rank answers a signal by writing down the stacks of its threads.
+"""Show where a process of a job is at this moment: every rank answers a signal by writing down the stacks of its
+threads.
 
     python -m drivetrain.training.launch.processes.stacks      all ranks of this machine or container
 

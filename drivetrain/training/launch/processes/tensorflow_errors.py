@@ -1,4 +1,4 @@
-"""What TensorFlow's errors say, in one line; it is not imported for it.
+"""Shorten TensorFlow's errors to one line, without an import of TensorFlow.
 
 A message of a graph names the graph and the node before or after the reason, and may begin with where in Python the
 node was made (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/python/framework/errors_impl.py).
@@ -20,7 +20,7 @@ def is_tensorflow_error(error: BaseException) -> bool:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Whether one of TensorFlow's errors only says that another process is gone."""
+    """Return True if one of TensorFlow's errors only says that another process is gone."""
     return is_tensorflow_error(error) and type(error).__name__ in _LOST
 
 

@@ -31,7 +31,7 @@ _TERMINATED = "/launch/processes/collectives.py"
 
 
 class FirstHost:
-    """Whether the first host's launcher, which keeps the meeting point, is still there.
+    """Watch the first host's launcher, which keeps the meeting point.
 
     A connection that is refused says that it has ended, one that is not answered may be the network: that takes longer
     to believe.
@@ -103,7 +103,7 @@ class Watchdog:
                 _send(one.pid, signal.SIGKILL)
 
     def failures(self) -> list[Failure]:
-        """Of the last attempt."""
+        """The failures of the last attempt."""
         return [
             Failure(beat.rank, "hang", reason, self._where_it_hung(beat.local_rank), exit_code=-signal.SIGABRT)
             for beat, reason, _ in self._reasons.values()
@@ -111,8 +111,8 @@ class Watchdog:
         ]
 
     def mismatch(self) -> list[Failure]:
-        """Of the last attempt: a rank that called another collective than the others, where that ended them all before
-        they could say so."""
+        """The failure of the last attempt in which a rank called another collective than the others, if all ended
+        before they could say so."""
         found = blame.find_mismatch(collectives.read(self.folder, self.attempt))
         return [Failure(found.ranks[0], found.kind, found.text)] if found else []
 
@@ -122,7 +122,7 @@ class Watchdog:
         return "\n".join(f"Rank {rank} was in {call}." for rank, call in sorted(last.items())[:MAX_TRACEBACK_LINES])
 
     def where(self, local_rank: int) -> str:
-        """Where a process was when native code, or we, ended it; empty where it left nothing."""
+        """The stack of a process when native code, or we, ended it; empty if it left none."""
         try:
             text = (self.folder / f"{local_rank}.stack").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -158,7 +158,7 @@ class Watchdog:
         ]
 
     def _reason_of_peers(self, one: Heartbeat) -> str:
-        """What its peers say of it, where they say that it hangs, or only suspect it and it is stopped; else ""."""
+        """The peers' reason, if they say that it hangs, or suspect it and it is stopped; else ""."""
         try:
             said = json.loads((self.folder / ABSENT_FILE).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):  # nobody has said so yet, or is just writing
@@ -169,7 +169,7 @@ class Watchdog:
         return said["reason"] or self._missed(one)
 
     def _missed(self, one: Heartbeat) -> str:
-        """Of one that is stopped: what it did not come to, as far as its peers have written what they wait in."""
+        """The collective that a stopped process did not reach, as far as its peers have written what they wait in."""
         known = {r: begun for r, begun in collectives.read(self.folder, one.attempt).items() if r != one.rank}
         verdict = blame.find_missing(known, [one.rank])
         assert verdict is not None  # of one that is silent there always is one
