@@ -17,15 +17,20 @@ from drivetrain.base.formatting import (
     printable,
     status_word,
 )
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import in_a_line, joined, known_paths
-from drivetrain.telling.content import ModelFacts, RunFacts, StepFacts
+from drivetrain.telling.content import ModelFacts, RunFacts
 from drivetrain.telling.terminal import paint, table, width
 
 if TYPE_CHECKING:
-    from drivetrain.run_store.rows import ExecutionRow
+    from drivetrain.run_store.model import Run
     from drivetrain.telling.content.spot_savings import Prices
 
 MAX_NUMBERS = 6
+# What scripts get of a run in a list, of a step, of an artifact.
+_RUN = "id pipeline status started ended idle reason definition_hash parameters name note stopping unhealthy seconds"
+_STEP = "name type title status started ended seconds attempts cache_of reason value why settings parent item"
+_ARTIFACT = "step flow name uri digest files bytes from_step from_execution"
 
 
 def headline(run: RunFacts) -> str:
@@ -60,7 +65,7 @@ def steps_table(run: RunFacts) -> str:
     return table(("step", "status", "time", "why"), rows, styles=styles)
 
 
-def remark(step: StepFacts) -> str:
+def remark(step: StepRun) -> str:
     """What is worth saying of a step in a few words: `max_digits 4 -> 3`, `version 1`, `from 20261120-...`."""
     item = "" if step.item is None else f"for {in_a_line(step.item)}"
     ended_badly = step.status in ("Failed", "Stopped")
@@ -194,7 +199,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "code_hash": run.code_hash or None,
         "parameters": dict(run.parameters),
         "nothing_new_since": run.nothing_new_since,
-        "steps": [{**asdict(step), "unhealthy": step.unhealthy or None} for step in run.steps],
+        "steps": [{**_chosen(step, _STEP), "unhealthy": step.unhealthy or None} for step in run.steps],
         "metrics": _last_values(run),
         "ended_early": dict(run.ended_early),
         "interrupted": {times.step: interrupted_json(times, prices) for times in run.job_times},
@@ -203,8 +208,12 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "decisions": [measured_json(found) for found in run.decisions],
         "results": {measured.step: dict(measured.numbers) for measured in run.measured},
         "models": [asdict(model) for model in run.models],
-        "artifacts": [asdict(item) for item in run.artifacts],
+        "artifacts": [_chosen(item, _ARTIFACT) for item in run.artifacts],
     }
+
+
+def _chosen(record: Any, names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names.split()}
 
 
 def _last_values(run: RunFacts) -> dict[str, dict[str, float]]:
@@ -218,7 +227,7 @@ Values = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Execution -> kind -> name -> value."""
 
 
-def listed(rows: Iterable[ExecutionRow], values: Values | None = None, columns: Sequence[str] = ()) -> str:
+def listed(rows: Iterable[Run], values: Values | None = None, columns: Sequence[str] = ()) -> str:
     """Executions as a table: id, pipeline, status, when, how long; the values of `columns`, and names and tags where
     there are some."""
     listed_rows, known = list(rows), values or {}
@@ -241,12 +250,10 @@ def listed(rows: Iterable[ExecutionRow], values: Values | None = None, columns: 
     return table(head, cells, styles=styles)
 
 
-def listed_json(row: ExecutionRow, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def listed_json(row: Run, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """An execution of a list for scripts."""
-    from dataclasses import asdict
-
     kinds = {"settings": "setting", "metrics": "metric", "tags": "tag"}
-    return {**asdict(row), "seconds": row.seconds} | {key: values.get(kind, {}) for key, kind in kinds.items()}
+    return _chosen(row, _RUN) | {key: values.get(kind, {}) for key, kind in kinds.items()}
 
 
 def _value_text(values: Mapping[str, Mapping[str, Any]], name: str) -> str:

@@ -14,19 +14,20 @@ from drivetrain.client.arguments import PLACE, checked, checked_home, checked_li
 from drivetrain.client.comparison import Comparison
 from drivetrain.client.frames import Named
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import StepRun
 
 if TYPE_CHECKING:
     from drivetrain.client.models import Model
-    from drivetrain.run_store.rows import ExecutionRow
+    from drivetrain.run_store import model
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.telling.content import RunFacts, StepFacts
+    from drivetrain.telling.content import RunFacts
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")
 
 
-@dataclass(frozen=True)
-class Step:
+@dataclass(frozen=True, kw_only=True)
+class Step(StepRun):
     """One step of a run.
 
     `status` is Succeeded, Cached, Failed, Stopped, NotExecuted, Executing, Waiting or Interrupted; `seconds` is wall
@@ -35,15 +36,6 @@ class Step:
     took, `reason` what went wrong, `unhealthy` the health rule that its model failed, with advice.
     """
 
-    name: str
-    status: str
-    seconds: float | None
-    attempts: int
-    reason: str | None
-    why: tuple[str, ...]
-    unhealthy: str
-    cache_of: str | None
-    settings: Mapping[str, str]
     metrics: Mapping[str, float]
     outputs: Mapping[str, Path]
     """Output -> its folder or file on this machine."""
@@ -164,7 +156,7 @@ class Run:
             return values_of(ledger, [self.id])[self.id].get("tag", {})
 
     @property
-    def _row(self) -> ExecutionRow:
+    def _row(self) -> model.Run:
         from drivetrain.run_store.reader import Ledger
 
         with Ledger(self._home) as ledger:
@@ -195,7 +187,7 @@ class Run:
         measured = {one.step: one.numbers for one in facts.measured}
         return Named("step", {step.name: self._step(facts, step, measured) for step in facts.steps})
 
-    def _step(self, facts: RunFacts, step: StepFacts, measured: Mapping[str, Mapping[str, float]]) -> Step:
+    def _step(self, facts: RunFacts, step: StepRun, measured: Mapping[str, Mapping[str, float]]) -> Step:
         from drivetrain.run_store.objects import ObjectStore
 
         store = ObjectStore(self._home.objects)
@@ -208,15 +200,7 @@ class Run:
             folders = sorted((self._home.run(logs) / step.name).glob("attempt-*"))
             attempts = max((int(folder.name.rpartition("-")[2]) for folder in folders), default=1)
         return Step(
-            name=step.name,
-            status=step.status,
-            seconds=step.seconds,
-            attempts=step.attempts,
-            reason=step.reason,
-            why=step.why,
-            unhealthy=step.unhealthy,
-            cache_of=step.cache_of,
-            settings=dict(step.settings),
+            **vars(step),
             metrics=Named("metric", measured.get(step.name, {})),
             outputs=Named("output", places["output"]),
             inputs=Named("input", places["input"]),

@@ -39,7 +39,7 @@ class Artifact:
     an input, where that is known.
     """
 
-    execution: str
+    execution: str = ""
     step: str
     flow: str
     name: str
@@ -119,11 +119,11 @@ class StepRun:
     iteration: int | None = None
     item: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    response: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    tries: tuple[Attempt, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    response: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    tries: tuple[Attempt, ...] = field(default=(), repr=False)
     """Those that are known, in their order."""
-    logged: Mapping[str, Metric] = field(default_factory=dict[str, Metric])
+    logged: Mapping[str, Metric] = field(default_factory=dict[str, Metric], repr=False)
     """Its training metrics, while somebody follows the run."""
     job: Job | None = None
 

@@ -12,18 +12,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import count
 from drivetrain.processes import ProcessRecord
 from drivetrain.run_store.home import Home
-from drivetrain.run_store.model import Attempt, Run, StepRun
-from drivetrain.run_store.rows import (
-    ArtifactRow,
-    AttemptRow,
-    EarlierStep,
-    EventRow,
-    ExecutionRow,
-    MetricRow,
-    ObjectEntry,
-    ObjectRow,
-    StepRow,
-)
+from drivetrain.run_store.model import Artifact, Attempt, Run, StepRun
+from drivetrain.run_store.rows import EarlierStep, EventRow, MetricRow, ObjectEntry, ObjectRow
 from drivetrain.run_store.schema import IS_UNHEALTHY, open_to_read, unreadable_errors
 
 if TYPE_CHECKING:
@@ -42,8 +32,8 @@ _LAST_TOLD = """
     WHERE execution = ? AND step IS NULL ORDER BY number DESC LIMIT 1
 """
 _STEP = (
-    "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments, "
-    "response, parent, iteration, item"
+    "execution, name, type, display_name AS title, status, started, ended, attempts, cache_of, reason, value, why, "
+    "arguments, response, parent, iteration, item"
 )
 _ATTEMPT = "execution, step, number, status, started, ended, reason, error_type, processes"
 _ARTIFACT = "execution, step, flow, name, uri, digest, files, bytes, from_execution, from_step"
@@ -101,17 +91,17 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def executions(self, limit: int = 20, pipeline: str | None = None) -> list[ExecutionRow]:
+    def executions(self, limit: int = 20, pipeline: str | None = None) -> list[Run]:
         """The latest executions, newest first: in the order in which they were entered, whatever the clock said."""
         where, values = ("WHERE pipeline = ?", [pipeline]) if pipeline else ("", [])
         return self.selected(f"{where} ORDER BY rowid DESC LIMIT ?", *values, limit)
 
-    def selected(self, rest: str, *values: Any) -> list[ExecutionRow]:
+    def selected(self, rest: str, *values: Any) -> list[Run]:
         """Executions by the rest of a query that reads them as `e`."""
         sql = f"SELECT {_EXECUTION}, {IS_UNHEALTHY} FROM executions e {rest}"
         return [self._execution(row) for row in self.rows(sql, *values)]
 
-    def execution(self, id: str) -> ExecutionRow:
+    def execution(self, id: str) -> Run:
         """One execution by `latest`, `latest~2` (two runs before it), its id, its name, else the beginning of its id.
 
         Raises:
@@ -140,31 +130,26 @@ class Ledger:
         Raises:
             UserError: there is none, or several begin so.
         """
-        row = self.execution(id)
+        run = self.execution(id)
         tries: dict[str, list[Attempt]] = {}
-        steps = self.steps(row.id)
-        for attempt in self.attempts(row.id):
-            tries.setdefault(attempt.step, []).append(Attempt(**vars(attempt)))
-        return Run(
-            **vars(row),
+        steps = self.steps(run.id)
+        for attempt in self.attempts(run.id):
+            tries.setdefault(attempt.step, []).append(attempt)
+        return replace(
+            run,
             steps=tuple(
-                StepRun(
-                    **{name: value for name, value in vars(step).items() if name not in ("display_name", "status")},
-                    title=step.display_name or step.name,
-                    status=_status(row.status, step.status),
-                    tries=tuple(tries.get(step.name, ())),
-                )
+                replace(step, status=_status(run.status, step.status), tries=tuple(tries.get(step.name, ())))
                 for step in steps
             ),
         )
 
-    def steps(self, execution: str) -> list[StepRow]:
+    def steps(self, execution: str) -> list[StepRun]:
         """The steps of an execution in the definition's order, branches included; after a ForEach the steps of its
         iterations."""
         sql = f"SELECT {_STEP} FROM steps WHERE execution = ? ORDER BY position, iteration, rowid"
         return self._with_ends([self._step(row) for row in self.rows(sql, execution)])
 
-    def step(self, execution: str, name: str) -> StepRow:
+    def step(self, execution: str, name: str) -> StepRun:
         """One step.
 
         Raises:
@@ -176,7 +161,7 @@ class Ledger:
             raise UserError(f"Execution {execution} has no step {name!r}. {did_you_mean(name, known)}")
         return self._with_ends([self._step(rows[0])])[0]
 
-    def attempts(self, execution: str, step: str | None = None) -> list[AttemptRow]:
+    def attempts(self, execution: str, step: str | None = None) -> list[Attempt]:
         """The attempts of an execution, or of one of its steps, in the order in which they started."""
         sql = f"SELECT {_ATTEMPT} FROM attempts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
         return [_attempt(row) for row in self.rows(sql, execution, step, step)]
@@ -205,10 +190,10 @@ class Ledger:
         kept = sorted(row for each in thinned.values() for row in each.kept())
         return [MetricRow(*row[1:]) for row in kept]
 
-    def artifacts(self, execution: str, step: str | None = None) -> list[ArtifactRow]:
+    def artifacts(self, execution: str, step: str | None = None) -> list[Artifact]:
         """What the steps read and wrote."""
         sql = f"SELECT {_ARTIFACT} FROM artifacts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
-        return [ArtifactRow(**_named(_ARTIFACT, row)) for row in self.rows(sql, execution, step, step)]
+        return [Artifact(**_named(_ARTIFACT, row)) for row in self.rows(sql, execution, step, step)]
 
     def objects(self, execution: str, step: str | None = None) -> list[ObjectRow]:
         """Every object written, with its checksum, by URI."""
@@ -301,7 +286,7 @@ class Ledger:
         with self._guard, unreadable_errors(self.home.ledger):
             return self._connection.execute(sql, values).fetchall()
 
-    def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
+    def _execution(self, row: tuple[Any, ...]) -> Run:
         known = _named(f"{_EXECUTION}, unhealthy", row)
         if known["status"] == "Executing":
             if self.home.is_running(known["id"]):
@@ -312,30 +297,32 @@ class Ledger:
                     known["ended"] = max(known["started"], last_sign(self.home, self.rows, known["id"]))
         known["idle"] = known["idle"] or 0.0  # an earlier version did not note it
         known["parameters"], known["unhealthy"] = json.loads(known["parameters"]), bool(known["unhealthy"])
-        return ExecutionRow(**known)
+        return Run(**known)
 
-    def _with_ends(self, steps: list[StepRow]) -> list[StepRow]:
+    def _with_ends(self, steps: list[StepRun]) -> list[StepRun]:
         """Those of one execution; what was at work when its runner was killed ended then, as far as is known."""
         at_work = any(step.status == "Executing" and step.ended is None for step in steps)
         if not at_work or self.home.is_running(steps[0].execution):
             return steps
         return with_ends(self.home, self.rows, steps)
 
-    def _step(self, row: tuple[Any, ...]) -> StepRow:
+    def _step(self, row: tuple[Any, ...]) -> StepRun:
         known = _named(_STEP, row)
+        known["title"] = known["title"] or known["name"]
+        known["status"] = known["status"] or "Waiting"
         known["why"] = tuple(json.loads(known["why"]))
         known["arguments"], known["response"] = json.loads(known["arguments"]), json.loads(known["response"])
-        return StepRow(**known)
+        return StepRun(**known)
 
 
 def _named(columns: str, row: tuple[Any, ...]) -> dict[str, Any]:
-    return dict(zip(columns.split(", "), row, strict=True))
+    return dict(zip((column.rpartition(" ")[2] for column in columns.split(", ")), row, strict=True))
 
 
-def _status(run: str, step: str | None) -> str:
-    """As a reader of the whole run sees a step's status."""
-    if step is None:
-        return "Waiting" if run in ("Executing", "Interrupted") else "NotExecuted"
+def _status(run: str, step: str) -> str:
+    """A step's status beside that of its run."""
+    if step == "Waiting" and run not in ("Executing", "Interrupted"):
+        return "NotExecuted"
     return "Interrupted" if step == "Executing" and run == "Interrupted" else step
 
 
@@ -347,10 +334,10 @@ def _event(row: tuple[Any, ...]) -> EventRow:
     return EventRow(number=row[0], step=row[1], time=row[2], event=_mapping(row[3]))
 
 
-def _attempt(row: tuple[Any, ...]) -> AttemptRow:
+def _attempt(row: tuple[Any, ...]) -> Attempt:
     known = _named(_ATTEMPT, row)
     known["processes"] = tuple(ProcessRecord(**process) for process in json.loads(known["processes"]))
-    return AttemptRow(**known)
+    return Attempt(**known)
 
 
 _LAST = """
@@ -375,7 +362,7 @@ def last_sign(home: Home, rows: Callable[..., list[tuple[Any, ...]]], execution:
     return max([rows(_LAST, execution, step)[0][0], *(log.stat().st_mtime for log in logs)])
 
 
-def with_ends(home: Home, rows: Callable[..., list[tuple[Any, ...]]], steps: list[StepRow]) -> list[StepRow]:
+def with_ends(home: Home, rows: Callable[..., list[tuple[Any, ...]]], steps: list[StepRun]) -> list[StepRun]:
     """The steps of an execution that nobody runs; those at work end with their last sign of life, and a ForEach with
     those of its iterations."""
     found = [_with_end(home, rows, step) for step in steps]
@@ -391,7 +378,7 @@ def with_ends(home: Home, rows: Callable[..., list[tuple[Any, ...]]], steps: lis
     ]
 
 
-def _with_end(home: Home, rows: Callable[..., list[tuple[Any, ...]]], step: StepRow) -> StepRow:
+def _with_end(home: Home, rows: Callable[..., list[tuple[Any, ...]]], step: StepRun) -> StepRun:
     if step.status != "Executing" or step.ended is not None or step.started is None:
         return step
     return replace(step, ended=max(step.started, last_sign(home, rows, step.execution, step.name)))

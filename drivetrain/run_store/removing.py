@@ -21,7 +21,7 @@ from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
 
 if TYPE_CHECKING:
-    from drivetrain.run_store.rows import ExecutionRow
+    from drivetrain.run_store.model import Run
 
 _PENDING = "removing.json"
 _TABLES = ("steps", "attempts", "artifacts", "objects", "metrics", "events", "run_values")
@@ -33,7 +33,7 @@ _STORED = re.compile(r"s3://[^\"'\\\s]+")
 class Removal:
     """What would go: the runs, the objects that they wrote (no other run has written them since), and bytes in all."""
 
-    runs: tuple[ExecutionRow, ...]
+    runs: tuple[Run, ...]
     kept: Mapping[str, str]
     """Run that was asked for -> why it stays, as a sentence."""
     objects: tuple[str, ...]

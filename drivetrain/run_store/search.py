@@ -12,8 +12,8 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import status_word
+from drivetrain.run_store.model import Run
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ExecutionRow
 from drivetrain.run_store.run_values import KINDS, kind_and_name, number_in
 from drivetrain.run_store.schema import IS_UNHEALTHY
 from drivetrain.run_store.where import All, Comparison, Expression, Not, mistake, parse
@@ -36,7 +36,7 @@ _RANK = "CASE v.kind " + " ".join(f"WHEN '{kind}' THEN {place}" for place, kind 
 class Found:
     """A page of the runs that were looked for, and how many there are in all."""
 
-    rows: list[ExecutionRow]
+    rows: list[Run]
     total: int
 
 

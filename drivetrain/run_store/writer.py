@@ -19,8 +19,9 @@ from drivetrain.processes import ProcessRecord
 from drivetrain.run_store import statuses
 from drivetrain.run_store.events import ExecutionStatus, StepStatus
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import Attempt, StepRun
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump
+from drivetrain.run_store.rows import ArtifactEntry, Child, Move, ObjectEntry, dump
 from drivetrain.run_store.run_values import enter_values
 from drivetrain.run_store.schema import full_ledger_errors, open_to_write
 from drivetrain.targets.sagemaker.run.execution import Facts
@@ -306,7 +307,7 @@ class LedgerWriter(Ledger):
 
     def expand_step(
         self, execution: str, step: str, *, arguments: Mapping[str, Any], children: Sequence[Child]
-    ) -> dict[str, StepRow]:
+    ) -> dict[str, StepRun]:
         """A ForEach begins, or goes on: enter the steps of its iterations, unless they are there. Gives them by name,
         as the ledger has them."""
         with self.transaction() as db:
@@ -378,11 +379,11 @@ class LedgerWriter(Ledger):
                 [(execution, step, number, *(*each, None)[:4]) for each in values],
             )
 
-    def unfinished_attempts(self, execution: str) -> list[AttemptRow]:
+    def unfinished_attempts(self, execution: str) -> list[Attempt]:
         """Attempts that a dead runner left Executing or Publishing."""
         return [row for row in self.attempts(execution) if row.status in ("Executing", "Publishing")]
 
-    def moves(self, attempt: AttemptRow) -> list[Move]:
+    def moves(self, attempt: Attempt) -> list[Move]:
         """Where the outputs of a Publishing attempt go."""
         sql = "SELECT moves FROM attempts WHERE execution = ? AND step = ? AND number = ?"
         text = self.rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]

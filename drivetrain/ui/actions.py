@@ -29,7 +29,7 @@ from drivetrain.ui.starting import Starts
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import Registry
-    from drivetrain.run_store.rows import ExecutionRow
+    from drivetrain.run_store.model import Run
     from drivetrain.telling.content import RunFacts
 
 ACTIONS = ("stop", "resume", "again")
@@ -162,7 +162,7 @@ class Actions:
             make_champion(registry, group, number, reason=first(form, "reason") or None, by=login(), bound=False)
         return Page(status=303, location=f"/models?group={quote(group)}&version={number}")
 
-    def _row(self, id: str) -> ExecutionRow:
+    def _row(self, id: str) -> Run:
         with Ledger(self._home) as ledger:
             return ledger.execution(id)
 
@@ -170,10 +170,10 @@ class Actions:
         file = self._home.lock_file(id)
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
-    def _is_asked(self, row: ExecutionRow) -> bool:
+    def _is_asked(self, row: Run) -> bool:
         return row.stopping or self._asked.get(row.id) == self._holder(row.id)
 
-    def _ask_to_stop(self, row: ExecutionRow) -> Page:
+    def _ask_to_stop(self, row: Run) -> Page:
         address, command = f"{run_address(row.id)}/stop", _command(f"drivetrain runs stop {row.id}")
         if self._is_asked(row):
             said = "It was asked to stop. Asked again, its steps are ended at once: a training saves no checkpoint."
@@ -185,7 +185,7 @@ class Actions:
         )
         return _question(f"Stop run {row.id}?", el("p", said), command, _form(address, "Stop", {}, class_="bad"))
 
-    def _stop(self, row: ExecutionRow, *, at_once: bool) -> Page:
+    def _stop(self, row: Run, *, at_once: bool) -> Page:
         with self._guard:
             if row.status == "Executing" and self._is_asked(row) and not at_once:
                 return Page(status=303, location=run_address(row.id))
@@ -202,7 +202,7 @@ class Actions:
         assert again is not None
         return again
 
-    def _ask_to_run_again(self, row: ExecutionRow) -> Page:
+    def _ask_to_run_again(self, row: Run) -> Page:
         again, address = self._again(row.id), f"{run_address(row.id)}/again"
         command = _command(shlex.join(["drivetrain", *again.shown]))
         title = f"Run {row.pipeline} again?"
@@ -223,7 +223,7 @@ class Actions:
         return _question(title, told, command, el("div", forms, class_="decide"))
 
 
-def _impossible(row: ExecutionRow, action: str) -> str:
+def _impossible(row: Run, action: str) -> str:
     is_ = f"Run {row.id} is {status_word(row.shown_status)}"
     if action == "stop":
         return f"{is_}: there is nothing to stop."

@@ -25,11 +25,10 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import size
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.base.masking import LogMasking
-from drivetrain.run_store.events import shown_status
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ArtifactRow, StepRow
 from drivetrain.targets.sagemaker.run.options import masking_of
 from drivetrain.telling import listing, section
 from drivetrain.telling.page.sections import status_mark
@@ -101,22 +100,20 @@ def opened(root: Path, parts: Sequence[str]) -> BinaryIO:
         raise UserError("There is no such file.") from None
 
 
-def _place(home: Home, output: ArtifactRow) -> list[str]:
+def _place(home: Home, output: Artifact) -> list[str]:
     """Where an output lies, below the home's objects."""
     return list(ObjectStore(home.objects).path(output.uri).relative_to(home.objects).parts)
 
 
 def _page(
-    home: Home, execution: str, made_by: str, step: StepRow, outputs: Iterable[ArtifactRow], replaced: set[str]
+    home: Home, execution: str, made_by: str, step: StepRun, outputs: Iterable[Artifact], replaced: set[str]
 ) -> Page:
     address = step_address(execution, step.name)
     whose = [" of ", el("a", el("code", execution), href=run_address(execution))]
     taken = el("p", "Taken from run ", el("code", made_by), ".") if made_by != execution else None
-    status = shown_status(step.status or "Waiting", step.value)
-    state = section("Step", el("p", status_mark(status), whose), taken, id="step")
+    state = section("Step", el("p", status_mark(step.shown_status), whose), taken, id="step")
     files = [_output(home, address, each, is_replaced=each.name in replaced) for each in outputs]
-    title = step.display_name or step.name
-    return plain_page(title, state, _logs(home.run(made_by) / step.name, address), files)
+    return plain_page(step.title, state, _logs(home.run(made_by) / step.name, address), files)
 
 
 def _logs(folder: Path, address: str) -> Markup:
@@ -138,7 +135,7 @@ def _attempt(log: Path) -> str:
     return log.parents[1].name.removeprefix("attempt-")
 
 
-def _output(home: Home, address: str, output: ArtifactRow, *, is_replaced: bool) -> Markup:
+def _output(home: Home, address: str, output: Artifact, *, is_replaced: bool) -> Markup:
     base = home.objects.joinpath(*_place(home, output))
     found = list(islice(_files(base), MAX_FILES + 1))
     rows = [_file(f"{address}/files/{quote(output.name, safe='')}", base, file) for file in found[:MAX_FILES]]

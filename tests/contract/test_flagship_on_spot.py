@@ -13,8 +13,8 @@ from drivetrain.assets.assets import Asset
 from drivetrain.authoring.loading import load
 from drivetrain.run_store.events import Event, StepInterrupted, StepStarted
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import StepRow
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import parse_all
 from drivetrain.targets.sagemaker.run.options import Options
@@ -31,12 +31,12 @@ def compiled(*more: str) -> tuple[str, tuple[Asset, ...]]:
     return built.text, built.assets
 
 
-def row_of(home: Home, execution: str) -> StepRow:
+def row_of(home: Home, execution: str) -> StepRun:
     with Ledger(home) as ledger:
         return ledger.step(execution, "train")
 
 
-def results(home: Home, row: StepRow) -> tuple[bytes, Any]:
+def results(home: Home, row: StepRun) -> tuple[bytes, Any]:
     """The bytes of a training's model, and its history."""
     uri = str(row.response["ModelArtifacts"]["S3ModelArtifacts"])
     found: list[bytes] = []
@@ -49,7 +49,7 @@ def results(home: Home, row: StepRow) -> tuple[bytes, Any]:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepRow, tuple[bytes, Any]]:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepRun, tuple[bytes, Any]]:
     """A run that nothing interrupts."""
     home = Home(tmp_path_factory.mktemp("alone"))
     text, assets = compiled()
@@ -61,7 +61,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[StepRow, tuple[byte
 
 # (test_spot_page.py interrupts the flagship in the slow suite, and trials of tests/faults compare the bytes.)
 @pytest.mark.nightly
-def test_two_interruptions_change_nothing(tmp_path: Path, alone: tuple[StepRow, tuple[bytes, Any]]) -> None:
+def test_two_interruptions_change_nothing(tmp_path: Path, alone: tuple[StepRun, tuple[bytes, Any]]) -> None:
     assert alone[0].response["Drivetrain"]["interruptions"] == []
     home, events = Home(tmp_path), list[Event]()
     text, assets = compiled()
@@ -87,7 +87,7 @@ def test_two_interruptions_change_nothing(tmp_path: Path, alone: tuple[StepRow, 
 # The commands of docs/spot.md go this way too (test_spot_page.py), and test_rehearsals.py with programs of a moment.
 @pytest.mark.nightly
 def test_a_training_that_leaves_spot_machines_is_the_same_training(
-    tmp_path: Path, alone: tuple[StepRow, tuple[bytes, Any]]
+    tmp_path: Path, alone: tuple[StepRun, tuple[bytes, Any]]
 ) -> None:
     home = Home(tmp_path)
     text, assets = compiled("max_interruptions=1")

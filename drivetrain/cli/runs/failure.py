@@ -19,7 +19,7 @@ from drivetrain.telling.terminal import paint
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
-    from drivetrain.telling.content import StepFacts
+    from drivetrain.run_store.model import StepRun
 
 MAX_LINES = 15
 
@@ -36,7 +36,7 @@ _STDLIB = sysconfig.get_path("stdlib")
 _OURS = f"{Path(drivetrain.__file__).parent}/"
 
 
-def failure_block(home: Home, execution: str, step: StepFacts) -> str:
+def failure_block(home: Home, execution: str, step: StepRun) -> str:
     """A step's failure: a header with the place of its log, the failing rank where one is known, then at most 15 lines
     that end in the exception."""
     tries = f" after {step.attempts} attempts" if step.attempts > 1 else ""

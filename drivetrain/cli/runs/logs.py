@@ -14,8 +14,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.run.options import masking_of
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.model import StepRun
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import StepRow
 
 POLL_S = 0.2
 
@@ -70,7 +70,7 @@ def print_logs(
         return ledger.home.logs(made_by, row.name, attempt or latest)
 
     def is_over() -> bool:
-        ended = ledger.step(run.id, row.name).status not in (None, "Executing")
+        ended = ledger.step(run.id, row.name).status not in ("Waiting", "Executing")
         return ended or ledger.execution(run.id).status != "Executing"
 
     if not any(folder().glob("*.log")) and (not follow or is_over()):
@@ -97,7 +97,7 @@ def print_logs(
                 reader.copy()
 
 
-def _interesting(ledger: Ledger, execution: str) -> StepRow | None:
+def _interesting(ledger: Ledger, execution: str) -> StepRun | None:
     """The step that a person wants to read about: one that failed, one that runs, the last that has logged."""
     rows = ledger.steps(execution)
     for status in ("Failed", "Executing"):
@@ -116,8 +116,8 @@ def _origin_has_log(ledger: Ledger, execution: str, step: str) -> bool:
     return any(ledger.home.logs(execution, step, ledger.step(execution, step).attempts or 1).glob("*.log"))
 
 
-def _why_none(row: StepRow) -> str:
-    if row.status in (None, "NotExecuted"):
+def _why_none(row: StepRun) -> str:
+    if row.status in ("Waiting", "NotExecuted"):
         return "it has not run"
     return "it starts no program" if row.type in ("Condition", "Fail", "RegisterModel") else "nothing was written"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.model import StepRun
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import StepRow
 
 PROGRAM = "drivetrain.training_scripts.checkpoints"
 INTERRUPTED = 130
@@ -61,7 +61,7 @@ def find_place(where: str, step: str | None, training: str | None, home: Path | 
         return str(place / own if own and (place / own).is_dir() else place)
 
 
-def _keeping_step(ledger: Ledger, execution: str, step: str | None) -> StepRow:
+def _keeping_step(ledger: Ledger, execution: str, step: str | None) -> StepRun:
     """The step that kept the checkpoints; one that was taken from the cache did so in an earlier run."""
     run = ledger.execution(execution).id
     rows = [ledger.step(run, step)] if step is not None else ledger.steps(run)
@@ -88,7 +88,7 @@ def _another(ledger: Ledger, execution: str, step: str | None) -> str:
     return "Give another run."
 
 
-def _uri(row: StepRow) -> str | None:
+def _uri(row: StepRun) -> str | None:
     """Where a step keeps its checkpoints."""
     from drivetrain.targets.sagemaker.run.jobs.job_data import member, text
 

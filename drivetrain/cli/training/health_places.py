@@ -12,8 +12,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.training.health.packed import COLLECTIONS, FOLDER, RECORDS, has_records, unpacked
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.model import StepRun
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import StepRow
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _of_run(ledger: Ledger, what: str, step: str | None, temporary: Path) -> Pat
     return next(iter(found.values()))
 
 
-def _of_step(ledger: Ledger, row: StepRow, target: Path) -> Path | None:
+def _of_step(ledger: Ledger, row: StepRun, target: Path) -> Path | None:
     """From what it has handed on, or from where it is at work (or has failed)."""
     from drivetrain.run_store.objects import ObjectStore
     from drivetrain.targets.sagemaker.run.step_types.training import artifacts_uri

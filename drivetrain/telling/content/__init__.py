@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import WARNING
 from drivetrain.base.records import dataclass
-from drivetrain.run_store.events import STARTS_FROM, shown_run_status, shown_sign, shown_status, unhealthy_part
+from drivetrain.run_store.model import Artifact, Run
 from drivetrain.telling.dag import Dag
 
 if TYPE_CHECKING:
@@ -22,68 +21,6 @@ if TYPE_CHECKING:
     from drivetrain.telling.content.goodput import JobTimes
     from drivetrain.telling.content.health import HealthFacts
     from drivetrain.telling.content.tuning import TuningFacts
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepFacts:
-    """One step of the run. Times are seconds since the epoch, `seconds` is wall time, retries included.
-
-    `why` says what made it run (`max_digits 4 -> 3`), `cache_of` names the execution whose result it took, `value` what
-    came out in a word (`version 3`), `reason` what went wrong. `settings` are the program's parameters and the machine.
-    A step of an iteration of a ForEach names that in `parent`, and what the iteration is for in `item`.
-    """
-
-    name: str
-    type: str
-    title: str
-    status: str
-    started: float | None = None
-    ended: float | None = None
-    seconds: float | None = None
-    attempts: int = 0
-    cache_of: str | None = None
-    reason: str | None = None
-    value: str | None = None
-    why: tuple[str, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    parent: str | None = None
-    item: str | None = None
-
-    @property
-    def starts_from(self) -> str:
-        """What a training started from, in its own words; empty where it did not say so."""
-        starts = [part for part in (self.value or "").split("; ") if part.startswith(STARTS_FROM)]
-        return starts[0].removeprefix(STARTS_FROM) if starts else ""
-
-    @property
-    def unhealthy(self) -> str:
-        """The health rule that the model failed, and what to do; empty where none did."""
-        return unhealthy_part(self.value)
-
-    @property
-    def warning(self) -> str:
-        """What the step warned of; empty where it did not."""
-        return (self.value or "").partition(WARNING)[2]
-
-    @property
-    def sign(self) -> str:
-        """Before its name: that of its status, and `!` where it is done and warned."""
-        return shown_sign(self.status, self.value)
-
-    @property
-    def shown_status(self) -> str:
-        """`Unhealthy` instead of Succeeded or Cached where a health rule failed."""
-        return shown_status(self.status, self.value)
-
-    @property
-    def outcome(self) -> str:
-        """`value` without that."""
-        return "; ".join(part for part in (self.value or "").split("; ") if not part.startswith(STARTS_FROM))
-
-    @property
-    def said(self) -> str:
-        """`value` beside the step's status: of a cached result it says nothing of how that was made."""
-        return self.outcome if self.cache_of else self.value or ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,21 +64,6 @@ class Measured:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArtifactFacts:
-    """What a step read (`flow` input) or wrote (output); `digest` is the hash of its content."""
-
-    step: str
-    flow: str
-    name: str
-    uri: str
-    digest: str
-    files: int
-    bytes: int
-    from_step: str | None = None
-    from_execution: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelFacts:
     """A registered version and where it came from."""
 
@@ -165,27 +87,14 @@ class Changed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFacts:
-    """One execution of a pipeline.
+class RunFacts(Run):
+    """A run with what the files of its steps say. Its steps have their settings.
 
-    `parameters` are masked already; `environment` says on what and with what the run was made; `codes` has for each
-    step the hash of the archive with its program, `definition_hash` is that of the compiled definition.
+    `environment` says on what and with what the run was made; `codes` has for each step the hash of the archive with
+    its program.
     """
 
-    id: str
-    pipeline: str
-    status: str
-    started: float
-    ended: float | None
-    stopping: bool = False
-    """Whether it goes on, and was asked to stop."""
-    idle: float = 0.0
-    """Seconds between an interruption or an end and the moment at which it went on."""
-    reason: str | None = None
-    definition_hash: str = ""
     codes: Mapping[str, str] = field(default_factory=dict[str, str])
-    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    steps: tuple[StepFacts, ...] = ()
     dag: Dag = field(default_factory=lambda: Dag((), ()))
     curves: tuple[Curve, ...] = ()
     ended_early: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -209,31 +118,15 @@ class RunFacts:
     """Since the pipeline's run before; None of its first."""
     commands: tuple[tuple[str, str], ...] = ()
     """How to go on from the run: (words, command)."""
-    artifacts: tuple[ArtifactFacts, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     models: tuple[ModelFacts, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     trackers: Mapping[str, str] = field(default_factory=dict[str, str])
     """Experiment tracker -> where it shows the run."""
     written: float = 0.0
     """When these facts were read."""
-    name: str | None = None
-    """What the user calls it; `note` is what they wrote about it, `tags` what they marked it with."""
-    note: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict[str, str])
-    nothing_new_since: str | None = None
-    """The execution from which all results came, where no step with a cache had to run."""
     can_go_on: bool = True
     """Whether the run can be resumed if it did not succeed."""
-
-    @property
-    def unhealthy(self) -> bool:
-        """Whether a model of it failed a health rule."""
-        return any(step.shown_status == "Unhealthy" for step in self.steps)
-
-    @property
-    def shown_status(self) -> str:
-        """`status`, or Stopping; Unhealthy instead of Succeeded where a model failed a health rule."""
-        return shown_run_status(self.status, stopping=self.stopping, unhealthy=self.unhealthy)
 
     @property
     def code_hash(self) -> str:
@@ -257,11 +150,3 @@ class RunFacts:
         """What steps returned whose findings are not told in another way."""
         told = {one.step for one in (*self.evaluations, *self.decisions) if not one.problem}
         return tuple(one for one in self.measured if one.step not in told)
-
-    def failures(self) -> tuple[StepFacts, ...]:
-        """The steps that failed by themselves: of a ForEach the steps of its iterations, where these did."""
-        inner = {step.parent for step in self.steps if step.status == "Failed"}
-        return tuple(step for step in self.steps if step.status == "Failed" and step.name not in inner)
-
-    def step(self, name: str) -> StepFacts | None:
-        return next((step for step in self.steps if step.name == name), None)

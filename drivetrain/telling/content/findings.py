@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.run_store.model import Artifact
 from drivetrain.targets.sagemaker.document import object_in
-from drivetrain.telling.content import ArtifactFacts, Measured
+from drivetrain.telling.content import Measured
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
-    from drivetrain.run_store.rows import StepRow
+    from drivetrain.run_store.model import StepRun
     from drivetrain.targets.sagemaker.document.document import Definition, StepNode
     from drivetrain.telling.content.card import CardFacts
     from drivetrain.telling.content.datasets import DatasetFacts
@@ -31,7 +32,7 @@ MAX_NUMBERS = 1_000
 _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 
 
-def measured_by(home: Home, rows: Iterable[StepRow], definition: Definition | None) -> Iterator[Measured]:
+def measured_by(home: Home, rows: Iterable[StepRun], definition: Definition | None) -> Iterator[Measured]:
     """The numbers in the property files of the steps that are done."""
     if definition is None:
         return
@@ -48,14 +49,14 @@ def measured_by(home: Home, rows: Iterable[StepRow], definition: Definition | No
             yield Measured(step=row.name, numbers=numbers)
 
 
-def _of_a_body(definition: Definition, row: StepRow) -> StepNode | None:
+def _of_a_body(definition: Definition, row: StepRun) -> StepNode | None:
     """The step of a ForEach's body that a step of one of its iterations was made of."""
     loop = definition.by_name.get(row.parent or "")
     name = row.name.rpartition("-")[0]
     return next((step for step in loop.body if step.name == name), None) if loop is not None else None
 
 
-def _output_uri(row: StepRow, output: str) -> str | None:
+def _output_uri(row: StepRun, output: str) -> str | None:
     """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
     for source in (row.response, row.arguments):
         outputs = object_in(source, "ProcessingOutputConfig").get("Outputs")
@@ -119,7 +120,7 @@ _DECISION_FILE, _EVALUATION_FILE, _CARD_FILE = "decision.json", "evaluation.json
 _MANIFEST_FILE = "manifest.json"
 
 
-def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[EvaluationFacts, ...]:
+def evaluations(home: Home, artifacts: Iterable[Artifact]) -> tuple[EvaluationFacts, ...]:
     """What the steps that evaluate a model found, in the order of the steps."""
     folders = list(folders_with(_EVALUATION_FILE, home, artifacts))
     if not folders:
@@ -130,7 +131,7 @@ def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[Evaluat
     return tuple(one for one in found if one is not None)
 
 
-def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionFacts, ...]:
+def decisions(home: Home, artifacts: Iterable[Artifact]) -> tuple[DecisionFacts, ...]:
     """What the steps that compare models decided, in the order of the steps."""
     folders = list(folders_with(_DECISION_FILE, home, artifacts))
     if not folders:
@@ -141,7 +142,7 @@ def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionF
     return tuple(one for one in found if one is not None)
 
 
-def datasets(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DatasetFacts, ...]:
+def datasets(home: Home, artifacts: Iterable[Artifact]) -> tuple[DatasetFacts, ...]:
     """The data sets that steps prepared, in the order of the steps."""
     folders = list(folders_with(_MANIFEST_FILE, home, artifacts))
     if not folders:
@@ -152,7 +153,7 @@ def datasets(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DatasetFac
     return tuple(one for one in found if one is not None)
 
 
-def cards(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[CardFacts, ...]:
+def cards(home: Home, artifacts: Iterable[Artifact]) -> tuple[CardFacts, ...]:
     """What steps show of their own, in the order of the steps."""
     folders = list(folders_with(_CARD_FILE, home, artifacts))
     if not folders:
@@ -163,7 +164,7 @@ def cards(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[CardFacts, ..
     return tuple(one for one in found if one is not None)
 
 
-def folders_with(file: str, home: Home, artifacts: Iterable[ArtifactFacts]) -> Iterator[tuple[str, Path]]:
+def folders_with(file: str, home: Home, artifacts: Iterable[Artifact]) -> Iterator[tuple[str, Path]]:
     """The steps and folders of outputs that hold a file of this name, perhaps one that cannot be read."""
     from drivetrain.run_store.objects import ObjectStore
 

@@ -5,32 +5,27 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
+from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.run_store.reasons import is_bad_input, known_paths
 from drivetrain.run_store.run_values import values_of
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.options import why_not_resumed
-from drivetrain.telling.content import (
-    ArtifactFacts,
-    CheckpointFacts,
-    Curve,
-    ModelFacts,
-    RunFacts,
-    SavedState,
-    StepFacts,
-)
+from drivetrain.telling.content import CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState
 from drivetrain.telling.content.findings import measured_by
 from drivetrain.telling.content.given import changed_since_last, commands_of, settings
 from drivetrain.telling.dag import Dag, Node
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
+    from drivetrain.run_store.model import StepRun
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import ExecutionRow, MetricRow, StepRow
+    from drivetrain.run_store.rows import MetricRow
     from drivetrain.targets.sagemaker.document.document import Definition
     from drivetrain.telling.content.goodput import JobTimes
     from drivetrain.telling.content.health import HealthFacts
@@ -49,98 +44,56 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
     Raises:
         UserError: there is no such execution.
     """
-    row = ledger.execution(execution)
-    rows = ledger.steps(row.id)
-    steps = tuple(_step(row, step) for step in rows)
-    definition = _definition(ledger.home, row.id)
+    run = ledger.run(execution)
+    steps = tuple(
+        replace(step, why=tuple(map(known_paths, step.why)), settings=settings(step.arguments)) for step in run.steps
+    )
+    definition = _definition(ledger.home, run.id)
     # What a cached step gave is that of the execution from which it was taken.
-    made_by = {step.name: step.cache_of or row.id for step in rows}
-    artifacts = tuple(_artifacts(ledger, made_by))
-    job_times = tuple(times for step in rows for times in [_job_times(ledger.home, step)] if times is not None)
+    made_by = {step.name: step.cache_of or run.id for step in steps}
+    artifacts = tuple(read for step, id in made_by.items() for read in ledger.artifacts(id, step))
+    job_times = tuple(times for step in steps for times in [_job_times(ledger.home, step)] if times is not None)
     of_jobs = {times.step: times for times in job_times}
     return RunFacts(
-        id=row.id,
-        pipeline=row.pipeline,
-        status=row.status,
-        started=row.started,
-        ended=row.ended,
-        stopping=row.stopping,
-        idle=row.idle,
-        reason=row.reason,
-        definition_hash=row.definition_hash,
-        codes={step.name: found for step in rows for found in [_code_hash(step)] if found},
-        parameters=row.parameters,
-        name=row.name,
-        note=row.note,
-        tags=values_of(ledger, [row.id])[row.id].get("tag", {}),
-        steps=steps,
+        **vars(replace(run, steps=steps, tags=values_of(ledger, [run.id])[run.id].get("tag", {}))),
+        codes={step.name: found for step in steps for found in [_code_hash(step)] if found},
         dag=_dag(steps, definition),
         curves=tuple(
             curve
-            for step in rows
+            for step in steps
             if step.type == "Training"
             for curve in _curves(ledger, made_by[step.name], step.name, of_jobs.get(step.name))
         ),
         ended_early={
             step.name: told
-            for step in rows
+            for step in steps
             for told in [_early_stop(ledger, made_by[step.name], step)]
             if told is not None
         },
         job_times=job_times,
         goes_on_from={
-            step.name: saved
-            for step, facts in zip(rows, steps, strict=True)
-            for saved in [_goes_on_from(ledger.home, step, facts)]
-            if saved is not None
+            step.name: saved for step in steps for saved in [_goes_on_from(ledger.home, step)] if saved is not None
         },
-        checkpoints=tuple(_checkpoints(ledger.home, rows)),
-        tunings=tuple(_tunings(ledger.home, rows, made_by)),
-        measured=tuple(measured_by(ledger.home, rows, definition)),
-        healths=_healths(ledger, rows, made_by),
+        checkpoints=tuple(_checkpoints(ledger.home, steps)),
+        tunings=tuple(_tunings(ledger.home, steps, made_by)),
+        measured=tuple(measured_by(ledger.home, steps, definition)),
+        healths=_healths(ledger, steps, made_by),
         **_findings(ledger.home, artifacts),
         read_by_conditions=_read_by_conditions(definition),
         artifacts=artifacts,
-        models=tuple(_models(ledger.home, rows)),
+        models=tuple(_models(ledger.home, steps)),
         changed=changed_since_last(
-            ledger, row, {step.name: step.settings for step in steps if step.parent is None and step.settings}
+            ledger, run, {step.name: step.settings for step in steps if step.parent is None and step.settings}
         ),
-        commands=commands_of(ledger, row),
-        environment=_environment(ledger.home, row.id),
-        trackers=_trackers(ledger.home, row.id),
-        nothing_new_since=row.nothing_new_since,
-        can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
+        commands=commands_of(ledger, run),
+        environment=_environment(ledger.home, run.id),
+        trackers=_trackers(ledger.home, run.id),
+        can_go_on=why_not_resumed(ledger.home.run(run.id)) is None,
         written=time.time(),
     )
 
 
-def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
-    return StepFacts(
-        name=step.name,
-        type=step.type,
-        title=step.display_name or step.name,
-        status=_status(run.status, step.status),
-        started=step.started,
-        ended=step.ended,
-        seconds=step.seconds,
-        attempts=step.attempts,
-        cache_of=step.cache_of,
-        reason=step.reason,
-        value=step.value,
-        why=tuple(map(known_paths, step.why)),
-        settings=settings(step.arguments),
-        parent=step.parent,
-        item=step.item,
-    )
-
-
-def _status(run: str, step: str | None) -> str:
-    if step is None:
-        return "Waiting" if run in ("Executing", "Interrupted") else "NotExecuted"
-    return "Interrupted" if step == "Executing" and run == "Interrupted" else step
-
-
-def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
+def _dag(steps: Iterable[StepRun], definition: Definition | None) -> Dag:
     # The steps of a ForEach's iterations are told of in the table; in the picture it stands for them.
     nodes = [Node(s.name, s.type, s.title, s.shown_status, note(s)) for s in steps if s.parent is None]
     if definition is None:
@@ -156,7 +109,7 @@ def _read_by_conditions(definition: Definition | None) -> frozenset[str]:
     return frozenset() if definition is None else read_by_conditions(definition)
 
 
-def note(step: StepFacts) -> str:
+def note(step: StepRun) -> str:
     """A few words on a step's card: what came out (without remarks in brackets), else how long it took. From what a
     training started is said in the table."""
     if step.unhealthy:
@@ -201,7 +154,7 @@ def _curves(ledger: Ledger, execution: str, step: str, times: JobTimes | None) -
     return curves
 
 
-def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
+def _early_stop(ledger: Ledger, execution: str, step: StepRun) -> str | None:
     """What the log of a training says of why it ended before its last epoch."""
     if step.type != "Training" or step.status not in ("Succeeded", "Cached"):
         return None
@@ -216,9 +169,9 @@ def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
     return None
 
 
-def _job_times(home: Home, row: StepRow) -> JobTimes | None:
+def _job_times(home: Home, row: StepRun) -> JobTimes | None:
     # What another execution's training went through is told on its page.
-    if row.type != "Training" or row.status in (None, "Cached", "NotExecuted"):
+    if row.type != "Training" or row.status in ("Waiting", "Cached", "NotExecuted"):
         return None
     from drivetrain.targets.sagemaker.run.interruption_simulation import journal
     from drivetrain.telling.content.job_times import job_times
@@ -230,16 +183,16 @@ def _job_times(home: Home, row: StepRow) -> JobTimes | None:
     return job_times(row.name, row.arguments, response)
 
 
-def _goes_on_from(home: Home, row: StepRow, facts: StepFacts) -> SavedState | None:
+def _goes_on_from(home: Home, row: StepRun) -> SavedState | None:
     # What was refused is not begun, wherever its checkpoints lie.
-    if facts.status not in ("Failed", "Stopped", "Interrupted") or is_bad_input(facts.reason):
+    if row.status not in ("Failed", "Stopped", "Interrupted") or is_bad_input(row.reason):
         return None
     from drivetrain.telling.content.saved_state import newest_checkpoint
 
     return newest_checkpoint(home, row.arguments)
 
 
-def _checkpoints(home: Home, rows: Iterable[StepRow]) -> Iterator[CheckpointFacts]:
+def _checkpoints(home: Home, rows: Iterable[StepRun]) -> Iterator[CheckpointFacts]:
     for row in rows:
         if row.type != "Training" or row.started is None or "CheckpointConfig" not in row.arguments:
             continue
@@ -248,7 +201,7 @@ def _checkpoints(home: Home, rows: Iterable[StepRow]) -> Iterator[CheckpointFact
         yield from checkpoints_since(home, row.arguments, row.name, row.started, row.ended)
 
 
-def _healths(ledger: Ledger, rows: list[StepRow], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
+def _healths(ledger: Ledger, rows: Sequence[StepRun], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
     if not any(row.type == "Training" for row in rows):
         return ()
     from drivetrain.telling.content.health import healths_of
@@ -264,7 +217,7 @@ def _trackers(home: Home, execution: str) -> dict[str, str]:
     return links_of(home, execution)
 
 
-def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:
+def _findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, Any]:
     """The data sets, evaluations, decisions and cards among what the steps wrote."""
     if not any(artifact.flow == "output" for artifact in artifacts):
         return {}
@@ -278,7 +231,7 @@ def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:
     }
 
 
-def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
+def _tunings(home: Home, rows: Iterable[StepRun], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
     for row in rows:
         if row.type != "Tuning":
             continue
@@ -289,23 +242,7 @@ def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) ->
             yield found
 
 
-def _artifacts(ledger: Ledger, made_by: Mapping[str, str]) -> Iterator[ArtifactFacts]:
-    for step, execution in made_by.items():
-        for row in ledger.artifacts(execution, step):
-            yield ArtifactFacts(
-                step=row.step,
-                flow=row.flow,
-                name=row.name,
-                uri=row.uri,
-                digest=row.digest,
-                files=row.files,
-                bytes=row.bytes,
-                from_step=row.from_step,
-                from_execution=row.from_execution,
-            )
-
-
-def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
+def _models(home: Home, rows: Iterable[StepRun]) -> Iterator[ModelFacts]:
     for row in rows:
         arn = row.response.get("ModelPackageArn")
         if row.type != "RegisterModel" or row.status != "Succeeded" or not isinstance(arn, str):
@@ -331,7 +268,7 @@ def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
         )
 
 
-def _code_hash(row: StepRow) -> str:
+def _code_hash(row: StepRun) -> str:
     """The hash that the start file checks the code against (`--code HASH`)."""
     for key in ("AppSpecification", "AlgorithmSpecification"):
         given = object_in(row.arguments, key).get("ContainerArguments")

@@ -18,8 +18,8 @@ from drivetrain.telling.content import Changed, RunFacts
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
+    from drivetrain.run_store.model import Run
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import ExecutionRow
     from drivetrain.targets.sagemaker.run.options import Request
 
 # No setting or parameter can have a name with a space.
@@ -91,7 +91,7 @@ def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def changed_since_last(ledger: Ledger, row: ExecutionRow, steps: Mapping[str, Mapping[str, str]]) -> Changed | None:
+def changed_since_last(ledger: Ledger, row: Run, steps: Mapping[str, Mapping[str, str]]) -> Changed | None:
     """What differs from the pipeline's run before; None of its first run.
 
     Args:
@@ -131,7 +131,7 @@ def given_settings(home: Home, execution: str) -> dict[str, Any]:
     return dict(text.partition("=")[::2] for text in origin.get("set", ()))
 
 
-def commands_of(ledger: Ledger, row: ExecutionRow) -> tuple[tuple[str, str], ...]:
+def commands_of(ledger: Ledger, row: Run) -> tuple[tuple[str, str], ...]:
     """What can be done with a run: (words, command). Values that look like secrets read `***`."""
     from drivetrain.targets.sagemaker.run.options import Request, why_not_resumed
 

@@ -15,8 +15,8 @@ from drivetrain.telling.content.untrusted_json import drawable, finite, listed, 
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
+    from drivetrain.run_store.model import StepRun
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import StepRow
 
 MEMBER, OPERATORS = "health/health.json", "profile/operators.json"
 MAX_BYTES = 4 * 1024 * 1024
@@ -77,7 +77,7 @@ class HealthFacts:
     phases: Mapping[str, tuple[float, ...]]
 
 
-def healths_of(ledger: Ledger, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
+def healths_of(ledger: Ledger, rows: Iterable[StepRun], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
     """Of the trainings among the steps, those that other executions made included (`made_by`)."""
     rows = [row for row in rows if row.type == "Training" and row.status in ("Succeeded", "Cached")]
     owners = {row.name: row if row.cache_of is None else ledger.step(made_by[row.name], row.name) for row in rows}

@@ -15,8 +15,8 @@ from drivetrain.run_store.where import names_in
 from drivetrain.telling.content import Curve
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.model import Run
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import ExecutionRow
 
 MAX_COLUMNS = 3
 MAX_METRICS, MAX_OFFERED = 40, 90
@@ -27,7 +27,7 @@ _FIRST = ("accuracy", "auroc", "f1_macro", "rmse", "loss", "validation_loss")
 class Line:
     """One run of the list; `values` are those of the list's columns, None where it has none."""
 
-    row: ExecutionRow
+    row: Run
     seconds: float | None
     values: tuple[Any, ...]
     tags: Mapping[str, str]
@@ -103,7 +103,7 @@ def _most_first(values: Mapping[str, Mapping[str, Mapping[str, Any]]], kind: str
     return sorted(counted, key=lambda name: (-counted[name], name))
 
 
-def _line(ledger: Ledger, row: ExecutionRow, values: Mapping[str, Mapping[str, Any]], columns: tuple[str, ...]) -> Line:
+def _line(ledger: Ledger, row: Run, values: Mapping[str, Mapping[str, Any]], columns: tuple[str, ...]) -> Line:
     name, text = next(iter(values.get(CURVE, {}).items()), ("", "[]"))
     points = tuple(json.loads(text))
     if not points and row.ended is None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.run_store.model import Artifact
 from drivetrain.run_store.reasons import known_paths
 from drivetrain.telling import Around, definitions, document, listing, place_code, section, tile
-from drivetrain.telling.content import ArtifactFacts, Curve, RunFacts
+from drivetrain.telling.content import Curve, RunFacts
 from drivetrain.telling.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.telling.dag.picture import MAX_NODES, dag_svg
 from drivetrain.telling.page.sections import commands_section, parameters_section, status_mark, steps_section
@@ -324,7 +325,7 @@ def _measured(run: RunFacts) -> Content:
     return results_section(run)
 
 
-def _lineage(execution: str, artifacts: tuple[ArtifactFacts, ...]) -> Markup | None:
+def _lineage(execution: str, artifacts: tuple[Artifact, ...]) -> Markup | None:
     if not artifacts:
         return None
     head = ("Step", "", "Name", "Place", "Size", "Content (sha256)", "From")

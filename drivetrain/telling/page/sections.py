@@ -11,9 +11,10 @@ from typing import Any
 
 from drivetrain.base.formatting import count, duration, number, status_class, status_word
 from drivetrain.base.markup import Content, Markup, el, escape
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import in_a_line
 from drivetrain.telling import section
-from drivetrain.telling.content import Measured, RunFacts, StepFacts
+from drivetrain.telling.content import Measured, RunFacts
 from drivetrain.telling.content.findings import overall, per_class, words
 from drivetrain.telling.content.given import shown_value
 
@@ -27,7 +28,7 @@ Address = Callable[[str], str] | None
 def steps_section(run: RunFacts, address: Address = None) -> Markup:
     """All steps, with links where they have addresses. Of a ForEach with many iterations the table has what did not go
     well, or the first ones, and the rest is below it, folded."""
-    inner: dict[str, list[StepFacts]] = {}
+    inner: dict[str, list[StepRun]] = {}
     for step in run.steps:
         if step.parent is not None:
             inner.setdefault(step.parent, []).append(step)
@@ -56,20 +57,20 @@ def short_value(value: Any) -> Markup:
     return escape(text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…")
 
 
-def _first(steps: Sequence[StepFacts]) -> list[StepFacts]:
+def _first(steps: Sequence[StepRun]) -> list[StepRun]:
     """Those that a reader looks for: what did not go well, or is at work; else the first."""
     found = [step for step in steps if step.status not in (*_WENT_WELL, "Waiting", "NotExecuted")]
     return found[:MAX_OPEN] or list(steps[:3])
 
 
-def _all(run: RunFacts, loop: str, steps: Sequence[StepFacts]) -> str:
+def _all(run: RunFacts, loop: str, steps: Sequence[StepRun]) -> str:
     title = next((step.title for step in run.steps if step.name == loop), loop)
     well = sum(step.status in _WENT_WELL for step in steps)
     more = "" if well == len(steps) else f", {well} of them succeeded"
     return f"{title}: all {count(len(steps), 'step')} of its iterations{more}"
 
 
-def _table(run: RunFacts, steps: Sequence[StepFacts], address: Address) -> Markup:
+def _table(run: RunFacts, steps: Sequence[StepRun], address: Address) -> Markup:
     start = run.started
     end = max([run.ended or run.written, *(step.ended or start for step in run.steps)])
     total = max(end - start, 1e-9)
@@ -79,7 +80,7 @@ def _table(run: RunFacts, steps: Sequence[StepFacts], address: Address) -> Marku
     return el("div", table, class_="scroll", tabindex=0)
 
 
-def _step(step: StepFacts, start: float, total: float, now: float, address: Address) -> Markup:
+def _step(step: StepRun, start: float, total: float, now: float, address: Address) -> Markup:
     timeline = None
     if step.started is not None and step.status not in ("Cached", "NotExecuted"):
         ended = step.ended if step.ended is not None else now
@@ -180,7 +181,7 @@ def results_section(run: RunFacts) -> Markup | None:
     measured = run.plain_numbers()
     if not measured:
         return None
-    loops: dict[str, list[tuple[StepFacts, Measured]]] = {}
+    loops: dict[str, list[tuple[StepRun, Measured]]] = {}
     single: list[Measured] = []
     for one in measured:
         step = run.step(one.step)
@@ -208,7 +209,7 @@ def _returned(one: Measured) -> Markup:
     return el("table", el("caption", f"Returned by {one.step}"), el("thead", head), el("tbody", rows))
 
 
-def _by_item(body: str, items: Sequence[tuple[StepFacts, Measured]]) -> list[Markup]:
+def _by_item(body: str, items: Sequence[tuple[StepRun, Measured]]) -> list[Markup]:
     """A chart for each number that a step of a loop's body returned: a line where the items are numbers, else bars."""
     from drivetrain.telling.charts.charts import Series, bar_chart, line_chart
     from drivetrain.telling.charts.curves import MAX_BARS

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from drivetrain.cli.outcome import as_json, summary
-from drivetrain.telling.content import ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.run_store.model import StepRun
+from drivetrain.telling.content import ModelFacts, RunFacts, SavedState
 
 HASH = "4316cb9d" * 8
 SAVED = {"train": SavedState(training_step=1200, uri=f"s3://b/checkpoints/{HASH}/step-00001200/")}
@@ -15,7 +16,7 @@ GO_ON = "Go on: drivetrain runs resume e-1 --home h"
 
 
 def run(status: str, **more: Any) -> RunFacts:
-    step = StepFacts(name="train", type="Training", title="train", status=status, reason="interrupted too often")
+    step = StepRun(name="train", type="Training", title="train", status=status, reason="interrupted too often")
     return RunFacts(id="e-1", pipeline="nightly", status=status, started=1.0, ended=2.0, steps=(step,), **more)
 
 
@@ -53,11 +54,18 @@ def test_scripts_get_the_whole_place() -> None:
 
 def waiting(status: str, values: dict[str, str | None]) -> list[str]:
     steps = [
-        StepFacts(name=name, type="Processing", title=name, status="Succeeded", value=values[name]) for name in values
+        StepRun(name=name, type="Processing", title=name, status="Succeeded", value=values[name]) for name in values
     ]
     models = (ModelFacts(group="customers", version=3, status=status),)
     facts = RunFacts(
-        id="e-1", pipeline="p", status="Succeeded", started=1.0, ended=2.0, steps=tuple(steps), models=models
+        id="e-1",
+        pipeline="p",
+        status="Succeeded",
+        started=1.0,
+        ended=2.0,
+        steps=tuple(steps),
+        models=models,
+        unhealthy=any(step.unhealthy for step in steps),
     )
     return summary(facts, None).splitlines()
 

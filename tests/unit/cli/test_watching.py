@@ -8,7 +8,8 @@ import pytest
 
 from drivetrain.cli.watching import Watcher, exit_code, told_of_signals
 from drivetrain.run_store.events import Event, ExecutionStarted, StepStarted
-from drivetrain.telling.content import RunFacts, StepFacts
+from drivetrain.run_store.model import StepRun
+from drivetrain.telling.content import RunFacts
 from drivetrain.telling.progress import RunView
 
 
@@ -67,7 +68,7 @@ def test_the_display_hears_of_a_signal_at_once_while_the_runner_handles_it() -> 
 
 def run(status: str, *reasons: str) -> RunFacts:
     steps = tuple(
-        StepFacts(name=f"s{n}", type="Processing", title="s", status="Failed", reason=reason)
+        StepRun(name=f"s{n}", type="Processing", title="s", status="Failed", reason=reason)
         for n, reason in enumerate(reasons)
     )
     return RunFacts(id="e", pipeline="p", status=status, started=0.0, ended=1.0, steps=steps)

@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from drivetrain.operations import concluding as notices
-from drivetrain.telling.content import ModelFacts, RunFacts, StepFacts
+from drivetrain.run_store.model import StepRun
+from drivetrain.telling.content import ModelFacts, RunFacts
 
 RUN = RunFacts(
     id="abc",
@@ -19,7 +20,7 @@ RUN = RunFacts(
     status="Failed",
     started=100.0,
     ended=165.0,
-    steps=(StepFacts(name="train", type="Training", title="train", status="Failed", reason="out of memory"),),
+    steps=(StepRun(name="train", type="Training", title="train", status="Failed", reason="out of memory"),),
     models=(ModelFacts(group="digits", version=3, status="PendingManualApproval"),),
 )
 TEXT = (

@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.cli.progress import RunView, StepView
 from drivetrain.run_store.changes import changes, start_of, unstarted
 from drivetrain.run_store.events import (
     Event,
@@ -23,6 +22,7 @@ from drivetrain.run_store.events import (
     StepStarted,
 )
 from drivetrain.run_store.model import Job, Metric, Run, StepRun
+from drivetrain.telling.progress import RunView, StepView
 
 NOW = 1000.0
 RUN = Run(id="e-1", pipeline="p", status="Executing", started=0.0)

@@ -150,7 +150,7 @@ def test_the_life_of_a_step(home: Home, writer: LedgerWriter) -> None:
         assert ledger.checksum(there) == "abc"
         assert ledger.checksum(replace(there, mtime_ns=78)) is None
         assert ledger.checksum(replace(there, ctime_ns=98)) is None
-        assert ledger.step("e", "train").status is None
+        assert ledger.step("e", "train").status == "Waiting"
 
 
 def test_lineage_names_who_last_wrote_an_object_or_the_folder_around_it(writer: LedgerWriter) -> None:
@@ -180,7 +180,7 @@ def test_reopening_forgets_what_was_not_done(writer: LedgerWriter) -> None:
     writer.start_step("e", "train", arguments={})
     writer.finish("e", "Stopped", "stopped by the user")
     writer.reopen("e")
-    assert [(step.name, step.status) for step in writer.steps("e")] == [("prepare", "Cached"), ("train", None)]
+    assert [(step.name, step.status) for step in writer.steps("e")] == [("prepare", "Cached"), ("train", "Waiting")]
     assert [attempt.status for attempt in writer.attempts("e")] == ["Interrupted"]
     assert writer.start_step("e", "train", arguments={}) == 2
 

@@ -8,9 +8,9 @@ import pytest
 
 from drivetrain.cli.outcome import remark
 from drivetrain.run_store import reasons
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import failing_rank, in_a_line, is_bad_input, known_paths
 from drivetrain.targets.sagemaker.run.jobs.bounded_matching import Matcher
-from drivetrain.telling.content import StepFacts
 
 RANK = "rank 1 of 2 on algo-1 failed: ValueError: bad"
 HANG = "rank 3 of 4 on algo-2 hangs: it did not come to a collective before the others timed out"
@@ -68,7 +68,7 @@ def test_paths_that_the_user_has(told: str, shown: str) -> None:
 
 
 def test_why_a_step_ran_is_not_why_it_failed() -> None:
-    step = StepFacts(
+    step = StepRun(
         name="train",
         type="Training",
         title="train",
@@ -79,7 +79,7 @@ def test_why_a_step_ran_is_not_why_it_failed() -> None:
     assert remark(step) == "error: epochs is 0"
     sentence = replace(step, reason="error: it is none. Give one.", value="starts from nothing (a new training)")
     assert remark(sentence) == "error: it is none. Give one; starts from nothing (a new training)"
-    done = StepFacts(name="train", type="Training", title="train", status="Succeeded", why=("epochs 1 -> 2",))
+    done = StepRun(name="train", type="Training", title="train", status="Succeeded", why=("epochs 1 -> 2",))
     assert remark(done) == "epochs 1 -> 2"
 
 

@@ -17,9 +17,9 @@ from drivetrain.base.masking import Masking
 from drivetrain.run_store.durable import go_on, no_space
 from drivetrain.run_store.events import Observer, Summary, ignore
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import Run, StepRun
 from drivetrain.run_store.objects import Asset, ObjectStore, put_assets
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ExecutionRow, StepRow
 from drivetrain.run_store.run_values import begun_with
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.resources import SOURCE_VERSION
@@ -170,7 +170,7 @@ class Runner:
                 request.save(self.home.run(row.id))
             return self._run(definition, request, row.id, row.started, store, ledger, resumed=True, damaged=damaged)
 
-    def _saved(self, row: ExecutionRow, ledger: LedgerWriter) -> Request:
+    def _saved(self, row: Run, ledger: LedgerWriter) -> Request:
         """What an execution runs, once another definition that a dead runner had begun to enter is entered."""
         from drivetrain.targets.sagemaker.run.resume.redefining import Redefinition
 
@@ -190,8 +190,8 @@ class Runner:
         definition: Definition,
         request: Request,
         saved: Request,
-        row: ExecutionRow,
-        steps: Sequence[StepRow],
+        row: Run,
+        steps: Sequence[StepRun],
         store: ObjectStore,
     ) -> None:
         """

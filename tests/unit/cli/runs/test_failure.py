@@ -10,9 +10,9 @@ import pytest
 from drivetrain.cli.runs import failure
 from drivetrain.cli.runs.failure import MAX_LINES, end_of_log, failure_block, telling_lines
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import StepRun
 from drivetrain.targets.sagemaker.run.jobs.bounded_matching import Matcher
 from drivetrain.targets.sagemaker.run.options import Options, Request
-from drivetrain.telling.content import StepFacts
 
 SOURCE = "/tmp/drivetrain-1f/drivetrain-code-2a/code/source"
 DEEP = f"""\
@@ -105,7 +105,7 @@ def test_the_block_names_the_log_first_and_ends_in_the_exception(tmp_path: Path)
     logs = home.logs("e-1", "train", 2)
     logs.mkdir(parents=True)
     (logs / "127.0.0.1.log").write_text(DEEP)
-    step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=2, reason="x")
+    step = StepRun(name="train", type="Training", title="train", status="Failed", attempts=2, reason="x")
     lines = failure_block(home, "e-1", step).splitlines()
     assert lines[0] == f"✗ train failed after 2 attempts  (log: {logs / '127.0.0.1.log'})"
     assert lines[2] == '  File "digits.py", line 31, in evaluate'
@@ -115,7 +115,7 @@ def test_the_block_names_the_log_first_and_ends_in_the_exception(tmp_path: Path)
 
 def test_bad_input_of_a_step_is_its_message_alone(tmp_path: Path) -> None:
     reason = "error: digits.csv, row 3: label is 'x'. Allowed: 0 to 9."
-    step = StepFacts(name="prepare", type="Processing", title="prepare", status="Failed", attempts=1, reason=reason)
+    step = StepRun(name="prepare", type="Processing", title="prepare", status="Failed", attempts=1, reason=reason)
     assert failure_block(Home(tmp_path), "e-1", step) == f"✗ prepare failed\n{reason}"
 
 
@@ -169,7 +169,7 @@ def test_a_message_names_files_as_the_user_does(tmp_path: Path) -> None:
     _, lines = end_of_log(tmp_path, None)
     assert lines[-2:] == [code, "OSError: x/y is missing"]
     reason = f"host 127.0.0.2: error: recipe 'a' cannot be used ({SOURCE}/a.py)."
-    step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=1, reason=reason)
+    step = StepRun(name="train", type="Training", title="train", status="Failed", attempts=1, reason=reason)
     assert failure_block(Home(tmp_path), "e", step) == "✗ train failed\nerror: recipe 'a' cannot be used (a.py)."
 
 
@@ -181,7 +181,7 @@ def test_what_a_program_printed_of_its_secrets_is_not_shown(tmp_path: Path) -> N
     environment = {"DB_PASSWORD": {"Get": "Parameters.Plain"}, "API_TOKEN": "canary-three", "NAME": "plain-one"}
     text = json.dumps({"Steps": [{"Name": "train", "Type": "Training", "Arguments": {"Environment": environment}}]})
     Request(text, {"ApiKey": "canary-one", "Plain": "canary-two"}, Options(pipeline="p")).save(home.run("e-1"))
-    step = StepFacts(name="train", type="Training", title="train", status="Failed", attempts=1, reason="x")
+    step = StepRun(name="train", type="Training", title="train", status="Failed", attempts=1, reason="x")
     assert failure_block(home, "e-1", step).splitlines()[1:] == ["no access with ***, ***, *** or plain-one"]
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from drivetrain.cli.outcome import steps_table
 from drivetrain.cli.runs.compare import as_json, comparison_text
 from drivetrain.client.comparison import Comparison as Shown
+from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.telling import Around
 from drivetrain.telling.charts.run_places import run_places
-from drivetrain.telling.content import ArtifactFacts, Curve, RunFacts, StepFacts
+from drivetrain.telling.content import Curve, RunFacts
 from drivetrain.telling.content.comparison import Comparison
 from drivetrain.telling.content.given import Compared
 from drivetrain.telling.page import render
@@ -24,7 +25,7 @@ def run(id: str, code: str, target: str = "sagemaker", **read: str) -> Compared:
     """
     given = {name: text.split() for name, text in read.items()}
     artifacts = tuple(
-        ArtifactFacts(step="look", flow="input", name=name, uri=uri, digest=digest, files=1, bytes=1)
+        Artifact(step="look", flow="input", name=name, uri=uri, digest=digest, files=1, bytes=1)
         for name, (uri, digest) in given.items()
     )
     facts = RunFacts(
@@ -57,9 +58,7 @@ def test_content_decides_and_what_is_not_known_is_said_to_be_so() -> None:
 
 def test_what_trainings_started_from_is_compared_and_not_said_of_a_cached_one() -> None:
     def trained(id: str, start: str, cache_of: str | None = None) -> Compared:
-        step = StepFacts(
-            name="train", type="Training", title="train", status="Succeeded", value=start, cache_of=cache_of
-        )
+        step = StepRun(name="train", type="Training", title="train", status="Succeeded", value=start, cache_of=cache_of)
         return replace(run(id, "c"), facts=replace(run(id, "c").facts, steps=(step,)))
 
     one = trained("one", "starts from nothing (there is no earlier model)")

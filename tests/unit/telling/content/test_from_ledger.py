@@ -13,12 +13,14 @@ from drivetrain.base.errors import UserError
 from drivetrain.operations.concluding import conclude
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.package_mapping import record_of
+from drivetrain.run_store.events import StepStatus
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.rows import ArtifactEntry
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.run.interruption_simulation.journal import Journal, told
-from drivetrain.telling.content import RunFacts, StepFacts
+from drivetrain.telling.content import RunFacts
 from drivetrain.telling.content.from_ledger import note, record_environment, run_facts, save_page
 from drivetrain.telling.content.given import settings
 from drivetrain.telling.content.goodput import account
@@ -243,7 +245,11 @@ def test_where_an_interrupted_training_goes_on(writing: Writing) -> None:
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text('{"manifest": {"files": []}}')
     saved = writing.facts("e-1").goes_on_from["train"]
-    for status, reason in (("Stopped", "stopped by the user"), ("Failed", "interrupted 3 times in a row")):
+    ends: list[tuple[StepStatus, str]] = [
+        ("Stopped", "stopped by the user"),
+        ("Failed", "interrupted 3 times in a row"),
+    ]
+    for status, reason in ends:
         writing.ledger.finish_step("e-1", "train", status, number=number, reason=reason)
         assert writing.facts("e-1").goes_on_from == {"train": saved}
     writing.ledger.finish_step("e-1", "train", "Failed", number=number, reason="error: no recipe 'x'")
@@ -378,5 +384,5 @@ def test_the_page_is_written_whole(writing: Writing) -> None:
     ],
 )
 def test_the_card_of_a_training_says_what_came_out_and_else_how_long_it_took(value: str | None, said: str) -> None:
-    step = StepFacts(name="fit", type="Training", title="fit", status="Succeeded", seconds=2.0, value=value)
+    step = StepRun(name="fit", type="Training", title="fit", status="Succeeded", started=0.0, ended=2.0, value=value)
     assert note(step) == said

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.run.options import Options, Request
-from drivetrain.telling.content import Changed, Measured, RunFacts, StepFacts
+from drivetrain.telling.content import Changed, Measured, RunFacts
 from drivetrain.telling.content.from_ledger import run_facts
 from drivetrain.telling.content.given import RunAgain, run_again
 from drivetrain.telling.page import render
@@ -109,7 +110,7 @@ def test_many_values_are_folded_and_few_are_not() -> None:
 def test_iterations_are_one_chart_a_number() -> None:
     def run(items: list[str]) -> str:
         steps = tuple(
-            StepFacts(name=f"score-{number}", type="Processing", title=f"score [{number}]", status="Succeeded",
+            StepRun(name=f"score-{number}", type="Processing", title=f"score [{number}]", status="Succeeded",
                       parent="each", item=item)
             for number, item in enumerate(items)
         )  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.telling import Around
 from drivetrain.telling import page as page_module
-from drivetrain.telling.content import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.telling.content import Curve, Measured, ModelFacts, RunFacts, SavedState
 from drivetrain.telling.content.decision import DecisionFacts, decision
 from drivetrain.telling.content.evaluation import EvaluationFacts, Measure, evaluation
 from drivetrain.telling.content.goodput import Interruption, JobTimes
@@ -52,18 +53,18 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-def step(name: str, kind: str, status: str, **more: Any) -> StepFacts:
-    return StepFacts(name=name, type=kind, title=more.pop("title", name), status=status, **more)
+def step(name: str, kind: str, status: str, **more: Any) -> StepRun:
+    return StepRun(name=name, type=kind, title=more.pop("title", name), status=status, **more)
 
 
 def run(**changes: Any) -> RunFacts:
     steps = (
         step("prepare", "Processing", "Cached", cache_of="20261101-080000-aaaa"),
-        step("train", "Training", "Succeeded", started=START + 1, ended=START + 23.3, seconds=22.3, attempts=2,
+        step("train", "Training", "Succeeded", started=START + 1, ended=START + 23.3, attempts=2,
              why=("epochs 10 -> 12",)),
-        step("evaluate", "Processing", "Succeeded", started=START + 24, ended=START + 26, seconds=2.0, attempts=1),
-        step("gate", "Condition", "Succeeded", started=START + 26, ended=START + 26, seconds=0.0, value="yes"),
-        step("register", "RegisterModel", "Succeeded", started=START + 26, ended=START + 26.1, seconds=0.1,
+        step("evaluate", "Processing", "Succeeded", started=START + 24, ended=START + 26, attempts=1),
+        step("gate", "Condition", "Succeeded", started=START + 26, ended=START + 26, value="yes"),
+        step("register", "RegisterModel", "Succeeded", started=START + 26, ended=START + 26.1,
              value="version 3"),
         step("stop", "Fail", "NotExecuted"),
     )  # fmt: skip
@@ -86,9 +87,9 @@ def run(**changes: Any) -> RunFacts:
         curves=(Curve(step="train", name="train_loss", points=((1.0, 2.0), (2.0, 0.5))),),
         measured=(Measured(step="evaluate", numbers={"accuracy": 0.9778, "accuracy_class_0": 1.0, "loss": 0.09}),),
         artifacts=(
-            ArtifactFacts(step="prepare", flow="input", name="raw", uri="s3://b/raw.csv", digest="a" * 64, files=1,
+            Artifact(step="prepare", flow="input", name="raw", uri="s3://b/raw.csv", digest="a" * 64, files=1,
                           bytes=64_000),
-            ArtifactFacts(step="train", flow="input", name="train", uri="s3://b/train", digest="b" * 64, files=3,
+            Artifact(step="train", flow="input", name="train", uri="s3://b/train", digest="b" * 64, files=3,
                           bytes=1, from_step="prepare", from_execution="20261101-080000-aaaa"),
         ),
         models=(
@@ -198,7 +199,7 @@ def test_nothing_that_is_named_becomes_markup() -> None:
 
 def test_a_failed_run_shows_what_went_wrong_first() -> None:
     reason = "Traceback (most recent call last):\n  ...\nValueError: too few rows"
-    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, attempts=1, reason=reason)
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, attempts=1, reason=reason)
     page = Page(render(run(status="Failed", steps=(failed,), models=(), measured=(), reason=f"train: {reason}")))
     assert "What went wrong train failed Traceback" in page.text
     assert page.text.count("ValueError: too few rows") == 1
@@ -206,21 +207,21 @@ def test_a_failed_run_shows_what_went_wrong_first() -> None:
 
 
 def test_a_failed_step_does_not_blame_the_cache() -> None:
-    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, attempts=1,
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, attempts=1,
                   reason="ValueError: too few rows", why=("epochs 10 -> 12",))  # fmt: skip
     assert "epochs 10 -> 12" not in Page(render(run(status="Failed", steps=(failed,)))).text
 
 
 def test_paths_are_those_that_a_person_knows() -> None:
     reason = "error: /opt/ml/input/data/train/part-00000.parquet is no Parquet file"
-    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, reason=reason)
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, reason=reason)
     page = Page(render(run(status="Failed", steps=(failed,), reason=f"train: {reason}")))
     assert "train/part-00000.parquet is no Parquet file" in page.text and "/opt/ml" not in page.text
 
 
 def test_hashes_in_places_are_cut_and_whole_for_the_pointer() -> None:
     uri = f"s3://b/data/{'e4fb9c98' * 8}/digits.csv"
-    artifact = ArtifactFacts(step="prepare", flow="input", name="raw", uri=uri, digest="", files=1, bytes=1)
+    artifact = Artifact(step="prepare", flow="input", name="raw", uri=uri, digest="", files=1, bytes=1)
     page = Page(render(run(artifacts=(artifact,))))
     assert "s3://b/data/e4fb9c98…/digits.csv" in page.text and uri not in page.text
     assert uri in [attributes.get("title") for _, attributes in page.tags]
@@ -234,7 +235,7 @@ def test_early_stopping_is_told_in_the_training_section() -> None:
 
 
 def test_where_a_failed_training_goes_on_is_told_with_the_failure() -> None:
-    failed = step("train", "Training", "Failed", started=START, ended=START + 2, seconds=2.0, reason="lost its machine")
+    failed = step("train", "Training", "Failed", started=START, ended=START + 2, reason="lost its machine")
     saved = SavedState(training_step=1200, uri="s3://b/checkpoints/x/step-00001200/")
     page = Page(render(run(status="Failed", steps=(failed,), goes_on_from={"train": saved})))
     assert "train goes on from step 1,200: s3://b/checkpoints/x/step-00001200/" in page.text
@@ -272,7 +273,7 @@ def test_too_many_steps_for_a_picture_are_still_in_the_table(monkeypatch: pytest
     assert "too many for one picture" in page.text and "register" in page.text
 
 
-def iterated(many: int, failing: tuple[int, ...] = ()) -> tuple[StepFacts, ...]:
+def iterated(many: int, failing: tuple[int, ...] = ()) -> tuple[StepRun, ...]:
     """A ForEach and one step of each of its iterations."""
     inner = [
         step(f"part-{n}", "Training", "Failed" if n in failing else "Succeeded", title=f"part [{n}]", parent="each",

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
 from drivetrain.base.records import dataclass
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore, StoredObject, digest_of, sha256_of, stamp_of, stored
-from drivetrain.run_store.rows import EarlierStep, ObjectEntry, StepRow
+from drivetrain.run_store.rows import EarlierStep, ObjectEntry
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, step_type
@@ -127,7 +128,7 @@ def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> It
             ObjectEntry.enter(db, settled, execution, step)
 
 
-def hold_outputs(steps: Iterable[StepRow | EarlierStep], ledger: Ledger, store: ObjectStore) -> None:
+def hold_outputs(steps: Iterable[StepRun | EarlierStep], ledger: Ledger, store: ObjectStore) -> None:
     """What steps wrote whose results this run has is seen, too, below what is given with --data."""
     for step in steps if store.elsewhere else ():
         name = step.step if isinstance(step, EarlierStep) else step.name

@@ -29,9 +29,9 @@ from drivetrain.run_store.events import (
     StepStarted,
 )
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import NOTHING_NEW, StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reasons import BAD_INPUT
-from drivetrain.run_store.rows import NOTHING_NEW, StepRow
 from drivetrain.run_store.schema import LedgerFullError
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
@@ -132,7 +132,7 @@ class Execution:
             from drivetrain.targets.sagemaker.run.resume.resuming import take_up
 
             self._before, failed = take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
-        steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
+        steps = tuple((row.name, row.type, row.title) for row in self._ledger.steps(self._facts.id))
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, self._before))
         for event in failed:
             self._observe(event)
@@ -174,7 +174,7 @@ class Execution:
             self._nothing_new = f"{NOTHING_NEW}{since}"
             self._take_over(self._scheduler.rest(), search.rows(since), self._nothing_new)
 
-    def _take_over(self, steps: Iterable[StepNode], rows: Mapping[str, StepRow], why: str) -> None:
+    def _take_over(self, steps: Iterable[StepNode], rows: Mapping[str, StepRun], why: str) -> None:
         cache.hold_outputs(rows.values(), self._ledger, self._store)
         from drivetrain.targets.sagemaker.run.execution.taking_over import take_over
 

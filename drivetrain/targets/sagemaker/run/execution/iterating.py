@@ -80,7 +80,7 @@ def begin(
     scheduler.expand(step, iterations, step.arguments["MaxConcurrency"])
     done: list[str] = []
     for name, row in rows.items():
-        if row.status is not None and row.status in DONE:
+        if row.status in DONE:
             done.append(name)
             scope.finished(name, row.response)
             scheduler.settle(name, row.status)

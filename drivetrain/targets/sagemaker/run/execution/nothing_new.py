@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.masking import contains_mask
+from drivetrain.run_store.model import Run, StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ExecutionRow, StepRow
 from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
 from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
@@ -47,7 +47,7 @@ class Search:
         looks: the steps that have to end first.
     """
 
-    execution: ExecutionRow
+    execution: Run
     definition: Definition
     options: Options
     looks: frozenset[str]
@@ -62,7 +62,7 @@ class Search:
         """The execution since which nothing is new, once all looks have succeeded."""
         return self._equal(self._seen(self.execution.id))
 
-    def rows(self, execution: str) -> Mapping[str, StepRow]:
+    def rows(self, execution: str) -> Mapping[str, StepRun]:
         """What became of its steps."""
         return {row.name: row for row in self.ledger.steps(execution)}
 
@@ -86,7 +86,7 @@ class Search:
             return row.id if seen is None or (found.keys() == seen.keys() and self._holds(row.id)) else None
         return None
 
-    def _is_alike(self, row: ExecutionRow) -> bool:
+    def _is_alike(self, row: Run) -> bool:
         return (
             row.status == "Succeeded"
             and row.definition_hash == self.execution.definition_hash
@@ -110,7 +110,7 @@ class Search:
                 return False
         return True
 
-    def _is_kept(self, node: StepNode, row: StepRow) -> bool:
+    def _is_kept(self, node: StepNode, row: StepRun) -> bool:
         made_by = row.cache_of or row.execution
         if any(cache.damaged(made_by, row.name, self.ledger, self.store)):
             return False

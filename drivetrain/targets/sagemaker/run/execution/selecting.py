@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import StepRow
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.looks import looks_of
 from drivetrain.targets.sagemaker.document.selection import check_selection
@@ -34,7 +34,7 @@ class Selection:
 
     steps: frozenset[str]
     source: str | None
-    reused: Mapping[str, StepRow]
+    reused: Mapping[str, StepRun]
 
 
 def reference(ledger: Ledger, pipeline: str, given: str | None) -> str | None:
@@ -92,7 +92,7 @@ def select(
     return Selection(chosen | looks, source, reused)
 
 
-def _needed(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRow], source: str | None) -> list[StepRow]:
+def _needed(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRun], source: str | None) -> list[StepRun]:
     """What a selected step needs of steps that are not.
 
     Raises:
@@ -114,7 +114,7 @@ def _needed(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRow],
             )
         row = rows.get(name)
         if row is None or row.status not in DONE:
-            was = "is not in it" if row is None else f"is {row.status or 'not done'} there"
+            was = "is not in it" if row is None else f"is {'not done' if row.status == 'Waiting' else row.status} there"
             raise UserError(
                 f"--select {step.name}: it needs {name}, which {was} (execution {source}). Select {name}, too, or name "
                 "another execution by --from."

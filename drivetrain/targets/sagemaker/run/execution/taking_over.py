@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from drivetrain.run_store.events import Observer, StepFinished
-from drivetrain.run_store.rows import StepRow
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.step_types import outcome
@@ -15,7 +15,7 @@ from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope
 
 def take_over(
     steps: Iterable[StepNode],
-    rows: Mapping[str, StepRow],
+    rows: Mapping[str, StepRun],
     why: str,
     execution: str,
     ledger: LedgerWriter,

@@ -7,7 +7,8 @@ from functools import partial
 
 from drivetrain.base.errors import UserError
 from drivetrain.run_store.events import StepNoted
-from drivetrain.run_store.rows import StepRow, dump
+from drivetrain.run_store.model import StepRun
+from drivetrain.run_store.rows import dump
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.looks import readers
@@ -28,7 +29,7 @@ def notes_of(
             yield StepNoted(name, row.attempts, f"done before, {EARLIER_LOOK}")
 
 
-def enter_earlier_look(step: StepNode, row: StepRow, scope: ExecutionScope, ledger: LedgerWriter) -> bool:
+def enter_earlier_look(step: StepNode, row: StepRun, scope: ExecutionScope, ledger: LedgerWriter) -> bool:
     """Note of a step that is done if it would get other arguments now: all that it needs is done, too, and only looks
     run again."""
     now = partial(moment_of_step, ledger.home, row.execution, step.name)

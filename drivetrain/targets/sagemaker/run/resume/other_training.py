@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore
-from drivetrain.run_store.rows import StepRow
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.sagemaker.document import object_in
@@ -28,7 +28,7 @@ _SHOWN = 120  # characters of a value
 def refuse_another_training(
     old: tuple[Definition, ExecutionScope],
     new: tuple[Definition, ExecutionScope],
-    steps: Mapping[str, StepRow],
+    steps: Mapping[str, StepRun],
     store: ObjectStore,
     execution: str,
 ) -> None:

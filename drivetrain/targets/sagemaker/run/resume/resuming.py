@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from drivetrain.processes import end_survivors
 from drivetrain.run_store.events import StepFinished
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import StepRow
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.for_each import child_name
@@ -88,7 +88,7 @@ def take_up(
         if step.name in kept:
             scope.finished(step.name, row.response or {"FailureReason": row.reason, f"{step.type}JobStatus": "Failed"})
             scheduler.settle(step.name, "Failed", reason=row.reason)
-        elif row.status is not None and row.status in DONE and step.name not in again:
+        elif row.status in DONE and step.name not in again:
             scope.finished(step.name, row.response)
             scheduler.settle(step.name, row.status, outcome=outcome(step.type, row.response))
         else:
@@ -102,12 +102,12 @@ def take_up(
     )
 
 
-def _end(row: StepRow) -> StepFinished:
+def _end(row: StepRun) -> StepFinished:
     seconds = (row.ended or 0.0) - (row.started or row.ended or 0.0)
     return StepFinished(row.name, "Failed" if row.status == "Failed" else "NotExecuted", seconds, reason=row.reason)
 
 
-def _done(definition: Definition, rows: Mapping[str, StepRow]) -> Iterator[StepNode]:
+def _done(definition: Definition, rows: Mapping[str, StepRun]) -> Iterator[StepNode]:
     """The steps that are done; those of iterations as the body has them."""
     bodies = {step.name: step.body for step in definition.walk()}
     for row in rows.values():

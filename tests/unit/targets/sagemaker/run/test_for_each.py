@@ -15,8 +15,8 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.processes import alive
 from drivetrain.run_store.events import StepExpanded, StepFinished, StepStarted
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import StepRow
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join
 
 ROOT = Path(__file__).parents[5]
@@ -76,7 +76,7 @@ def get(path: str) -> dict[str, str]:
 ITEM = get("ForEach.CurrentItem")
 
 
-def rows(runs: LocalRuns) -> dict[str, StepRow]:
+def rows(runs: LocalRuns) -> dict[str, StepRun]:
     with Ledger(runs.home) as ledger:
         return {row.name: row for row in ledger.steps(ledger.execution("latest").id)}
 
@@ -116,7 +116,7 @@ def test_each_iteration_has_steps_of_its_own_and_later_steps_see_what_they_gave(
     assert found["Each"].response["Selector"] == {"StepName": "Count-0", "Index": 0}
     assert (found["Each"].value, found["Each"].parent) == ("Count-0: OutputParameters.n 10", None)
     one = found["Count-2"]
-    assert (one.parent, one.iteration, one.item, one.display_name) == ("Each", 2, "-7", "Count [2]")
+    assert (one.parent, one.iteration, one.item, one.title) == ("Each", 2, "-7", "Count [2]")
     [expanded] = runs.of(StepExpanded)
     assert [name for name, _, _ in expanded.steps] == list(found)[1:7]
     order = [event.step for event in runs.of(StepFinished)]
@@ -258,8 +258,8 @@ def test_a_run_killed_inside_a_for_each_goes_on_without_repeating_what_it_has_do
         "Work-0": "Succeeded",
         "Work-1": "Succeeded",
         "Work-2": "Executing",
-        "Work-3": None,
-        "After": None,
+        "Work-3": "Waiting",
+        "After": "Waiting",
     }
     runs.put("mark/go", "")
     summary = runs.resume()

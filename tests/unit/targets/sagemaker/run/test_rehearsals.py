@@ -17,8 +17,8 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.run_store.events import MetricLogged, StepInterrupted, StepRestarted, StepStarted
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import StepRow
 from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import parse_all
 from drivetrain.targets.sagemaker.run.interruption_simulation.journal import FILE
 from drivetrain.targets.sagemaker.run.options import Options
@@ -61,7 +61,7 @@ def training(runs: LocalRuns, program: str = PROGRAM, *, spot: bool = True, **fi
     return step
 
 
-def row(runs: LocalRuns) -> StepRow:
+def row(runs: LocalRuns) -> StepRun:
     with Ledger(runs.home) as ledger:
         return ledger.step(ledger.execution("latest").id, "train")
 

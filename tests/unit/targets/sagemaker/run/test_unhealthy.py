@@ -8,10 +8,11 @@ import pytest
 
 from drivetrain.cli.outcome import as_json, headline, listed, remark, steps_table
 from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, StepFinished, unhealthy_part
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.search import search
 from drivetrain.targets.sagemaker.run.jobs.unhealthy import failed_rule
-from drivetrain.telling.content import RunFacts, StepFacts
+from drivetrain.telling.content import RunFacts
 from drivetrain.telling.content.from_ledger import note
 from drivetrain.telling.page.sections import steps_section
 from drivetrain.telling.progress import PlainProgress
@@ -32,8 +33,16 @@ def _told(*findings: Any) -> str | None:
 
 
 def _run(value: str | None, status: str = "Succeeded") -> RunFacts:
-    step = StepFacts(name="train", type="Training", title="train", status=status, value=value, seconds=1.0)
-    return RunFacts(id="a", pipeline="p", status="Succeeded", started=0.0, ended=2.0, steps=(step,))
+    step = StepRun(name="train", type="Training", title="train", status=status, value=value)
+    return RunFacts(
+        id="a",
+        pipeline="p",
+        status="Succeeded",
+        started=0.0,
+        ended=2.0,
+        steps=(step,),
+        unhealthy=bool(step.unhealthy) and status != "Failed",
+    )
 
 
 def test_the_first_rule_that_failed_is_told_with_its_advice() -> None:

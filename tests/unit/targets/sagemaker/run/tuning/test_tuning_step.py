@@ -12,8 +12,8 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.run_store.events import StepFinished, StepNoted, unhealthy_part
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import StepRow
 from drivetrain.targets.sagemaker.run.execution import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.sagemaker.run.step_types import training as training_step
 from drivetrain.targets.sagemaker.run.step_types.tuning import tuning_name
@@ -32,7 +32,7 @@ folder = Path(os.environ["NOTES"])
 """
 
 
-def row(runs: LocalRuns, step: str = "tune") -> StepRow:
+def row(runs: LocalRuns, step: str = "tune") -> StepRun:
     with Ledger(runs.home) as ledger:
         return ledger.step(ledger.execution("latest").id, step)
 
