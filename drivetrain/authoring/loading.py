@@ -48,6 +48,11 @@ class Loaded:
     source: Path | None
     base: Path
 
+    @property
+    def edits(self) -> Path:
+        """The file of edits made in Studio: beside the pipeline's, or in the current folder for a ready one."""
+        return (self.source or Path.cwd()) / f"{self.pipeline.name}.studio.yaml"
+
 
 def load(
     target: str, config: Path | None = None, overrides: Iterable[str] = (), given: Mapping[str, Any] | None = None

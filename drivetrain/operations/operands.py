@@ -168,9 +168,14 @@ def _load(
 
 
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:
-    from drivetrain.studio import compile_edited
+    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
-    return compile_edited(loaded, here=local, edits_optional=local)
+    built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=local)
+    if not loaded.edits.exists():
+        return built
+    from drivetrain.studio import with_edits
+
+    return with_edits(built, loaded.edits, edits_optional=local)
 
 
 def definition_file(path: Path) -> Definition:

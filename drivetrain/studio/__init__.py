@@ -33,16 +33,11 @@ def compile_edited(loaded: Loaded, *, here: bool = False, edits_optional: bool =
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=here)
-    file = edits_file(loaded)
-    return _edited(built, file, edits_optional) if file.exists() else built
+    return with_edits(built, loaded.edits, edits_optional) if loaded.edits.exists() else built
 
 
-def edits_file(loaded: Loaded) -> Path:
-    """The file that keeps a pipeline's edits made in Studio."""
-    return file_of(loaded.pipeline.name, loaded.source or Path.cwd())
-
-
-def _edited(built: Compiled, file: Path, edits_optional: bool) -> Compiled:
+def with_edits(built: Compiled, file: Path, edits_optional: bool) -> Compiled:
+    """A compiled pipeline with the edits of a file; see `compile_edited`."""
     from drivetrain.studio.deployment_texts import texts_of
     from drivetrain.studio.patch import read
     from drivetrain.studio.programs import check_programs
@@ -58,11 +53,3 @@ def _edited(built: Compiled, file: Path, edits_optional: bool) -> Compiled:
     check(edited)
     check_programs(edited, built.assets)
     return replace(built, definition=definition, notes=(*built.notes, *left_out))
-
-
-SUFFIX = ".studio.yaml"
-
-
-def file_of(pipeline: str, folder: Path) -> Path:
-    """The file of a pipeline's patch: beside the pipeline's file, or in the current folder for a ready one."""
-    return folder / f"{pipeline}{SUFFIX}"

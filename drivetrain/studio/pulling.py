@@ -127,7 +127,6 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     Raises:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
     """
-    from drivetrain.studio import edits_file
     from drivetrain.studio.deployment_texts import texts_of
     from drivetrain.studio.patch import read
     from drivetrain.targets.sagemaker.account import Account
@@ -141,7 +140,7 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     check_bucket(place)
     built = compile_pipeline(pipeline, loaded.source, loaded.base)
     alone = dict(built.definition)
-    file = edits_file(loaded)
+    file = loaded.edits
     patch = read(file, pipeline.name) if file.exists() else None
     texts = texts_of(place)
     code = alone if patch is None else patch.apply(alone, texts=texts)

@@ -11,7 +11,6 @@ import pytest
 
 from drivetrain.base import json_text
 from drivetrain.cli import main
-from drivetrain.studio import file_of
 from drivetrain.studio import patch as patches
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
@@ -49,7 +48,7 @@ def test_its_file_is_one_and_is_written_the_same(
     assert patch.text().endswith(block)
     assert main.run(["compile", "retraining"]) == 0
     before = json.loads(capsys.readouterr().out)
-    patch.write(file_of("retraining", tmp_path))
+    patch.write(tmp_path / "retraining.studio.yaml")
     assert main.run(["compile", "retraining"]) == 0
     after = json.loads(capsys.readouterr().out)
     said = [line.removeprefix("# ") for line in block.splitlines() if line.startswith("# ")]

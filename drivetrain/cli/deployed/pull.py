@@ -150,14 +150,13 @@ def _check_has_studio(on: str) -> None:
 def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[str], *, as_json: bool) -> None:
     """Take edits out of the file beside the pipeline; no account is asked."""
     from drivetrain.authoring.loading import load
-    from drivetrain.studio import edits_file
     from drivetrain.studio import patch as patches
     from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
     from drivetrain.targets.sagemaker.document.difference.value_words import masked
     from drivetrain.telling.terminal import say, say_json
 
     loaded = load(target, config, set_)
-    file = edits_file(loaded)
+    file = loaded.edits
     if not file.exists():
         raise UserError(f"There is no {file}, so no edit can be given up. `drivetrain pull` writes it.")
     patch, gone = patches.read(file, loaded.pipeline.name).without(names)

@@ -8,7 +8,7 @@ import pytest
 
 from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import UserError
-from drivetrain.studio import compile_edited, edits_file, patch
+from drivetrain.studio import compile_edited, patch
 from drivetrain.studio.deployment_texts import NO_TEXTS
 from drivetrain.studio.pulling import Sides
 
@@ -89,7 +89,7 @@ def test_a_program_that_does_not_travel_with_a_step_is_refused(tmp_path: Path, p
     alone = dict(built.definition)
     edited = json.loads(json.dumps(alone))
     edited["Steps"][0]["Arguments"]["AppSpecification"]["ContainerArguments"][2] = program
-    patch.between("nightly", alone, edited, applied=alone, kept=(), texts=NO_TEXTS).write(edits_file(made))
+    patch.between("nightly", alone, edited, applied=alone, kept=(), texts=NO_TEXTS).write(made.edits)
     if program == "edits_one:run":
         assert compile_edited(made).definition == edited
         return
@@ -97,7 +97,7 @@ def test_a_program_that_does_not_travel_with_a_step_is_refused(tmp_path: Path, p
     refusal = rf"Step 'own': .*runs '{program}'.*has no {missing}"
     with pytest.raises(UserError, match=refusal):
         compile_edited(made)
-    sides = Sides("nightly", edits_file(made), alone, alone, edited, alone, assets=built.assets)
+    sides = Sides("nightly", made.edits, alone, alone, edited, alone, assets=built.assets)
     with pytest.raises(UserError, match=rf"{refusal}.*Nothing was written"):
         sides.merged({})
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
-from drivetrain.studio import file_of, patch_text
 from drivetrain.studio import patch as patches
+from drivetrain.studio import patch_text
 from drivetrain.studio.merge import merge
 from drivetrain.studio.patch import Patch
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change
@@ -74,7 +74,7 @@ def test_the_file_reads_well(tmp_path: Path) -> None:
         )
 
     patch = Patch("retraining", merge(RETRAINING, RETRAINING, altered(in_studio)).edits)
-    file = file_of("retraining", tmp_path)
+    file = tmp_path / "retraining.studio.yaml"
     patch.write(file)
     once = file.read_bytes()
     patch.write(file)
