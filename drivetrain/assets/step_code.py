@@ -226,7 +226,7 @@ class StepCode:
         if isinstance(value, ParameterRef):
             declared = next((each for each in self.graph.pipeline.parameters if each.name == value.name), None)
             return tuple(map(str, declared.choices)) if declared is not None and declared.choices else None
-        return (str(value),) if isinstance(value, str | int | float | bool) else None
+        return (value,) if isinstance(value, str) else None
 
     def _named(self, texts: tuple[str, ...], place: str) -> set[str]:
         """The files that words of texts name, as modules or by their paths."""
@@ -351,9 +351,10 @@ def _is_child(file: str, folder: str) -> bool:
 
 
 def _given(step: JobStep) -> Iterator[tuple[str, Any]]:
-    """All that a step's program is told, by the name of the parameter; "" of a script's argument."""
-    yield from step.parameters.items()
-    yield from (("", each) for each in step.arguments)
+    """What a step's program is told but for numbers, which name no file: by the name of the parameter, "" of a
+    script's argument."""
+    given = [*step.parameters.items(), *(("", each) for each in step.arguments)]
     if isinstance(step, TuningStep):
         for name, searched in step.search.ranges.items():
-            yield from ((name, each) for each in (searched.values if isinstance(searched, OneOf) else ()))
+            given += ((name, each) for each in (searched.values if isinstance(searched, OneOf) else ()))
+    return (each for each in given if not isinstance(each[1], int | float))

@@ -27,7 +27,7 @@ from drivetrain.authoring.binding import (
     refuse_unknown,
     refuse_unwritten,
     retries,
-    without_fixed,
+    take_marks,
 )
 from drivetrain.base.call_site import record
 from drivetrain.base.errors import SpecError, shown
@@ -116,7 +116,7 @@ def step(
         environment=(dict, environment),
         tags=(dict, tags),
     )
-    given, never_changing = without_fixed(given)
+    never_changing = take_marks(given)
     inputs, parameters = bind(component, label, given)
     if not component.cached:
         if cache is not None and cache.enabled:
@@ -265,7 +265,8 @@ def script(
     if path.startswith("/") or ".." in path.split("/"):
         raise SpecError(f"{where}: give a path below the folder of the pipeline's file.")
     label = name or path.rpartition("/")[2].partition(".")[0].replace("_", "-")
-    read, never_changing = without_fixed(inputs or {})
+    read = dict(inputs or {})
+    never_changing = take_marks(read)
     return ProcessingStep(
         name=label,
         display_name=display_name,

@@ -47,10 +47,11 @@ def fixed(value: Any) -> Any:
     return Fixed(value)
 
 
-def without_fixed(given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The inputs and parameters of a step without their marks, and the names of those that `fixed` marked."""
-    plain = {name: value.value if isinstance(value, Fixed) else value for name, value in given.items()}
-    return plain, tuple(name for name, value in given.items() if isinstance(value, Fixed))
+def take_marks(given: dict[str, Any]) -> tuple[str, ...]:
+    """Take the marks of `fixed` off the inputs and parameters of a step; gives the names of those that had one."""
+    marked = {name: value.value for name, value in given.items() if isinstance(value, Fixed)}
+    given |= marked
+    return tuple(marked)
 
 
 def retries(label: str, given: Sequence[RetryPolicy]) -> tuple[RetryPolicy, ...]:
@@ -206,7 +207,11 @@ def bind(
             raise SpecError(
                 f"Step {label!r}: {key} is {shown(given[key])}; it takes a text with JSON. Write {key}=json.dumps(...)."
             )
-        parameters[key] = _checked(label, declared, as_value(given[key]))
+        value = as_value(given[key])
+        if declared.type is float and type(value) is int:
+            value = float(value)
+        _refuse_ill_typed(label, declared, value)
+        parameters[key] = value
         if isinstance(parameter := given[key], Parameter):
             for value in dict.fromkeys((parameter.default, *parameter.choices)):
                 if value is not None:
@@ -236,17 +241,14 @@ def _is_path(value: object) -> TypeGuard[os.PathLike[str]]:
     return hasattr(type(value), "__fspath__")
 
 
-def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
+def _refuse_ill_typed(label: str, declared: ComponentParameter, value: Value) -> None:
     wanted, got = _TYPE_NAMES[declared.type], value_type(value)
     if got != wanted and isinstance(value, BestRef):
         got = value.spells  # a program is handed texts, whatever the types of its parameters
-    if wanted == "Float" and got == "Integer":
-        value = float(value) if isinstance(value, int) else value
-    elif got != wanted:
+    if got != wanted and (wanted, got) != ("Float", "Integer"):
         raise SpecError(f"Step {label!r}: {declared.name} is {wanted}, but {_shown(value)} is {got}.")
     if not isinstance(value, Reference):
         refuse_beyond(f"Step {label!r}", declared, value)
-    return value
 
 
 def refuse_unwritten(pipeline: Pipeline) -> None:

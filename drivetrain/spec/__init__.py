@@ -151,11 +151,7 @@ class FrozenDict(dict[str, T]):
         return hash(tuple(self.items()))
 
 
-def _freeze(value: dict[str, T]) -> dict[str, T]:
-    return FrozenDict(value)
-
-
-FrozenMap = Annotated[dict[str, T], AfterValidator(_freeze)]
+FrozenMap = Annotated[dict[str, T], AfterValidator(FrozenDict)]
 
 
 class Lazily:

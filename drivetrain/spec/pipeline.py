@@ -17,6 +17,9 @@ from drivetrain.spec.resources import CachePolicy
 from drivetrain.spec.steps import ConditionStep, ForEachStep, NativeStep, Step, flatten
 from drivetrain.spec.values import ParameterRef, Pending, Scalar, ValueType, references_in
 
+# Fields of a step that hold other steps, and what is said of them.
+_NESTED = ("then", "otherwise", "body", "selector")
+
 
 class Parameter(Pending):
     """A value given when the pipeline is started; it can be used wherever a literal can."""
@@ -215,7 +218,10 @@ class Graph:
     @cached_property
     def references(self) -> dict[str, list[Any]]:
         """Step name -> the references in its own fields (not in its branches)."""
-        return {step.name: references_in(own_fields(step)) for step in self.steps}
+        return {
+            step.name: references_in(tuple(value for name, value in step.__dict__.items() if name not in _NESTED))
+            for step in self.steps
+        }
 
     @cached_property
     def needs(self) -> dict[str, set[str]]:
@@ -261,12 +267,6 @@ class Graph:
     def waits_for(self, name: str) -> set[str]:
         """What must end before a step starts: its own needs, and the conditions it stands under."""
         return self.needs[name] | {entry.rpartition(":")[0] for entry in self.branch[name]}
-
-
-def own_fields(step: Step) -> dict[str, Any]:
-    """A step's fields without the steps nested in it, and what is said of them."""
-    nested = ("then", "otherwise", "body", "selector")
-    return {name: value for name, value in step.__dict__.items() if name not in nested}
 
 
 def steps_got(node: Any) -> list[str]:
