@@ -25,6 +25,9 @@ Tell = Callable[[str], None]
 Undo = Callable[[], object]
 """Takes one write back. It gives False where there was nothing to take back, and raises where it must not or cannot."""
 
+Left = tuple[str, BaseException]
+"""What was not taken back, and why."""
+
 
 class HalfDoneError(UserError):
     """Apply failed on the way; the message says what was taken back, and what was not."""
@@ -53,16 +56,16 @@ class Journal:
         """Something is about to be written that may fail half-way."""
         self._undo.append((what, undo))
 
-    def take_back(self) -> tuple[list[str], list[str]]:
+    def take_back(self) -> tuple[list[str], list[Left]]:
         """Undo what was written, the latest first; gives what was taken back, and what was not and why."""
         undone: list[str] = []
-        left: list[str] = []
+        left: list[Left] = []
         for what, undo in reversed(self._undo):
             try:
                 if undo() is not False:
                     undone.append(what)
             except (Exception, KeyboardInterrupt) as trouble:
-                left.append(f"{what} ({trouble})")
+                left.append((what, trouble))
         return undone, left
 
 
@@ -140,7 +143,7 @@ class Place(Protocol[D]):
         """Write what differs. When this raises, what the journal can undo is taken back."""
         ...
 
-    def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[str]) -> str:
+    def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[Left]) -> str:
         """What to say of an apply that failed; without an error, of one that was interrupted."""
         ...
 

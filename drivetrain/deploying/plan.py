@@ -176,12 +176,12 @@ def read_plan(content: str | bytes, source: str) -> Plan:
     said = json_text.parse(content, source)
     if not isinstance(said, dict):
         raise UserError(f"{source}: This is no plan. {MAKE_ONE}")
-    format = said.pop("format", None)
-    if format != FORMAT:
+    if (format := said.get("format", FORMAT)) != FORMAT:
         raise UserError(f"{source}: This is no plan of format {FORMAT}; given {format!r:.40}. {MAKE_ONE}")
-    for name in Plan.model_fields:
+    for name in ("format", *Plan.model_fields):
         if name not in said:
             raise UserError(f"{source}: This is no plan: `{name}` is missing. {MAKE_ONE}")
+    del said["format"]
     try:
         return Plan.model_validate_json(json_text.text_of(said), strict=True)
     except ValidationError as error:

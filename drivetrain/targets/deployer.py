@@ -25,6 +25,7 @@ from drivetrain.deploying.applying import Applied, Tell
 from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.listing import Listed
     from drivetrain.deploying.plan import Terms
     from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
@@ -165,23 +166,6 @@ class Remains(Protocol):
         ...
 
     def lines(self) -> list[str]: ...
-    def to_json(self) -> Json: ...
-
-
-class Listed(Protocol):
-    """A deployed pipeline in a list."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def state(self) -> str:
-        """`as applied`, `edited`, ...: a key of the deployer's `states`, or one that needs no hint."""
-        ...
-
-    @property
-    def modified(self) -> float | None: ...
-    @property
-    def last(self) -> Execution | None: ...
     def to_json(self) -> Json: ...
 
 

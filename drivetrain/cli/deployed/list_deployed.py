@@ -9,7 +9,8 @@ from drivetrain.base.formatting import SIGNS, cells, moment, status_word
 from drivetrain.telling.terminal import paint, say, say_json, table, width
 
 if TYPE_CHECKING:
-    from drivetrain.targets.deployer import Deployer, Listed
+    from drivetrain.deploying.listing import Listed
+    from drivetrain.targets.deployer import Deployer
 
 # The state of a pipeline -> the style of the status that it is like.
 _STYLES = {"as applied": "Succeeded", "edited": "Interrupted", "being applied": "Executing"}
@@ -42,7 +43,7 @@ def _table(pipelines: Sequence[Listed], room: int) -> str:
     """With as many of the times as there is room for: a line that breaks is none that can be read."""
     head = ["pipeline", "state", "last execution", "started", "changed"]
     rows = [_row(each) for each in pipelines]
-    styles = [["bold", _STYLES.get(each.state, "dim"), each.last.status if each.last else "dim", "", ""]
+    styles = [["bold", _STYLES.get(each.state, "dim"), each.last["status"] if each.last else "dim", "", ""]
               for each in pipelines]  # fmt: skip
     columns = len(head)
     while columns > 3 and _width([head, *rows], columns) > room:
@@ -59,7 +60,7 @@ def _row(each: Listed) -> list[str]:
     return [
         each.name,
         each.state,
-        "none" if last is None else f"{SIGNS.get(last.status, '•')} {status_word(last.status)}",
-        "" if last is None else moment(last.started),
+        "none" if last is None else f"{SIGNS.get(last['status'], '•')} {status_word(last['status'])}",
+        "" if last is None else moment(last["started"]),
         moment(each.modified),
     ]

@@ -16,7 +16,7 @@ LONG = ("cost", "permissions")
 CHANGING = (
     (r"\b[0-9a-f]{64}\b", "SHA256"),
     (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "ID"),
-    (r"\b(?=[0-9a-f]*[a-f])[0-9a-f]{12}\b", "SHA"),
+    (r"(?<=\bversion [0-9]-)[0-9a-f]{12}\b|\b(?=[0-9a-f]*[a-f])[0-9a-f]{12}\b", "SHA"),
     (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d| UTC)?", "TIME"),
     (r'"(started|modified|ended)": \d+\.\d+', r'"\1": SECONDS'),
     (r'"bytes": \d+', '"bytes": SIZE'),

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.applying import Journal, Tell, Written
+from drivetrain.deploying.applying import Journal, Left, Tell, Written
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
@@ -134,15 +134,17 @@ class Namespace:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[str]) -> str:
-        for words, lines in (("taken back", undone), ("NOT taken back", left)):
-            for line in lines:
-                self.journal.tell(f"{words}: {line}")
+    def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[Left]) -> str:
+        for what in undone:
+            self.journal.tell(f"taken back: {what}")
+        for what, _ in left:
+            self.journal.tell(f"NOT taken back: {what}")
         if error is None:
             return ""
         state = "What was done is taken back." if undone else "Nothing was changed."
         if left:
-            state = f"Not taken back: {'; '.join(left)}. Applying again goes on from there."
+            named = "; ".join(f"{what} ({why})" for what, why in left)
+            state = f"Not taken back: {named}. Applying again goes on from there."
         if isinstance(error, ApiError) and error.may_be_done:
             state += " The request that failed may have been done all the same; applying again settles it."
         return f"{str(error).rstrip('.')}. {state}"

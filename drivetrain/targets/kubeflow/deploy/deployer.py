@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.applying import Applied, Tell
+from drivetrain.deploying.applying import Applied, Tell, apply
+from drivetrain.deploying.listing import Listed
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.deploying.project import project_of
 from drivetrain.deploying.words import lines
@@ -17,8 +18,12 @@ from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import LATEST, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
+from drivetrain.targets.kubeflow.deploy.applying import Namespace
+from drivetrain.targets.kubeflow.deploy.desired import Desired
+from drivetrain.targets.kubeflow.deploy.destroying import Remains, destroy, remains
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.executions import starting
+from drivetrain.targets.kubeflow.deploy.listing import HINTS, deployed_pipelines
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
@@ -30,13 +35,10 @@ if TYPE_CHECKING:
     from drivetrain.run_store.events import Event
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.kubeflow.compile.compile import Compiled
-    from drivetrain.targets.kubeflow.deploy.desired import Desired
-    from drivetrain.targets.kubeflow.deploy.destroying import Remains
     from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
     from drivetrain.targets.kubeflow.deploy.executions.logs import Line
     from drivetrain.targets.kubeflow.deploy.executions.output import Output
     from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
-    from drivetrain.targets.kubeflow.deploy.listing import Listed
 
 TITLE = "Kubeflow Pipelines"
 START_OPTIONS = ("version",)
@@ -116,8 +118,6 @@ class Kubeflow:
     def __init__(
         self, deployment: Deployment, operand: str = "", options: Sequence[str] = (), patience: Patience | None = None
     ) -> None:
-        from drivetrain.targets.kubeflow.deploy.listing import HINTS
-
         self._deployment = deployment
         self.settings = settings = settings_of(deployment)
         self.place = f"namespace {settings.namespace}"
@@ -176,15 +176,10 @@ class Kubeflow:
         return lines(plan)
 
     def apply(self, wanted: Desired, plan: Plan, tell: Tell) -> Applied:
-        from drivetrain.deploying.applying import apply
-        from drivetrain.targets.kubeflow.deploy.applying import Namespace
-
         self.server.refuse_old(self.settings.endpoint)
         return apply(Namespace(self.api, self.objects, wanted, tell), plan)
 
     def remains(self, name: str, *, foreign: bool = False) -> Remains:
-        from drivetrain.targets.kubeflow.deploy.destroying import remains
-
         wishing.check_place(self.settings)
         root = f"{self.settings.root}/{name}"
         owner = wishing.owner(self.settings, name, project_of(self._deployment))
@@ -192,8 +187,6 @@ class Kubeflow:
         return remains(self.api, self.objects, owner, root, experiment, foreign=foreign, about_runs=self.about_runs)
 
     def destroy(self, what: Remains, tell: Tell) -> Remains:
-        from drivetrain.targets.kubeflow.deploy.destroying import destroy
-
         cascades = self.server.cascades
         return destroy(self.api, self.objects, what, tell, cascades=cascades, about_runs=self.about_runs)
 
@@ -249,8 +242,6 @@ class Kubeflow:
         return running.executions(self.api, pipeline, self.experiment(pipeline), limit)
 
     def pipelines(self, limit: int) -> Iterable[Listed]:
-        from drivetrain.targets.kubeflow.deploy.listing import deployed_pipelines
-
         return deployed_pipelines(self.api, limit, self.settings.experiment)
 
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:

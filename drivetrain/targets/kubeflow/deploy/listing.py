@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from drivetrain.deploying.listing import Listed
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import mark_of, version
-from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, execution, is_of
+from drivetrain.targets.kubeflow.deploy.executions.executions import execution, is_of
 from drivetrain.targets.kubeflow.deploy.rest import Api
 from drivetrain.targets.kubeflow.deploy.service import seconds
 
@@ -18,32 +18,6 @@ HINTS: Mapping[str, str] = {
     "being applied": "Apply is at work, or was cut short; applying again ends it: drivetrain apply NAME",
     "not ours": "Not made by drivetrain; to take one over: drivetrain apply NAME --discard all",
 }
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A pipeline in the namespace. Times are seconds since the epoch."""
-
-    name: str
-    id: str
-    state: str
-    """`as applied`: the newest version is what apply wrote. `edited`: others uploaded a newer one. `being applied`:
-    there is no version yet. `not ours`: apply never wrote it."""
-    modified: float | None
-    applied: str | None
-    """SHA-256 of the IR of the newest version, where apply wrote it."""
-    last: Execution | None
-
-    def to_json(self) -> dict[str, Any]:
-        last = self.last
-        return {
-            "pipeline": self.name,
-            "id": self.id,
-            "state": self.state,
-            "modified": self.modified,
-            "applied_sha256": self.applied,
-            "last_execution": None if last is None else last.summary(),
-        }
 
 
 def deployed_pipelines(api: Api, limit: int, experiment: str | None = None) -> Iterator[Listed]:
@@ -63,10 +37,10 @@ def deployed_pipelines(api: Api, limit: int, experiment: str | None = None) -> I
             state = "being applied" if newest is None else "edited"
         last = _last(api, name, id, experiment or name)
         modified = newest.created if newest is not None else seconds(said.get("created_at"))
-        yield Listed(name, id, state, modified, newest and newest.sha256, last)
+        yield Listed(name, {"id": id}, state, modified, newest and newest.sha256, last)
 
 
-def _last(api: Api, name: str, id: str, experiment: str) -> Execution | None:
+def _last(api: Api, name: str, id: str, experiment: str) -> dict[str, Any] | None:
     found = service.find_experiment(api, experiment)
     runs = service.runs(api, str(found["experiment_id"])) if found is not None else ()
-    return next((execution(name, run) for run in runs if is_of(run, name, id)), None)
+    return next((execution(name, run).summary() for run in runs if is_of(run, name, id)), None)

@@ -19,6 +19,7 @@ from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.listing import Listed
     from drivetrain.deploying.plan import Terms
     from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.deploy.executions.execution_report import Report
     from drivetrain.targets.sagemaker.deploy.executions.executions import Execution
     from drivetrain.targets.sagemaker.deploy.executions.logs import Line
-    from drivetrain.targets.sagemaker.deploy.listing import Listed
     from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan
 
 Json = dict[str, Any]

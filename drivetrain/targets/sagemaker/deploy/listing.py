@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from typing import Any, Literal
 
+from drivetrain.deploying.listing import Listed
 from drivetrain.targets.sagemaker.account import Account, is_of_aws
 from drivetrain.targets.sagemaker.deploy.deployed import (
     APPLIED,
@@ -18,44 +18,12 @@ from drivetrain.targets.sagemaker.deploy.deployed import (
     base_of,
     read_pipeline,
 )
-from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, executions
+from drivetrain.targets.sagemaker.deploy.executions.executions import executions
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.refusals import AbsentError, DeniedError
 
 PAGE = 100
-State = Literal["as applied", "edited", "being applied", "not ours", "not readable"]
-"""`as applied`: its definition is what apply wrote last; what is beside it a plan compares. `edited`: others wrote the
-definition since. `being applied`: apply is at work, or was cut short.
-`not ours`: apply never wrote it. `not readable`: these credentials may not look at it."""
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A pipeline in the account. Times are seconds since the epoch."""
-
-    name: str
-    arn: str
-    state: State
-    modified: float | None = None
-    """When it was written last, by whomever."""
-    applied: str | None = None
-    """SHA-256 of the definition that apply wrote last."""
-    last: Execution | None = None
-    """The latest execution, without its steps."""
-
-    def to_json(self) -> dict[str, Any]:
-        last = self.last
-        return {
-            "pipeline": self.name,
-            "arn": self.arn,
-            "state": self.state,
-            "modified": self.modified,
-            "applied_sha256": self.applied,
-            "last_execution": None
-            if last is None
-            else {"execution": last.id, "arn": last.arn, "status": last.status, "started": last.started},
-        }
 
 
 def deployed_pipelines(account: Account, limit: int | None = None) -> Iterator[Listed]:
@@ -83,18 +51,24 @@ def deployed_pipelines(account: Account, limit: int | None = None) -> Iterator[L
         except AbsentError:
             continue
         except DeniedError:
-            yield Listed(name, arn, "not readable", seconds)
+            yield Listed(name, {"arn": arn}, "not readable", seconds)
 
 
 def _listed(account: Account, name: str, arn: str, modified: float | None) -> Listed:
     about = f"tags of pipeline {name!r}"
     pages = account.pages("sagemaker", "list_tags", "Tags", about=about, ResourceArn=arn)
     tags = {str(tag["Key"]): str(tag["Value"]) for tag in pages}
-    latest = executions(account, name, 1)
-    return Listed(name, arn, _state(account, name, tags), modified, tags.get(APPLIED), latest[0] if latest else None)
+    last = next(
+        (
+            {"execution": each.id, "arn": each.arn, "status": each.status, "started": each.started}
+            for each in executions(account, name, 1)
+        ),
+        None,
+    )
+    return Listed(name, {"arn": arn}, _state(account, name, tags), modified, tags.get(APPLIED), last)
 
 
-def _state(account: Account, name: str, tags: dict[str, str]) -> State:
+def _state(account: Account, name: str, tags: dict[str, str]) -> str:
     if not any(tag in tags for tag in OURS):
         return "not ours"
     if APPLYING in tags:
