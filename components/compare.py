@@ -39,9 +39,9 @@ _PREPARED = ("auto", "prepared", None)
 
 
 class Compared(TypedDict):
-    """What a pipeline can decide on: 1 is yes, 0 no. Versions are 0 where there is none. The difference is candidate -
-    champion of the metric that decides, and is there only where a champion was evaluated, as the night of its line or
-    the number of comparisons on this test set is.
+    """The numbers that a pipeline can decide on: 1 is yes, 0 no. Versions are 0 where there is none. The difference is
+    candidate - champion of the metric that decides, and is there only where a champion was evaluated, as the night of
+    its line or the number of comparisons on this test set is.
 
     The hashes say what the candidate is and where it comes from: its report, its files, the data and settings that it
     was trained with, the modules that it brings along. Of what is not known it is the word `unknown`: registries take

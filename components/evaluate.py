@@ -95,7 +95,7 @@ def _opened(model: Path, checkpoint: str) -> Generator[Path]:
 
 
 def _has_checkpoints(folder: Path) -> bool:
-    """Whether it is a checkpoint of our trainings, the folder of a training, or one of several trainings."""
+    """Return True for a checkpoint of our trainings, the folder of a training, or one of several trainings."""
     own = _CHECKPOINT.fullmatch(folder.name) and (folder / "manifest.json").is_file()
     return bool(own) or any(
         _CHECKPOINT.fullmatch(path.parent.name)

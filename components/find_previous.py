@@ -1,5 +1,5 @@
-"""Which earlier model a training goes on from: the approved version of a group, a version by its number or by the run
-that registered it, or none.
+"""Find the earlier model that a training goes on from: the approved version of a group, a version by its number or by
+the run that registered it, or none.
 
     python -m drivetrain.components.find_previous --group retraining
 

@@ -313,7 +313,7 @@ class _Preparation:
             )
 
     def _go_on(self, leakage: Leakage, earlier: Earlier) -> bool:
-        """Whether leakage can be looked for among the earlier rows, too.
+        """Return True if leakage can be looked for among the earlier rows, too.
 
         Raises:
             NotUsableError: it cannot, and must.

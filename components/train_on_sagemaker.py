@@ -210,7 +210,7 @@ class _Clients:
         return sorted(str(each["logStreamName"]) for each in found["logStreams"])
 
     def log_lines(self, stream: str, token: str | None) -> tuple[list[str], str | None]:
-        """What is new in a stream, and from where to go on."""
+        """The new lines of a stream, and the token to go on from."""
         more = {"nextToken": token} if token else {}
         found = self.logs.get_log_events(logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, **more)
         return [str(each["message"]) for each in found["events"]], str(found["nextForwardToken"])

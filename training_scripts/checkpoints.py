@@ -128,7 +128,7 @@ def export(given: argparse.Namespace) -> int:
 
 
 def _chosen(found: Found, given: argparse.Namespace) -> tuple[Training, int]:
-    """What is shown or exported: where no step is named, the newest that is whole."""
+    """The checkpoint to show or export: the newest whole one if no step is named."""
     from drivetrain.training.checkpointing.inspection.listing import newest_whole
 
     training = found.choose(given.training)
@@ -152,7 +152,7 @@ def _step(found: Found, training: Training, word: str, newest: Callable[[], int 
 
 
 def _to_verify(found: Found, given: argparse.Namespace) -> list[tuple[Training, list[int]]]:
-    """What is verified: where no step is named, the newest that has a manifest, of each training; or all."""
+    """The checkpoints to verify: the newest with a manifest of each training if no step is named; or all."""
     trainings = found.trainings if given.training is None else (found.choose(given.training),)
     if given.all:
         if given.checkpoint != NEWEST or found.step is not None:

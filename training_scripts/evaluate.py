@@ -175,7 +175,7 @@ def run(
 
 
 def metrics_of(settings: Settings, task: Task) -> dict[str, Metric]:
-    """What is measured, besides the loss and the recipe's own.
+    """The metrics to measure, besides the loss and the recipe's own.
 
     Raises:
         InputError: a metric that cannot be, or a setting of a binary model's threshold where there is none.
@@ -203,7 +203,7 @@ def _window(data: Path, recipe: Recipe, reader: str, batch_size: int) -> int:
 
 
 def seen_before(dataset: Dataset, trained_on: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model knows of the data from its training (drivetrain/decision/seen.py).
+    """Find what the model knows of the data from its training (drivetrain/decision/seen.py).
 
     Args:
         trained_on: what model.json says of the training data.
@@ -251,7 +251,7 @@ def refuse_undefined(result: Evaluation, metrics: Mapping[str, Metric]) -> None:
 
 
 def one_class(result: Evaluation) -> str:
-    """What is wrong with a model that takes all samples for one class though most are of others; empty where it does
+    """The fault of a model that takes all samples for one class though most are of others; empty if it does
     not. (Of a class with nearly all samples it is no fault.)"""
     matrix, task = result.curves.get("confusion_matrix"), result.task
     if matrix is None or task.kind not in ("multiclass", "binary") or len(matrix["columns"]) != task.num_classes:

@@ -1,4 +1,4 @@
-"""What was recorded of a training's health, and what rules say of it.
+"""Show the records of a training's health, or apply rules to them again.
 
     python -m drivetrain.training_scripts.health show build/output
     python -m drivetrain.training_scripts.health replay build/output --rules '{"overfitting": {"share": 0.1}}'
@@ -35,7 +35,7 @@ LAST_STEPS = 3
 
 
 def show(given: argparse.Namespace) -> int:
-    """What was found while it ran."""
+    """Show what was found while it ran."""
     folder = folder_of(given.folder)
     if isinstance(folder, Trial):
         found = summary_of(folder, "{}").as_json(0.0)
@@ -56,7 +56,7 @@ def show(given: argparse.Namespace) -> int:
 
 
 def replay(given: argparse.Namespace) -> int:
-    """What rules say of what was recorded."""
+    """Apply rules to what was recorded."""
     folder = folder_of(given.folder)
     summary = summary_of(folder, given.rules) if isinstance(folder, Trial) else _replayed(folder, given.rules)
     found = summary.as_json(0.0)

@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _rank() -> Callable[[], None]:
-    """What a rank does first: it has a process group of its own, and ends with this process."""
+    """The first act of a rank: get a process group of its own, and end with this process."""
     follow = follows_parent(signal.SIGTERM)
 
     def prepare() -> None:
@@ -212,7 +212,8 @@ def choose_launcher(cluster: Cluster, program: Program, options: Options) -> str
 
 
 def literal_of_strategy(program: Program, name: str) -> str:
-    """What a training's strategy asks of its launcher: LAUNCHER, or the ROLES of TF_CONFIG; "" for nothing."""
+    """The literal by which a strategy asks something of its launcher: LAUNCHER, or the ROLES of TF_CONFIG; "" for
+    nothing."""
     given = [word.partition("=")[2] for word in program.arguments if word.startswith("--strategy=")]
     if not given or given[-1] not in plugins.names("strategies"):
         return ""

@@ -44,7 +44,7 @@ _ADVICE = "Write it to a file beside the notebook (%%writefile my_recipe.py) and
 
 @dataclass(frozen=True)
 class Result:
-    """What a training left: the model's folder, and the metrics of each validation as in history.json."""
+    """The result of a training: the model's folder, and the metrics of each validation as in history.json."""
 
     model: Path
     history: list[dict[str, Any]]
@@ -148,7 +148,7 @@ def _meeting_point(processes: int) -> Generator[dict[str, str]]:
 
 
 def _train(work: str) -> None:
-    """What drivetrain.training_scripts.train does, with its words from `work`."""
+    """Run drivetrain.training_scripts.train with the arguments in `work`."""
     from drivetrain.training.process import join_group
     from drivetrain.training.strategy import joining_of
     from drivetrain.training_scripts.train import train

@@ -43,7 +43,8 @@ from drivetrain.training.strategy import WHOLE, load_framework
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be done, the same on every rank: shard -> its record, or the ranks of hosts that have it elsewhere."""
+    """The work to be done, the same on every rank: shard -> its record, or the ranks of hosts that have it
+    elsewhere."""
 
     there: dict[int, shards.Record]
     copies: dict[int, int]
@@ -148,7 +149,7 @@ def run(
 
 
 def _silent(*words: object, flush: bool = False) -> None:
-    """What the other ranks say of what the first one tells."""
+    """Print nothing: the first rank tells it."""
 
 
 def _open(data: Path, recipe: Any, description: Mapping[str, Any], settings: Settings, process: Process) -> Dataset:
@@ -227,7 +228,7 @@ def _find_work(
 
 
 def _is_other(folder: Path, identity: Identity) -> bool:
-    """Whether it holds something else, which `on_change=fresh` allows."""
+    """Return True if the folder holds something else, which `on_change=fresh` allows."""
     found = shards.first_identity(folder)
     return found is not None and bool(difference(found, identity))
 

@@ -66,7 +66,7 @@ def _source_hash(recipe: Recipe) -> str:
 
 
 def measure(recipe: Recipe, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What a recipe needs, as the facts file of drivetrain.recommend holds it.
+    """Measure a recipe's needs, as the facts file of drivetrain.recommend holds them.
 
     Bytes are those of the formats that the recipe's model has by itself (fp32, as a rule). Of a sample there are two
     sets: `full` in those formats, and `half` as the strategies compute in bf16 and fp16: the model under autocast, its
@@ -197,7 +197,7 @@ def _example(recipe: Recipe, name: str, size: int) -> Batch:
 
 
 def _optimizer_state(recipe: Recipe, model: nn.Module, mode: FakeTensorMode) -> dict[str, Any]:
-    """What the optimizer keeps, from one step with gradients of zero."""
+    """The optimizer's state, measured by one step with gradients of zero."""
     with mode:
         optimizer = optimizers.build(recipe, model, learning_rate=1e-3, weight_decay=0.0)
         trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]

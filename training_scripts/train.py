@@ -189,11 +189,11 @@ class Training:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What model.json says of where the training began."""
+        """The part of model.json about the training's start."""
         return {CONTINUES: self.start.about} if self.start.about else {}
 
     def position(self) -> setup.Position:
-        """Where the training is after the steps that it has taken, at least one."""
+        """The position of the training after the steps that it has taken, at least one."""
         config, step, consumed = self.config, self.state.step, self.state.consumed
         ends_epoch, ends = consumed % self.order.num_samples == 0, step == self._total_steps
         validates = ends or (step % config.validate_every == 0 if config.validate_every else ends_epoch)
@@ -347,7 +347,7 @@ class Training:
 
 @dataclass(kw_only=True)
 class State:
-    """Where a training is: what a checkpoint keeps beside the tensors of the strategy.
+    """The state of a training that a checkpoint keeps beside the strategy's tensors.
 
     Attributes:
         step: the steps taken.

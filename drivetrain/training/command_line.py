@@ -1,4 +1,4 @@
-"""What the command lines of the programs share: a dataclass is the options, its docstring is the help."""
+"""The common part of the programs' command lines: a dataclass is the options, its docstring is the help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reader_went_away() -> int:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Of a program that has commands: says what is wrong in one line.
+    """A parser of a program with commands, which says what is wrong in one line.
 
     Raises:
         InputError: words that are no command, option or value.

@@ -1,4 +1,4 @@
-"""What a training is told: declared here once, for the component, the program, its checkpoints and the strategies.
+"""Settings of a training, declared once for the component, the program, its checkpoints and the strategies.
 
 A new field is one line, with its meaning in the docstring. Where trainings of before are to go on, and checkpoints to
 stay where they are, it says what its absence meant: `Annotated[float, Since(before=0.0)]`.
@@ -42,7 +42,7 @@ RESUMABLE = (*SAME_TRAINING, "epochs", "max_steps")
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained, and how. Another value of a field that is not in `SAME_TRAINING` makes another training.
+    """Settings of a training. Another value of a field that is not in `SAME_TRAINING` makes another training.
 
     Attributes:
         recipe: what is learnt: a recipe of the package, or a module of your own.
@@ -194,7 +194,7 @@ def check_sampling(sampling: str, weight_column: str, shuffle_window: int) -> No
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a training reads and writes. What is None is not validated, started from, reported or kept.
+    """The folders that a training reads and writes. One that is None is not validated, started from, reported or kept.
 
     Attributes:
         train: the data to learn from.

@@ -1,4 +1,4 @@
-"""What a training goes on from, where that was asked for: the folder that fetch_previous writes.
+"""The model that a training goes on from, if that was asked for: the folder that fetch_previous writes.
 
     continues.json      {"group": "retraining", "version": "7", "content_hash": "0a1b..."}; {} for nothing
     model/...           the earlier model's files

@@ -74,7 +74,7 @@ class Values(Protocol):
 
 
 class Watcher(Protocol):
-    """What the health rules are told of a strategy's steps (drivetrain.training.health).
+    """The watcher of a strategy's steps for the health rules (drivetrain.training.health).
 
     Attributes:
         tensors, matrices: names of the tensors that are trained here, and whether each has two dimensions or more.
@@ -107,7 +107,7 @@ class Watcher(Protocol):
 
 
 class Operator(NamedTuple):
-    """What an operator took itself [s], without the operators that it calls, and how often it was called."""
+    """An operator's own time [s], without the operators that it calls, and its number of calls."""
 
     name: str
     seconds: float
@@ -122,7 +122,7 @@ class Profiler(Protocol):
         ...
 
     def stop(self) -> tuple[bytes, list[Operator]]:
-        """What was done since `start`, as JSON: Chrome's trace events, in microseconds since `baseTimeNanoseconds` (of
+        """The profile since `start`, as JSON: Chrome's trace events, in microseconds since `baseTimeNanoseconds` (of
         the time of day); and the operators of it: of a GPU where there is one."""
         ...
 
@@ -136,13 +136,13 @@ class Framework(Values, Protocol):
         ...
 
     def versions(self) -> dict[str, str]:
-        """Of what model.json is to name besides numpy and pyarrow: first the one that decides how numbers round."""
+        """Versions that model.json names besides numpy and pyarrow: first the one that decides how numbers round."""
         ...
 
     # Processes.
 
     def device(self, local_rank: int) -> Any:
-        """What the process `local_rank` of a host computes on."""
+        """The device of the process `local_rank` of a host."""
         ...
 
     def device_kind(self, device: Any) -> str:
@@ -218,11 +218,11 @@ class Framework(Values, Protocol):
         ...
 
     def step_seeds(self, device: Any, *key: int) -> StepSeeds:
-        """What a model draws (dropout) is then a function of the key and the step alone."""
+        """Seed each step, so that a model's draws (dropout) are a function of the key and the step alone."""
         ...
 
     def generator_states(self, device: Any) -> dict[str, Any]:
-        """Of Python, NumPy and the framework, as tensors of fixed size."""
+        """The generator states of Python, NumPy and the framework, as tensors of fixed size."""
         ...
 
     def restore_generators(self, states: Tensors, device: Any) -> str:
@@ -234,7 +234,7 @@ class Framework(Values, Protocol):
         ...
 
     def kept_generators(self, device: Any) -> AbstractContextManager[None]:
-        """What is drawn inside does not count."""
+        """Restore all generators at the end, whatever was drawn inside."""
         ...
 
     # The state of a strategy, for checkpoints and for the model that is handed on.
@@ -250,7 +250,8 @@ class Framework(Values, Protocol):
         ...
 
     def values_of(self, strategy: Any) -> dict[str, Any]:
-        """What is no tensor, as plain JSON: `groups`, each with the names of its parameters in `params`, and more.
+        """The values that are no tensors, as plain JSON: `groups`, each with the names of its parameters in `params`,
+        and more.
 
         Raises:
             InputError: the optimizer has something that could not be kept.
@@ -265,7 +266,7 @@ class Framework(Values, Protocol):
         ...
 
     def targets(self, strategy: Any, index: Index) -> dict[str, Any]:
-        """What a checkpoint is to be loaded into, by name, as far as the index has it.
+        """The tensors to load a checkpoint into, by name, as far as the index has them.
 
         Raises:
             InputError: the checkpoint is of another model.
@@ -277,7 +278,7 @@ class Framework(Values, Protocol):
         ...
 
     def speaks_for_stage(self, strategy: Any) -> bool:
-        """Whether this rank is the first of all that hold the same layers."""
+        """Return True if this rank is the first of all that hold the same layers."""
         ...
 
     def model_parts(self, strategy: Any) -> dict[str, Any]:
@@ -295,22 +296,22 @@ class Framework(Values, Protocol):
     # What the health rules are told.
 
     def watcher(self, strategy: Any, clock: Clock) -> Watcher | None:
-        """What sums up the tensors of its steps and marks the clock; None where the framework does not."""
+        """The watcher that sums up the tensors of its steps and marks the clock; None if the framework has none."""
         ...
 
     def profiler(self, device: Any) -> Profiler | None:
-        """What records some steps for `profile`; None where the framework has no profiler."""
+        """The profiler that records some steps for `profile`; None if the framework has none."""
         ...
 
     # Tensors in the memory of a checkpoint's files.
 
     def parts(self, tensors: dict[str, Any]) -> dict[str, Any]:
-        """What a checkpoint keeps of each: the tensor, or where this rank's slice of it is no box, the boxes that it is
-        made of, under names of their own. They share their memory with `tensors`."""
+        """The parts that a checkpoint keeps of each: the tensor, or if this rank's slice of it is no box, the boxes
+        that it is made of, under names of their own. They share their memory with `tensors`."""
         ...
 
     def piece_of(self, name: str, tensor: Any) -> Piece:
-        """What this rank holds of a tensor.
+        """This rank's piece of a tensor.
 
         Raises:
             InputError: checkpoints have no such numbers.
@@ -322,7 +323,7 @@ class Framework(Values, Protocol):
         ...
 
     def pin_of(self, device: Any) -> Pin | None:
-        """What registers memory with the device; None where that gives nothing."""
+        """The function that registers memory with the device; None if that gains nothing."""
         ...
 
     def views(self, buffer: HostBuffer, places: Sequence[Place]) -> Any:
@@ -330,7 +331,7 @@ class Framework(Values, Protocol):
         ...
 
     def copy_all(self, views: Any, sources: Sequence[Any]) -> None:
-        """What this rank holds of `sources` into `views`; when it returns they may change."""
+        """Copy this rank's part of `sources` into `views`; the sources may change after the return."""
         ...
 
     def fill(self, reads: Sequence[Read], tensors: dict[str, Any], buffers: Mapping[str, HostBuffer]) -> None:

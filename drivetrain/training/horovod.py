@@ -1,4 +1,4 @@
-"""What the strategies over Horovod share, whatever their framework: how it is started, and what travels together."""
+"""The common part of the strategies over Horovod: how it is started, and what travels together."""
 
 from __future__ import annotations
 

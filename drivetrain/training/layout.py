@@ -1,4 +1,4 @@
-"""Which ranks share a model and which are replicas: the dimensions of a strategy laid over the processes.
+"""The ranks that share a model and those that are replicas: the dimensions of a strategy laid over the processes.
 
     stage       pipeline stages: each holds some of the layers
     replicate   copies that work on different samples and exchange whole gradients
@@ -63,7 +63,7 @@ class Layout:
 
     @cached_property
     def counts(self) -> bool:
-        """Whether this rank speaks for its replica: in the last stage, first in all that share the samples."""
+        """True if this rank speaks for its replica: in the last stage, first in all that share the samples."""
         index = self.coordinates
         last_stage = index.get("stage", 0) == self.degrees.get("stage", 1) - 1
         return last_stage and not any(index.get(name, 0) for name in ("context", "tensor"))

@@ -53,7 +53,7 @@ ANY: Range = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted. `num_classes` counts the classes of multiclass (binary: 2), tokens and segmentation, the
+    """The task of a model. `num_classes` counts the classes of multiclass (binary: 2), tokens and segmentation, the
     labels of multilabel, and the outputs of regression; 0 for `values`."""
 
     kind: Kind
@@ -99,7 +99,7 @@ class Samples:
 
 
 class Counts(NamedTuple):
-    """What samples add to a tally.
+    """The contribution of samples to a tally.
 
     `cells` has shape [n] or [n, k], with values in [0, size): the k cells of the tally that a sample adds to.
     `amounts`, of the same shape, says how much, with |amount| <= 2**32; None for 1 each.
@@ -166,7 +166,7 @@ class UndefinedError(ValueError):
 
 @runtime_checkable
 class Metric(Protocol):
-    """What a metric provides."""
+    """The protocol of a metric."""
 
     kinds: ClassVar[tuple[Kind, ...]]
     """For which tasks it is defined."""
@@ -174,7 +174,7 @@ class Metric(Protocol):
     """Which way is better; None where neither is (a confusion matrix)."""
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
-        """What has to be counted, under names of the metric's own."""
+        """The tallies to count, under names of the metric's own."""
         ...
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
@@ -227,7 +227,7 @@ class Ranking(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """What an exact ranking of all samples of all ranks comes to (ranking/ranking.py)."""
+    """The result of an exact ranking of all samples of all ranks (ranking/ranking.py)."""
 
     num_positives: int
     num_negatives: int
@@ -247,7 +247,7 @@ class HasExact(Protocol):
     """A metric that has an exact mode: ranks exchange scores instead of adding up a histogram."""
 
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
-        """What is to be ranked: the same names for every batch. Metrics that rank the same give it the same name
+        """The rankings to make: the same names for every batch. Metrics that rank the same give it the same name
         ("class_3"), and it is exchanged once."""
         ...
 

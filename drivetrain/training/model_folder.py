@@ -73,7 +73,7 @@ def with_threshold(folder: Path, to: Path, threshold: float) -> None:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """What model.json says.
+    """Read model.json.
 
     Raises:
         InputError: not a model folder, or one of another format.

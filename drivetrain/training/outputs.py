@@ -1,4 +1,4 @@
-"""What a model's outputs mean: its task, and the probabilities and answers that follow from the outputs.
+"""The meaning of a model's outputs: its task, and the probabilities and answers that follow from the outputs.
 
 Needs nothing of the data or of other ranks, so that it travels with a model that is served.
 """
@@ -28,14 +28,14 @@ _RANKED: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 
 
 class Answers(NamedTuple):
-    """What a model says of n samples, on the CPU; shapes and types are those of `Samples` in metric.py."""
+    """A model's answers for n samples, on the CPU; shapes and types are those of `Samples` in metric.py."""
 
     scores: NDArray[Any] | None
     predicted: NDArray[Any] | None
 
 
 def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Task:
-    """What a recipe's model predicts: its optional attribute `task` (a kind), or what `num_classes` tells: two classes
+    """The task of a recipe's model: its optional attribute `task` (a kind), or what `num_classes` tells: two classes
     are binary, more are multiclass, none are values. Its optional `class_names` name the classes. What is no class is
     counted by its optional `num_outputs`: the outputs of a regression (1 unless it says so), labels, or tokens. Samples
     are ranked by the outputs; by what its `scores(outputs)` returns where it has that method. These are probabilities,

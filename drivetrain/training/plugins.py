@@ -134,7 +134,7 @@ def forget_current_folder() -> None:
 
 
 def _can_be_a_module(name: str) -> bool:
-    """Whether it is a dotted name, and none of Python's."""
+    """Return True if it is a dotted name and not one of Python's."""
     return all(part.isidentifier() for part in name.split(".")) and name.split(".")[0] not in sys.stdlib_module_names
 
 
@@ -143,7 +143,7 @@ def _is_part_of(missing: str, name: str) -> bool:
 
 
 def _not_imported(kind: str, name: str, error: Exception) -> InputError:
-    """What is wrong in a module of the user's own, and in which of their lines."""
+    """The error for people about a user's own module, with the line in it."""
     reason, where = f"{type(error).__name__}: {error}", ""
     if isinstance(error, SyntaxError) and error.filename:
         reason, where = f"{type(error).__name__}: {error.msg}", _line(error.filename, error.lineno)
@@ -164,7 +164,7 @@ def _line(file: str, number: int | None) -> str:
 
 
 def _is_of_user(file: str) -> bool:
-    """Whether a file is neither Python's, nor a library's, nor ours."""
+    """Return True if a file is neither Python's, nor a library's, nor ours."""
     if file.startswith("<"):
         return False
     if os.path.abspath(file).startswith(f"{_PACKAGE}{os.sep}"):  # not resolved: in a checkout some rooms are links

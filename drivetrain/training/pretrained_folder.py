@@ -1,4 +1,4 @@
-"""What can be seen of a folder of transformers' without importing it: the model's configuration, the names of its
+"""Read a folder of transformers' without importing the library: the model's configuration, the names of its
 weights, whether there is a tokenizer.
 
     config.json                                   what the model is
@@ -110,7 +110,7 @@ class PretrainedFolder:
 
     @property
     def has_types(self) -> bool:
-        """Whether the model tells the second text of a pair from the first by its tokens' types."""
+        """True if the model tells the second text of a pair from the first by its tokens' types."""
         return int(self.config.get("type_vocab_size") or 0) > 1
 
     def check(self, head: str, length: int, targets: Sequence[str]) -> None:

@@ -92,7 +92,7 @@ class Reader:
         raise NotImplementedError
 
     def locate(self, row: int) -> str:
-        """Where a row is, for a message: the file, and the place in it counted from 1."""
+        """The place of a row for a message: the file, and the place in it counted from 1."""
         raise NotImplementedError
 
     def check_columns(self, names: Sequence[str]) -> None:

@@ -60,7 +60,7 @@ class Batch:
 
 @runtime_checkable
 class Recipe(Protocol):
-    """What a recipe provides."""
+    """The protocol of a recipe."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -202,7 +202,7 @@ class HasLossParts(Protocol):
     """A recipe whose losses can be summed up from parts of the sequences, so that no rank needs all outputs."""
 
     def loss_parts(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Of some positions of each sample the sum of the losses, and their weight; both of shape [samples].
+        """The sum of the losses at some positions of each sample, and their weight; both of shape [samples].
 
         The sums of all parts of a sample over their weights are its loss, as `losses()` gives it: a mean over the
         tokens that count gives the sum of their losses and how many they are. A part may weigh nothing.
@@ -236,7 +236,7 @@ class HasFolder(Protocol):
     """A recipe whose model is built from a folder of files: a pretrained model with its tokenizer."""
 
     def files(self) -> Sequence[Path]:
-        """What of the folder decides the model that training starts from; hosts must agree on them."""
+        """The files of the folder that decide the model that training starts from; hosts must agree on them."""
         ...
 
     def started_from(self, folder: Path) -> Recipe:
@@ -252,11 +252,11 @@ class HasFolder(Protocol):
         ...
 
     def is_kept(self, name: str) -> bool:
-        """Whether a tensor of the model is one to be saved; all others are as the folder has them, and stay so."""
+        """Return True if a tensor of the model is saved; all others stay as the folder has them."""
         ...
 
     def handed_on(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the model folder's weights are, made of the kept tensors (on rank 0, whole)."""
+        """The model folder's weights, made of the kept tensors (on rank 0, whole)."""
         ...
 
     def save_beside(self, folder: Path, tensors: Mapping[str, Any]) -> None:
@@ -304,7 +304,7 @@ def load_recipe(name: str, options: dict[str, Any]) -> Recipe:
 
 
 def direction(recipe: Recipe, metric: str) -> bool | None:
-    """Whether more of `loss` or of one of the recipe's own metrics is better; None where nothing says so."""
+    """True if more of `loss` or of one of the recipe's own metrics is better; None if nothing says so."""
     if metric == "loss":
         return False
     if isinstance(recipe, HasDirections) and metric in recipe.higher_is_better:

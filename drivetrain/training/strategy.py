@@ -39,7 +39,7 @@ WHOLE = ("single", "dp", "ddp", "horovod")
 
 
 class Step(NamedTuple):
-    """What a step did: scalars of the framework, all of it on the device; numbers may be floats."""
+    """The results of a step: scalars of the framework, all of it on the device; numbers may be floats."""
 
     loss: Any
     """The sum of this rank's losses, float64, shape []; 0 where another rank speaks for the replica. torch's strategies
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 
 class Strategy(Protocol):
-    """What the loop asks.
+    """The protocol of a strategy, as the loop uses it.
 
     Attributes:
         layout: which ranks share a model.

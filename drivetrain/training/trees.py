@@ -51,7 +51,7 @@ def described(tree: Tree) -> str:
 
 
 def is_tensor(tree: Tree) -> bool:
-    """Whether it is one leaf."""
+    """Return True if it is one leaf."""
     return not isinstance(tree, _NODES)
 
 

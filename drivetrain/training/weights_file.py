@@ -1,4 +1,4 @@
-"""Which file a training starts from, and whether it is the same as last time."""
+"""The file that a training starts from, and a check that it is the same as last time."""
 
 from __future__ import annotations
 

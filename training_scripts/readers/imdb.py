@@ -153,7 +153,7 @@ class Reader(reader.Reader):
         return self._seen[path]
 
     def _counts_own_words(self) -> bool:
-        """Whether the vocabulary is that of the files that are read."""
+        """True if the vocabulary is that of the files that are read."""
         given = self.options
         is_given = bool(given.vocabulary or (given.fitted and "vocabulary" in given.fitted))
         return not is_given and (given.split != "test" or self._top.name in _TRAIN) and self._top.name not in _TEST
@@ -209,7 +209,7 @@ def _top(folder: Path, split: str) -> Path:
 
 
 def _training_folder(top: Path) -> Path | None:
-    """Where the vocabulary is from: the folder itself, or the training folder beside one for testing."""
+    """The folder of the vocabulary: the folder itself, or the training folder beside one for testing."""
     if top.name not in _TEST:
         return top if top.name in _TRAIN else None
     beside = [top.parent / name for name in _TRAIN]

@@ -1,4 +1,4 @@
-"""What prepare_data wrote: Parquet shards and the manifest that vouches for them."""
+"""Read the output of prepare_data: Parquet shards and the manifest that vouches for them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Tabl
 
 
 def _give_back_memory() -> None:
-    """What Arrow decoded into and keeps for the next time, which does not come."""
+    """Free the memory that Arrow keeps for a next decoding, which does not come."""
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()

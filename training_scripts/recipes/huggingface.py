@@ -292,8 +292,8 @@ class Recipe:
 
     @property
     def texts(self) -> Callable[[Tensor, Tensor], tuple[list[str], list[str]]] | None:
-        """What is said and what is right, of the tokens that count (a language model); each token is predicted with the
-        right ones before it."""
+        """The predicted and the right text of the tokens that count (a language model); each token is predicted with
+        the right ones before it."""
         return self._texts if self.head == "causal_lm" else None
 
     def _texts(self, outputs: Tensor, targets: Tensor) -> tuple[list[str], list[str]]:

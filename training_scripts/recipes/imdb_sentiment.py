@@ -1,4 +1,4 @@
-"""Whether a film review is for or against: a small transformer over the words of the review.
+"""Classify film reviews as for or against: a small transformer over the words of the review.
 
     python -m drivetrain.training_scripts.train --train aclImdb/train --model build/model --recipe imdb_sentiment
 

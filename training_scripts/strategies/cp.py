@@ -25,7 +25,7 @@ SUMMARY = "every process holds the model and works on its part of each sequence"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of context parallelism; the recipe's context_plan() says that its model can be split so."""
+    """Options of context parallelism; the recipe's context_plan() says that its model can be split so."""
 
     replicate: int = 1
     """How many groups of ranks work on different samples."""

@@ -44,7 +44,7 @@ PLACES = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of torch's DistributedDataParallel."""
+    """Options of torch's DistributedDataParallel."""
 
     bucket_mb: float = 25.0
     """Gradients travel together until they are this large."""

@@ -67,7 +67,7 @@ AUTO = "auto"  # what configurations for transformers' Trainer leave to it
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of DeepSpeed's ZeRO."""
+    """Options of DeepSpeed's ZeRO."""
 
     stage: int = 2
     """1 deals out the optimizer's state, 2 the gradients too, 3 the parameters too."""

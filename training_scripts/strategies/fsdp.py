@@ -41,7 +41,7 @@ BOUNDS = {"prefetch": (0, None)}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of torch's fully_shard."""
+    """Options of torch's fully_shard."""
 
     reshard_after_forward: bool = True
     """Throw a layer's parameters away between its forward and its backward pass, and fetch them again."""

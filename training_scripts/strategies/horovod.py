@@ -34,7 +34,7 @@ BOUNDS = {"group_mb": (0.000001, 1_000_000)}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of Horovod. What tunes Horovod itself stays in its variables, such as HOROVOD_CYCLE_TIME."""
+    """Options of Horovod. What tunes Horovod itself stays in its variables, such as HOROVOD_CYCLE_TIME."""
 
     group_mb: float = 25.0
     """Gradients travel together until they are this large."""

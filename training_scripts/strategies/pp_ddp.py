@@ -21,7 +21,7 @@ BOUNDS = {"micro_batches": (0, None), "virtual": (0, None)}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of the pipeline. The recipe's model has to be an nn.Sequential; it is cut between its children."""
+    """Options of the pipeline. The recipe's model has to be an nn.Sequential; it is cut between its children."""
 
     stage: int = 2
     """How many ranks share the layers."""

@@ -50,7 +50,7 @@ WRAPPER = "_fsdp_wrapped_module."
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of SMP v2."""
+    """Options of SMP v2."""
 
     replicate: int = 0
     """How many copies of the model there are; 0: as many as the processes make."""
@@ -115,7 +115,7 @@ class Strategy(strategy.Strategy):
 
     @property
     def library_config(self) -> dict[str, Any]:
-        """What torch.sagemaker.init is given."""
+        """The configuration for torch.sagemaker.init."""
         degrees, options = self.layout.degrees, self.options
         given: dict[str, Any] = {"hybrid_shard_degree": degrees["shard"] * degrees["context"]}
         for name in ("context", "tensor"):
@@ -274,7 +274,7 @@ class Strategy(strategy.Strategy):
 
     @contextmanager
     def in_evaluation(self) -> Generator[None]:
-        """What is whole after a forward pass has the numbers from before: it is put together anew."""
+        """Gather the parameters anew: after a forward pass they still have earlier numbers."""
         with super().in_evaluation():
             self._cut()
             yield
@@ -287,7 +287,7 @@ class Strategy(strategy.Strategy):
 
 
 def is_part(parameter: nn.Parameter) -> bool:
-    """Whether each rank of those that share matrices has another part of it."""
+    """Return True if each rank that shares matrices has another part of it."""
     return bool(getattr(parameter, smp_model.IS_PART, False))
 
 
@@ -348,7 +348,7 @@ def slices_of(handles: Sequence[Any], names: Mapping[nn.Parameter, str]) -> dict
 
 
 class SlicedState(OptimizerState):
-    """Of an optimizer that steps on ranges of numbers."""
+    """The state of an optimizer that steps on ranges of numbers."""
 
     def __init__(
         self,

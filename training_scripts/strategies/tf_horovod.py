@@ -32,7 +32,7 @@ BOUNDS = {"group_mb": (0.000001, 1_000_000)}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of Horovod. What tunes Horovod itself stays in its variables, such as HOROVOD_CYCLE_TIME."""
+    """Options of Horovod. What tunes Horovod itself stays in its variables, such as HOROVOD_CYCLE_TIME."""
 
     group_mb: float = 25.0
     """Gradients travel together until they are this large."""
@@ -93,7 +93,7 @@ class Strategy(strategy.Strategy):
         return self._sums("gradients", gradients, getattr(self._horovod.Compression, self.options.compression))
 
     def _sums(self, name: str, tensors: Sequence[Any], compression: Any) -> list[Any]:
-        """Of each tensor the sum over all ranks, in groups that are the same on each."""
+        """The sum of each tensor over all ranks, in groups that are the same on each."""
         sums = list(tensors)
         sizes = [(each.shape.num_elements() * each.dtype.size, each.dtype) for each in tensors]
         for number, group in enumerate(shared.in_groups(sizes, self.options.group_mb)):

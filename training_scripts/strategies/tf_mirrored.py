@@ -21,7 +21,7 @@ BOUNDS = {"cpus": (0, None)}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where the replicas are."""
+    """Options of the replicas' devices."""
 
     cpus: int = 0
     """Logical CPUs with a replica each, where there is no GPU; 0 for the one that there is."""

@@ -25,7 +25,7 @@ SUMMARY = "each process holds a part of every large matrix, all work on the same
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of tensor parallelism; what is split says the recipe's tensor_plan()."""
+    """Options of tensor parallelism; the recipe's tensor_plan() says what is split."""
 
     tensor: int = 0
     """How many ranks share each matrix, within a host; 0 for all."""

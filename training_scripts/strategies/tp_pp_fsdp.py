@@ -29,7 +29,7 @@ BOUNDS = {"micro_batches": (0, None), "virtual": (0, None)}
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Of the pipeline; what is split over the tensor ranks says the recipe's tensor_plan()."""
+    """Options of the pipeline; the recipe's tensor_plan() says what is split over the tensor ranks."""
 
     stage: int = 2
     """How many ranks share the layers."""

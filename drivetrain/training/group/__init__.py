@@ -57,7 +57,7 @@ class Group(ABC):
 
     @abstractmethod
     def to_main(self, data: bytes) -> list[bytes] | None:
-        """What each rank gave, on rank 0; None on the others, which go on with what rank 0 answers (`deal`)."""
+        """Gather the bytes of each rank on rank 0; None on the others, which go on with rank 0's answer (`deal`)."""
 
     @abstractmethod
     def deal(self, parts: Sequence[bytes] | None) -> bytes:
@@ -69,23 +69,23 @@ class Group(ABC):
 
     @abstractmethod
     def receive(self, rank: int) -> bytes:
-        """What `rank` has sent, on rank 0."""
+        """Receive on rank 0 what `rank` has sent."""
 
     # What is made of it.
 
     def from_main(self, data: bytes | None) -> bytes:
-        """What rank 0 gave, on every rank; the others give None."""
+        """Give every rank the bytes of rank 0; the others give None."""
         return self.deal(None if data is None else [data] * self.size)
 
     def broadcast(self, data: bytes | None, *, source: int = 0) -> bytes:
-        """What rank `source` gave, on every rank; the others give None."""
+        """Give every rank the bytes of rank `source`; the others give None."""
         if source and self.size > 1:
             parts = self.to_main(data or b"")
             data = parts[source] if parts else None
         return self.from_main(data)
 
     def gather(self, data: bytes) -> list[bytes]:
-        """What each rank gave, on every rank."""
+        """Give every rank the bytes of each rank."""
         parts = self.to_main(data)
         if parts is not None:
             self.from_main(json.dumps([len(part) for part in parts]).encode() + b"\n" + b"".join(parts))

@@ -127,7 +127,7 @@ class TcpGroup(Group):
 
 
 class Meeting:
-    """Where the ranks connect to rank 0, once for each group that they make.
+    """The meeting point at which ranks connect to rank 0, once for each group that they make.
 
     Args:
         address: rank 0's, as the others reach it.

@@ -1,1 +1,1 @@
-"""Which samples come next, where they are read, and how they get to the loop."""
+"""The input pipeline: the order of samples, their reading, and their way to the loop."""

@@ -21,7 +21,7 @@ CHUNK_STEPS = 16
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one process works on in one step."""
+    """One process's work in one step."""
 
     consumed: int
     """Samples of the training before this step: the cursor."""
@@ -81,7 +81,7 @@ class Chunks:
         self.steps = max(1, min(CHUNK_STEPS, by_size, order.steps_per_epoch))
 
     def positions(self, consumed: int, end: int | None) -> Iterator[int]:
-        """Where the chunks begin, from the one that `consumed` lies in."""
+        """The starts of the chunks, from the one that `consumed` lies in."""
         order, stride = self.order, self.steps * self.order.global_batch
         epoch, start = divmod(consumed, order.num_samples)
         start -= start % stride

@@ -1,4 +1,4 @@
-"""Which samples come next: a pure function of (seed, epoch, position), whatever the number of processes.
+"""The order of samples: a pure function of (seed, epoch, position), whatever the number of processes.
 
 The cursor is one number, the count of samples consumed since the start of training. Going to the middle of an epoch
 costs nothing, for no order is drawn from a generator that has to be wound forward. A global batch never crosses the end

@@ -104,13 +104,13 @@ class Dataset:
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """What the reader knows of the columns that the recipe uses, without the lists of their values."""
+        """The reader's statistics of the columns that the recipe uses, without the lists of their values."""
         known = self.reader.statistics
         return {name: _without_values(known[name]) for name in self._names if name in known}
 
     @property
     def fitted(self) -> dict[str, Any]:
-        """What the reader learnt from this data and reads other data with, as plain JSON values (mostly nothing)."""
+        """The reader's fitted values, by which it reads other data, as plain JSON values (mostly none)."""
         return dict(self.reader.fitted)
 
     @property
@@ -120,7 +120,7 @@ class Dataset:
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """What the recipe's columns are, as plain JSON values: the reader's name and options, and of each column the
+        """The recipe's columns, as plain JSON values: the reader's name and options, and of each column the
         name, numpy's type and the shape of a row."""
         columns = self.reader.read(slice(0, 1), self.recipe.columns)
         # (Where a tokenizer lies is no part of what it is; a model folder has its own.)

@@ -95,7 +95,8 @@ def kept_arrays(process: Process, shapes: Shapes, made_of: Facts, fill: Fill) ->
 
 
 def origin(content: str, options: Facts, *modules: ModuleType) -> dict[str, Any]:
-    """What decides a reader's arrays: the hash of the content, the options, and the code of the modules that read."""
+    """The origin that decides a reader's arrays: the hash of the content, the options, and the code of the modules
+    that read."""
     code = {module.__name__: _file_hash(module) for module in modules}
     return {"content": content, "options": dict(options), "code": code, "numpy": np.__version__}
 

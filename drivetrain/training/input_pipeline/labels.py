@@ -1,4 +1,4 @@
-"""Whether labels are classes, and columns numbers; apart from reader.py, which travels with every model."""
+"""Check that labels are classes, and columns numbers; apart from reader.py, which travels with every model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOKED_AT, _SHOWN = 10_000, 8
 
 
 class Locating(Protocol):
-    """What has rows and can say where they are."""
+    """A source of rows that can say where they are."""
 
     folder: Path
 
@@ -65,7 +65,7 @@ def check_labels(
 def refused_text(
     error: TypeError | ValueError, source: Locating, columns: Columns, rows: Indices, recipe: str
 ) -> InputError | None:
-    """What to say of a recipe that reads a column of text as numbers; None where the error is of another kind.
+    """The error for people if a recipe reads a column of text as numbers; else None.
 
     Args:
         columns: what the recipe's batch was made of.

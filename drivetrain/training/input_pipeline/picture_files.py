@@ -46,7 +46,7 @@ def decoded(source: Path | IO[bytes], name: str, *, size: int, fit: str, channel
 
 
 def versions() -> dict[str, str]:
-    """Of what decodes: another version may round otherwise."""
+    """Versions of the decoders: another version may round otherwise."""
     try:
         import PIL
         from PIL import features

@@ -187,7 +187,7 @@ class PreparedData:
         return fitted.of_lists(state, lists, f"column {name!r} of shard {path}") if state else lists
 
     def locate(self, row: int) -> str:
-        """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1, and
+        """The place of row `row` (counted over all shards, from 0) for a message: shard file and row in it, from 1, and
         its key, by which people find it in the table that they have."""
         for shard in self.shards:
             if row < shard.rows:

@@ -1,4 +1,4 @@
-"""Where chunks come from: read when they are asked for, by a thread, or by worker processes."""
+"""Sources of chunks: read when they are asked for, by a thread, or by worker processes."""
 
 from __future__ import annotations
 

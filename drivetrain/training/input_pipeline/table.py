@@ -17,7 +17,7 @@ Fields = Mapping[str, tuple[DTypeLike, tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Which array a column lies in: scalar columns of one dtype share an array of shape [rows, columns]."""
+    """The array of each column: scalar columns of one dtype share an array of shape [rows, columns]."""
 
     places: dict[str, tuple[int, int | None]]
     shapes: list[tuple[tuple[int, ...], np.dtype[Any]]]

@@ -1,1 +1,1 @@
-"""What the training loop is made of: its configuration, what it writes down, when it ends."""
+"""Building blocks of the training loop: its configuration, what it writes down, when it ends."""

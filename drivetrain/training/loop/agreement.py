@@ -30,7 +30,7 @@ _STOP, _SAVE, _PACE = range(3)
 
 
 class Agreement:
-    """What the ranks have agreed on. Every rank calls the same methods at the same steps.
+    """The agreement of the ranks. Every rank calls the same methods at the same steps.
 
     Use it as a context manager. Inside the block SIGTERM is a request; outside it keeps its usual meaning. If an
     exception ends the block, the usual meaning is restored. If the exception says that peers are lost and SIGTERM had

@@ -48,11 +48,11 @@ class Cadence:
         self._marked: tuple[int, float] | None = None
 
     def falls_on(self, step: int, *, ends_epoch: bool) -> bool:
-        """Whether every rank knows by itself that a checkpoint belongs here."""
+        """Return True if every rank knows by itself that a checkpoint belongs here."""
         return (ends_epoch and self.every.epoch) or (self.every.steps > 0 and step % self.every.steps == 0)
 
     def is_due(self, *, ends_epoch: bool = False) -> bool:
-        """Whether it is time; asked on the first rank."""
+        """Return True if a checkpoint is due; asked on the first rank."""
         since = self._clock() - self._last
         if self.every.seconds:
             return since >= self.every.seconds

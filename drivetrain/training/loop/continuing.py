@@ -38,7 +38,7 @@ _CLOCK = ("saved_at", "save_seconds")
 
 @dataclass(frozen=True)
 class Start:
-    """Where a training begins that goes on from another.
+    """The start of a training that goes on from another.
 
     Attributes:
         name: of what it goes on from, for people; empty for a training that starts anew.
@@ -57,7 +57,7 @@ class Start:
     same_pass: bool = False
 
     def line(self, total_steps: int, epochs: int) -> str:
-        """What it starts from, for people."""
+        """The line that says what it starts from."""
         if not self.name:
             return f"nothing ({'--fresh' if fresh_token(os.environ) else 'there is no earlier model'})"
         if self.place is None:

@@ -1,4 +1,4 @@
-"""What identifies a training: its data, code, initial weights and configuration."""
+"""The identity of a training: its data, code, initial weights and configuration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Identity:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What makes the training what it is (steps/trainings.py); of fields that came later, those that do not have
+        """The parts of the training's identity (steps/trainings.py); of fields that came later, those that do not have
         the value that their absence meant."""
         since = values_before(Config)
         return {
@@ -113,8 +113,8 @@ def _one_writing(options: str) -> str:
 
 
 def code_hashes(recipe: Recipe) -> dict[str, str]:
-    """Of the recipe's module and of what it imports, as far as it lies in the same folder tree (beside the user's own
-    recipe) or among the parts of recipes that come with the package; see trainings.code_hashes."""
+    """Hashes of the recipe's module and of what it imports, as far as it lies in the same folder tree (beside the
+    user's own recipe) or among the parts of recipes that come with the package; see trainings.code_hashes."""
     module = type(recipe).__module__
     file = sys.modules[module].__file__
     assert file is not None  # recipes are found by file name

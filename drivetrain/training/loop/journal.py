@@ -1,4 +1,4 @@
-"""What a training reports while it runs: lines for people, JSON lines, TensorBoard.
+"""The reports of a running training: lines for people, JSON lines, TensorBoard.
 
 epoch 3/20 step 138 train_loss=0.412 learning_rate=0.00271 gradient_norm=1.8 samples_per_second=5210 time_left=0:00:41
 

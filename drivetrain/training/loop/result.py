@@ -69,7 +69,7 @@ def describe(
     *,
     steps: int,
 ) -> dict[str, Any]:
-    """What model.json says of the model that would be handed on after `steps` steps, but for the weights' part; and
+    """The content of model.json after `steps` steps, but for the weights' part; and
     under `code` the files of its code/.
 
     Checkpoints keep it, so that one can become a model folder (drivetrain.training_scripts.checkpoints export). The

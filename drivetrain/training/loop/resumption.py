@@ -1,4 +1,4 @@
-"""Where a training keeps its checkpoints, and what lies there of others.
+"""The place of a training's checkpoints, and those of others that lie there.
 
     <checkpoints>/<data>-<what else makes it what it is>/step-00000120/...
 
@@ -30,7 +30,7 @@ from drivetrain.training.process import Process
 
 @dataclass(frozen=True)
 class Training:
-    """Where this training keeps its checkpoints (None: nowhere), and lines for people."""
+    """The place of this training's checkpoints (None: nowhere), and lines for people."""
 
     place: Place | None
     lines: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Training:
     has_weights: bool = False
 
     def starts(self, step: int) -> str:
-        """What the start goes on from, for people."""
+        """The line that says what the start goes on from."""
         if step:
             changed = () if self.kept is None else self.kept.changed
             return ", ".join([f"step {step} of this training (interrupted)", *changed])

@@ -27,7 +27,7 @@ def check_state(values: Mapping[str, Any]) -> None:
 
 
 def is_config(given: Any) -> bool:
-    """Whether these are a training's fields, as its identity is saved."""
+    """Return True if these are a training's fields, as its identity is saved."""
     return isinstance(given, Mapping) and _texts(cast("Mapping[str, Any]", given).get("code", {}))
 
 

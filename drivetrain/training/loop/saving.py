@@ -238,7 +238,7 @@ class Saving:
         leave_by(time.monotonic() + max(0.0, self._stop_window - save))
 
     def _asks_for_save(self) -> bool:
-        """Whether a save is due; called on rank 0 at every exchange of the ranks."""
+        """Return True if a save is due; called on rank 0 at every exchange of the ranks."""
         assert self._checkpoints is not None and self._record is not None
         if self._measures and not self._checkpoints.is_writing:
             self._note_save()

@@ -1,4 +1,4 @@
-"""What a Config means for the data at hand: the data sets, the order of samples, the schedule, the common options."""
+"""Apply a Config to the data at hand: the data sets, the order of samples, the schedule, the common options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drivetrain.training.strategy import Strategy
 
 
 class Position(NamedTuple):
-    """Where a training is after a step.
+    """The position of a training after a step.
 
     Attributes:
         epoch: of the step, counted from 0.
@@ -103,7 +103,7 @@ def open_loader(config: Config, dataset: Dataset, order: Order, strategy: Strate
 
 
 def is_watched(config: Config, folders: Folders) -> bool:
-    """Whether anything depends on which validation was the best.
+    """Return True if anything depends on the best validation.
 
     Raises:
         InputError: early_stopping, keep_best or keep_best_n without data to validate on.

@@ -1,4 +1,4 @@
-"""Which validation was the best so far, and whether it is worth going on."""
+"""Watch for the best validation, and for the end of improvement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PREFIX = "validation_"
 
 
 class Watch:
-    """Of one validation metric.
+    """A watch on one validation metric.
 
     Every rank has one and sees the same numbers, so that all come to the same decision at the same step.
 

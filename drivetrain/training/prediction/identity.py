@@ -1,4 +1,4 @@
-"""What makes predictions these and no others: the model, the data, and what decides the bits of an answer."""
+"""The identity of predictions: the model, the data, and what decides the bits of an answer."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ def _sha256(path: Path) -> str:
 
 
 def from_every_rank(process: Process, value: Any) -> list[Any]:
-    """What each rank gives (plain JSON), in the order of the ranks, on every rank; all must come here."""
+    """Give every rank the values of all ranks (plain JSON), in their order; all ranks must call it."""
     return process.group.gather_json(value)

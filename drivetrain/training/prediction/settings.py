@@ -1,4 +1,4 @@
-"""What predictions are asked for, and the command line."""
+"""Settings of predictions, and the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model folder's code/ holds: the entry point, and the modules that loading and predicting needs.
+"""Make a model folder's code/: the entry point, and the modules that loading and predicting needs.
 
     code/inference.py                              what a server imports (serving/inference.py)
     code/modules/drivetrain/training/...           ours
@@ -140,7 +140,8 @@ def _imports(name: str, path: Path, *, everywhere: bool) -> Iterator[str]:
 
 
 def _statements(node: ast.AST, *, everywhere: bool) -> Iterator[ast.AST]:
-    """What runs when a module is imported (`everywhere`: and when its functions are called), type checking left out."""
+    """The statements that run when a module is imported (`everywhere`: and when its functions are called), type
+    checking left out."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             for other in child.orelse:

@@ -59,7 +59,7 @@ def _own(name: str) -> ModuleType:
 
 
 def _framework() -> str:
-    """Of the model, by the description beside this folder; torch where there is none."""
+    """The model's framework, by the description beside this folder; torch without one."""
     try:
         return json.loads((_FOLDER / "model.json").read_bytes())["framework"]
     except (OSError, ValueError, KeyError, TypeError):  # who loads the model says what is wrong
@@ -75,7 +75,7 @@ _served: dict[str, Any] = {}
 
 @contextmanager
 def _refusing() -> Generator[None]:
-    """What a request holds is the asker's mistake (4xx), not the server's. The toolkit sends the status of its own
+    """Answer a bad request with 4xx, not as the server's error. The toolkit sends the status of its own
     errors, and 500 for any other: https://github.com/aws/sagemaker-inference-toolkit (transformer.py, errors.py)."""
     try:
         yield
@@ -112,7 +112,7 @@ def input_fn(body: str | bytes, content_type: str) -> Any:
 
 
 def predict_fn(data: Any, model: Any) -> Any:
-    """What the model says of the columns.
+    """The model's answers to the columns.
 
     Raises:
         ValueError: values that the model does not take; one line.

@@ -1,4 +1,4 @@
-"""What a model takes: its columns, and what may stand in a request in their place."""
+"""The inputs of a model: its columns, and what a request may hold in their place."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def description_of(folder: Path) -> dict[str, Any]:
 
 
 def inputs_of(description: Mapping[str, Any]) -> Inputs:
-    """What the model of a description takes."""
+    """The inputs of the described model."""
     described = description.get("inputs", {})
     columns = tuple(
         Input(each["name"], np.dtype(each["dtype"]), tuple(each["shape"])) for each in described.get("columns", ())

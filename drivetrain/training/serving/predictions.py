@@ -1,4 +1,4 @@
-"""What a model says of some rows: probabilities and answers."""
+"""A model's predictions for rows: probabilities and answers."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def _csv(body: Body, inputs: Inputs) -> Table:
 
 
 def _reader(name: str, inputs: Inputs) -> Callable[[str], Any]:
-    """What reads the cells of a column: of one that was prepared as they were read then."""
+    """The function that reads the cells of a column; a prepared column is read as it was then."""
     kind = inputs.fitted_types.get(name)
     if kind is None:
         return _cell

@@ -140,7 +140,7 @@ def _in_this_process(folder: Path) -> Compute:
 
 
 def _in_serving(uri: str, precision: str) -> Compute:
-    """What TensorFlow Serving computes, by its predict API."""
+    """Compute by TensorFlow Serving's predict API."""
 
     def compute(inputs: Tree) -> Tree:
         rows = {name: values.tolist() for name, values in named(inputs, INPUTS).items()}

@@ -50,7 +50,7 @@ def named(environment: Mapping[str, str] = os.environ) -> dict[str, list[str]]:
 
 
 def role(environment: Mapping[str, str] = os.environ) -> str:
-    """What this process is in a cluster with parameter servers: chief, worker or ps; "" in any other cluster."""
+    """The role of this process in a cluster with parameter servers: chief, worker or ps; "" in any other cluster."""
     return read_tf_config(environment).get("task", {}).get("type", "") if "ps" in named(environment) else ""
 
 

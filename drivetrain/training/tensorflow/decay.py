@@ -1,4 +1,4 @@
-"""Which variables of a Keras model an optimizer's weight decay pulls at."""
+"""Find the variables of a Keras model to which an optimizer's weight decay applies."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from drivetrain.training.process import Process
 
 
 def take_own_gpu(process: Process) -> None:
-    """Of several processes on a host each computes on a GPU of its own: TensorFlow would give it all of them."""
+    """Give each process of a host a GPU of its own: TensorFlow would give it all of them."""
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and process.local_world_size > 1:
         tf.config.set_visible_devices(gpus[process.local_rank], "GPU")

@@ -1,4 +1,4 @@
-"""What layers of Keras do beside their outputs: they draw numbers, and add losses of their own."""
+"""Handle what Keras layers do beside their outputs: they draw numbers, and add losses of their own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def layers_of(model: Any) -> Iterator[Any]:
 
 
 def losses_of_samples(model: Any) -> list[Any]:
-    """What layers added in the last call: activity regularizers and `add_loss`, each a mean over the call's samples."""
+    """The losses that layers added in the last call: activity regularizers and `add_loss`, each a mean over the call's
+    samples."""
     return [loss for layer in layers_of(model) for loss in layer._get_own_losses()]
 
 

@@ -1,4 +1,4 @@
-"""What strategies of TensorFlow ask of a recipe's optimizer.
+"""Check what TensorFlow's strategies ask of a recipe's optimizer.
 
 Gradients arrive at it summed over all replicas already. What Keras would do to those of each replica alone (clip them,
 accumulate, average) a strategy does itself, by the fields of Config.

@@ -1,4 +1,4 @@
-"""What strategies of TensorFlow have in common: a Keras 3 model under one of tf.distribute's strategies, and a step.
+"""The common part of TensorFlow's strategies: a Keras 3 model under one of tf.distribute's strategies, and a step.
 
 Gradients are those of sums of losses with one common scale, as with torch, so that uneven parts are exact. Each replica
 gets as many rows in every step: what is missing is filled up with the first row, which weighs nothing, so that a step
@@ -108,7 +108,7 @@ class Strategy:
 
     @property
     def num_replicas(self) -> int:
-        """Of all processes together: each gets as many rows of a global batch."""
+        """The number of replicas of all processes: each gets as many rows of a global batch."""
         return self.distribution.num_replicas_in_sync
 
     def replica(self) -> Any:
@@ -327,7 +327,7 @@ class Strategy:
         )
 
     def _weights(self, batch: Batch, num_samples: int, rows: int) -> tuple[NDArray[np.float64], float | None]:
-        """What each row weighs, those that fill up nothing; and what the global batch weighs, where the recipe says."""
+        """The weight of each row, 0 for padding; and the weight of the global batch, if the recipe gives one."""
         own, total = np.ones(num_samples), None
         if isinstance(self.recipe, HasLossWeights):
             own = np.asarray(self.recipe.loss_weights(batch.targets), np.float64)[:num_samples]

@@ -1,1 +1,1 @@
-"""What strategies are made of: layouts, slices of tensors, stages, gradients over all ranks."""
+"""Building blocks of strategies: layouts, slices of tensors, stages, gradients over all ranks."""

@@ -15,7 +15,7 @@ from drivetrain.training.torch.parallel.sharded import local
 
 
 class MovingAverage:
-    """Of the parameters as they lie on this rank: slices are averaged as slices."""
+    """A moving average of the parameters as they lie on this rank: slices are averaged as slices."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], decay: float) -> None:
         self.decay = decay

@@ -79,7 +79,7 @@ def shared_buffers(model: nn.Module, layout: Layout) -> SharedBuffers | None:
 
 @contextmanager
 def kept_modules(model: nn.Module) -> Generator[None]:
-    """What forward passes do inside does not count: afterwards each module has the buffers that it had, with their
+    """Undo what forward passes do inside: afterwards each module has the buffers that it had, with their
     values, and every attribute what it was set to."""
     held = [(module, dict(vars(module)), dict(module._buffers)) for module in model.modules()]
     values = [(buffer, buffer.clone()) for buffer in model.buffers()]

@@ -70,7 +70,7 @@ def lion(
 
 
 def kernels(name: str) -> SimpleNamespace | None:
-    """What the compiled extension of this name has; None for one that is not written here."""
+    """The functions of the compiled extension of this name; None for one that is not written here."""
     decoupled: dict[int, bool] = {}  # by the optimizer's number
 
     def create(number: int, *given: float | bool) -> None:

@@ -26,7 +26,7 @@ FOLDER = "TORCH_EXTENSIONS_DIR"
 
 
 def folder(environment: Mapping[str, str]) -> str:
-    """Where a job's extensions lie: as given, or one folder for these versions, compiler and processor."""
+    """The folder of a job's extensions: as given, or one folder for these versions, compiler and processor."""
     if given := environment.get(FOLDER):
         return given
     compiler = environment.get("CXX", "c++")

@@ -21,7 +21,7 @@ COUNTED = ("activations", "checkpointed", "recomputed", "outputs", "reduced", "g
 
 
 def layers_to_cut(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """What can be cut and sharded: the links of a chain, which pipelines cut between, else the layers."""
+    """The layers that can be cut and sharded: the links of a chain, which pipelines cut between, else the layers."""
     return chain_of(model, "measure") if isinstance(model, nn.Sequential) else layers_of(model)
 
 
@@ -108,7 +108,8 @@ class Watch(TorchFunctionMode):
         self._handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
 
     def _watch_split(self, module: nn.Module, unit: str, style: str) -> None:
-        """What tensor parallelism exchanges: forward the outputs of rows, backward the gradients of columns' inputs."""
+        """Measure what tensor parallelism exchanges: forward the outputs of rows, backward the gradients of columns'
+        inputs."""
 
         def leave(_module: nn.Module, inputs: Any, output: Any) -> None:
             given, made = (sum(tensor.nbytes for tensor in _tensors_in(value)) for value in (inputs, output))

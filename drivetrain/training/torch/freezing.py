@@ -56,7 +56,7 @@ def refuse_freed(parameters: Mapping[str, nn.Parameter], at_start: Iterable[str]
 
 
 class SettledFlags:
-    """Which parameters are trained, where that is settled at the start."""
+    """Flags of the parameters that are trained, settled at the start."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], strategy: str) -> None:
         self._at_start = [(name, parameter, parameter.requires_grad) for name, parameter in parameters.items()]

@@ -83,7 +83,7 @@ def _copied(gathered: Tensor, tensor: Tensor) -> Tensor:
 
 
 def _from_all_stages(strategy: Strategy, own: bytes) -> list[bytes]:
-    """What each pipeline stage says, in their order."""
+    """The bytes of each pipeline stage, in their order."""
     if strategy.layout.degrees.get("stage", 1) == 1:
         return [own]
     ranks, group = _stages(strategy)

@@ -23,7 +23,7 @@ _TCP = "drivetrain/tcp"
 
 
 def device(local_rank: int) -> torch.device:
-    """What the process `local_rank` of a host computes on."""
+    """The device of the process `local_rank` of a host."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     found = torch.device("cuda", local_rank)

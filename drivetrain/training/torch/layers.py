@@ -30,7 +30,7 @@ def layers_of(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def _has_blocks(module: nn.Module) -> bool:
-    """Whether there is a list of blocks in it, as in the backbone of a language model."""
+    """Return True if it has a list of blocks, like the backbone of a language model."""
     return any(isinstance(inner, nn.ModuleList) and len(inner) > 1 for inner in module.modules())
 
 

@@ -1,4 +1,4 @@
-"""What a recipe's losses promise, held against the first batch: each is its own sample's, and made of its parts."""
+"""Check a recipe's losses on the first batch: each is its own sample's, and made of its parts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FirstLosses:
 
     @property
     def wants_parts(self) -> bool:
-        """Whether losses of parts are still to be looked at."""
+        """True if losses of parts are still to be checked."""
         return self._has_parts
 
     def of_parts(self, outputs: Tree, targets: Tree, from_parts: Tensor | None = None) -> None:

@@ -18,7 +18,7 @@ _MISFIT = re.compile(
 
 
 def misfit(recipe: Recipe, model: nn.Module, error: RuntimeError) -> InputError | None:
-    """What to say of an error in the model's forward pass, where a layer does not fit its input; else None."""
+    """The error for people if a layer does not fit its input in the model's forward pass; else None."""
     if type(error) is not RuntimeError or not _MISFIT.search(first_line(error)):
         return None
     names = {id(module): name for name, module in model.named_modules() if name}

@@ -1,4 +1,4 @@
-"""What an optimizer keeps of each parameter, by the parameter's name: out for a checkpoint, and in again."""
+"""The state that an optimizer keeps of each parameter, by the parameter's name: out for a checkpoint, and in again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entries = dict[str, dict[str, Any]]
 
 
 class OptimizerState:
-    """Of a torch.optim.Optimizer that steps on the parameters themselves.
+    """The state of a torch.optim.Optimizer that steps on the parameters themselves.
 
     Args:
         optimizer: whose state it is.

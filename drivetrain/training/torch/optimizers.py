@@ -111,7 +111,7 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
 def refusal_of(
     error: RuntimeError, optimizer: torch.optim.Optimizer, strategy: str, *, holds_slices: bool
 ) -> InputError | None:
-    """What a step that failed so says of the recipe's optimizer; None where that is not the reason."""
+    """The error for people if a step failed because of the recipe's optimizer; else None."""
     kind, said = " and ".join(type(each).__name__ for each in each_of(optimizer)), f"{str(error).splitlines()[0]:.120}"
     if holds_slices and any(words in str(error) for words in _REFUSALS_OF_SLICES):
         return InputError(

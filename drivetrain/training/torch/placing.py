@@ -25,7 +25,7 @@ Forward = Callable[[Tensor], Tensor | None]
 def placed(
     recipe: Recipe, model: nn.Module, process: Process, *, strategy: str, strategy_options: str
 ) -> Generator[tuple[Forward, Layout]]:
-    """What computes outputs in eval mode, and how the ranks share the work.
+    """The function that computes outputs in eval mode, and the layout of the ranks.
 
     Under a strategy that shares the model out every rank must take part in each forward pass, and the passes end
     with the block.

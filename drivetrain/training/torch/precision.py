@@ -64,7 +64,7 @@ class LossScale:
         self.good_steps = 0
 
     def accepts(self, norm: Tensor) -> bool:
-        """Whether the step may be taken; `norm` is that of the scaled gradients, the same on all ranks.
+        """Return True if the step may be taken; `norm` is that of the scaled gradients, the same on all ranks.
 
         Raises:
             InputError: gradients overflow at any scale. Every rank raises it.

@@ -1,4 +1,4 @@
-"""What torch asks of a recipe's answers."""
+"""Check what torch asks of a recipe's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strategies of torch have in common: a model on the device, gradients over all ranks, a step (`Strategy`).
+"""The common part of torch's strategies: a model on the device, gradients over all ranks, a step (`Strategy`).
 
 drivetrain.training.strategy is the contract; strategies/*.py override what their way of working changes.
 """
@@ -252,7 +252,7 @@ class Strategy:
             self.buffers.agree()
 
     def total_weight(self, batch: Batch, num_samples: int) -> Tensor | None:
-        """What the samples of the global batch weigh together, float64 []; None where the recipe does not weigh them.
+        """The total weight of the global batch's samples, float64 []; None if the recipe does not weigh them.
         Every rank must ask for it.
 
         Raises:
@@ -276,7 +276,7 @@ class Strategy:
         return losses * weights_of(self._weigher, targets).to(losses.dtype)
 
     def is_kept(self, name: str) -> bool:
-        """Whether checkpoints and the model that is handed on have this tensor of the model."""
+        """Return True if checkpoints and the resulting model have this tensor of the model."""
         return self._of_folder is None or self._of_folder.is_kept(name)
 
     def _drawn(self, model: nn.Module) -> Iterator[Tensor]:
@@ -389,7 +389,8 @@ class Strategy:
 
 
 def _needs_more_samples(error: BaseException) -> bool:
-    """Whether it is, or comes from (torch's pipelines wrap it), a normalization that got one value to a channel."""
+    """Return True if the error is, or comes from (torch's pipelines wrap it), a normalization of one value to a
+    channel."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ValueError) and "more than 1 value per channel" in str(cause):

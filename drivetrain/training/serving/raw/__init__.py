@@ -1,1 +1,1 @@
-"""What requests may hold in place of columns, one file a reader: the text of a review for tokens."""
+"""Raw values of requests in place of columns, one file a reader: the text of a review for tokens."""

@@ -1,1 +1,1 @@
-"""What the health rules are told of a training by TensorFlow: sums of tensors and layers, from a step's graph."""
+"""The records of a training by TensorFlow for the health rules: sums of tensors and layers, from a step's graph."""

@@ -56,7 +56,7 @@ class LayerSums:
 
     @contextmanager
     def of_pass(self) -> Generator[Heard]:
-        """What layers put out that are called inside, in this thread."""
+        """Collect the outputs of layers that are called inside, in this thread."""
         self._of_thread.heard = heard = []
         try:
             yield heard

@@ -90,6 +90,6 @@ def _operators(space: Any, *, on_gpu: bool) -> list[Operator]:
 
 
 def _type(name: str, *, on_gpu: bool) -> str:
-    """What an event is counted as; "" where it is no operator."""
+    """The type of an event; "" if it is no operator."""
     found = _OPERATOR.fullmatch(name)
     return name if on_gpu else found[1] if found else ""

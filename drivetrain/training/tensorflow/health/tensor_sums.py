@@ -21,7 +21,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class TensorSums:
-    """Of the variables that are trained.
+    """Sums of the variables that are trained.
 
     Args:
         variables: Keras's, by name, in the order of the gradients.
@@ -57,7 +57,7 @@ class TensorSums:
         return tf.cond(looks, summed, nothing)
 
     def table(self, squares: Floats, moved: NDArray[np.bool_], before: Floats, after: Floats, scale: float) -> Floats:
-        """What this process adds to the sums of all, float64 [tensors, TENSOR_COLUMNS].
+        """This process's part of the sums of all, float64 [tensors, TENSOR_COLUMNS].
 
         Args:
             squares, moved: of `of_gradients`.
@@ -91,7 +91,7 @@ class TensorSums:
 
 
 def places_of(size: int) -> NDArray[np.int64]:
-    """Where the sampled elements of a tensor lie; evenly spread, without a step that could be that of its rows."""
+    """Positions of the sampled elements of a tensor; evenly spread, without a step that could be that of its rows."""
     if size <= _SAMPLE:
         return np.arange(size)
     return (np.mod((np.arange(_SAMPLE) + 0.5) * _GOLDEN, 1.0) * size).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a synchronous strategy tells of its steps: on some of them the sums of tensors and layers.
+"""Watch a synchronous strategy's steps: on some of them the sums of tensors and layers.
 
 A step is one graph, which has the sums behind a condition: it is traced once, and steps that are not looked at compute
 none of them.
@@ -71,7 +71,7 @@ class Watcher:
     # What the strategy tells.
 
     def step_begins(self) -> Any:
-        """Whether the sums are wanted, a scalar of TensorFlow."""
+        """A scalar of TensorFlow that is True if the sums are wanted."""
         self._began = time.perf_counter()
         return self._looks[self._is_summing]
 

@@ -215,7 +215,7 @@ def _tensor(planner: SavePlanner, item: WriteItem) -> Tensor:
 
 
 def _plain(planner: SavePlanner, item: WriteItem) -> Any:
-    """What is no tensor, as it will come back. (A planner's own way to give it away is a pickle.)"""
+    """A value that is no tensor, as it will be loaded. (A planner itself would give a pickle.)"""
     name = item.index.fqn
     if not isinstance(planner, DefaultSavePlanner):
         raise InputError(f"{name!r} is no tensor, and {type(planner).__name__} is no DefaultSavePlanner to ask for it.")

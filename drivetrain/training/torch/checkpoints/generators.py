@@ -46,7 +46,7 @@ def restore_generators(states: Mapping[str, Tensor], device: torch.device) -> st
 
 @contextmanager
 def kept_generators(device: torch.device) -> Generator[None]:
-    """What is drawn inside does not count: afterwards every generator is as it was."""
+    """Restore every generator at the end, whatever was drawn inside."""
     states = generator_states(device)
     try:
         yield

@@ -27,7 +27,7 @@ def parts(tensors: dict[str, Tensor | FlatSlice]) -> dict[str, Tensor | Box]:
 
 
 def piece_of(name: str, tensor: Tensor | Box) -> Piece:
-    """What this rank holds of a tensor: a slice, where it is a DTensor or a box.
+    """This rank's piece of a tensor: a slice if it is a DTensor or a box.
 
     Raises:
         InputError: safetensors has no such numbers.
@@ -42,7 +42,7 @@ def piece_of(name: str, tensor: Tensor | Box) -> Piece:
 
 
 def pin_of(device: torch.device) -> Pin | None:
-    """What registers memory with CUDA; None where nothing is computed there."""
+    """The function that registers memory with CUDA; None if nothing is computed there."""
     return _register if device.type == "cuda" else None
 
 
@@ -69,7 +69,7 @@ def views(buffer: HostBuffer, places: Sequence[Place]) -> list[Tensor]:
 
 @torch.no_grad()
 def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor | Box]) -> None:
-    """What this rank holds of `sources` as it is now; when it returns they may change."""
+    """Copy this rank's part of `sources`, which may change after the return."""
     on_device = False
     for target, whole in zip(targets, sources, strict=True):
         source = local(whole)

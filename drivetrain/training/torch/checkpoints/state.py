@@ -59,8 +59,8 @@ def model_parts(strategy: Strategy) -> dict[str, Any]:
 
 
 def values_of(strategy: Strategy) -> dict[str, Any]:
-    """What is no tensor, as plain JSON: the optimizer's groups with the names of their parameters (those of this rank's
-    stage), and the scale of the loss.
+    """The values that are no tensors, as plain JSON: the optimizer's groups with the names of their parameters (those
+    of this rank's stage), and the scale of the loss.
 
     Raises:
         InputError: the optimizer has more than is kept of it.
@@ -71,7 +71,7 @@ def values_of(strategy: Strategy) -> dict[str, Any]:
 
 
 def targets(strategy: Strategy, index: Index) -> dict[str, Any]:
-    """What a checkpoint is to be loaded into, by name: the model's own tensors; the average's, where there was one; and
+    """The tensors to load a checkpoint into, by name: the model's own tensors; the average's, where there was one; and
     new ones, sliced as the strategy's are, for the optimizer's state and the best model, as far as the index has them.
 
     Raises:
@@ -130,7 +130,7 @@ def adopt(strategy: Strategy, loaded: Mapping[str, Any], values: Mapping[str, An
 
 
 def speaks_for_stage(strategy: Strategy) -> bool:
-    """Whether this rank is the first of all that hold the same layers."""
+    """Return True if this rank is the first of all that hold the same layers."""
     return strategy.process.rank % strategy.layout.stage_size == 0
 
 

@@ -1,1 +1,1 @@
-"""What the health rules are told of a training by torch: sums of tensors and layers, times of phases."""
+"""The records of a training by torch for the health rules: sums of tensors and layers, times of phases."""

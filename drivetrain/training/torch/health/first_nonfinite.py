@@ -1,4 +1,4 @@
-"""Where the first number that is not finite came from, while the weights are still those that made it."""
+"""Find the origin of the first number that is not finite, while the weights are still those that made it."""
 
 from __future__ import annotations
 

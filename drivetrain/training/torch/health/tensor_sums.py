@@ -26,7 +26,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class TensorSums:
-    """Of the parameters that are trained.
+    """Sums of the parameters that are trained.
 
     Args:
         parameters: this rank's, by name; they may be DTensors.
@@ -87,7 +87,7 @@ class TensorSums:
             self._column(column)[:] = torch.segment_reduce(values, "sum", lengths=self._counts)
 
     def taken(self) -> Tensor:
-        """What this rank adds to the sums of all ranks, float64 [tensors, columns], on the device."""
+        """This rank's part of the sums of all ranks, float64 [tensors, columns], on the device."""
         sums, self._sums = self._sums * self._shares[:, None], torch.zeros(0, 0)
         self._before = self._gradients = torch.empty(0)
         return sums
@@ -113,7 +113,7 @@ class TensorSums:
 
 @torch.no_grad()
 def places_of(tensor: Tensor) -> Tensor:
-    """Where the sampled elements of the whole tensor lie in what this rank holds of it, int64; those of other ranks are
+    """Positions of the whole tensor's sampled elements in this rank's part of it, int64; those of other ranks are
     left out."""
     size = tensor.numel()
     count = min(size, _SAMPLE)
@@ -143,7 +143,7 @@ def _spread(count: int, size: int) -> Tensor:
 
 
 def _held(tensor: DTensor, dimension: int) -> Tensor:
-    """Which indices of a dimension this rank holds, in the order in which it holds them."""
+    """The indices of a dimension that this rank holds, in its order."""
     length = tensor.shape[dimension]
     placements = [_along(placement, dimension) for placement in tensor.placements]
     every = torch.arange(length, device=tensor.device_mesh.device_type)

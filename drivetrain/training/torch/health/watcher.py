@@ -1,4 +1,4 @@
-"""What a strategy tells of its steps: when each phase ends, and on some steps the sums of tensors and layers."""
+"""Watch a strategy's steps: when each phase ends, and on some steps the sums of tensors and layers."""
 
 from __future__ import annotations
 

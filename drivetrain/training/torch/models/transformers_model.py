@@ -161,7 +161,7 @@ def linear_names(model: nn.Module) -> set[str]:
 
 
 def is_adapter(name: str) -> bool:
-    """Whether a tensor of a model with adapters is one that is learnt."""
+    """Return True for a learnt tensor of a model with adapters."""
     return ".lora_" in name or f".modules_to_save.{_ADAPTER_NAME}." in name
 
 

@@ -72,7 +72,7 @@ class FlatSlice:
         return found.view(self.shape)
 
     def boxes(self, name: str) -> list[Box]:
-        """Of the tensor `name`."""
+        """The boxes of the tensor `name`."""
         found: list[Box] = []
         done = 0
         for offsets, sizes in boxes_of(tuple(self.shape), self.start, self.start + self.flat.numel()):

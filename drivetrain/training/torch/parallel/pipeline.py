@@ -48,7 +48,7 @@ Losses = Callable[[Tensor, Tensor], Tensor]
 
 
 class Options(Protocol):
-    """What strategies with stages are told (each spells the fields out, for the compiler reads them without torch)."""
+    """Options of strategies with stages (each spells the fields out, for the compiler reads them without torch)."""
 
     @property
     def schedule(self) -> str: ...
@@ -225,7 +225,7 @@ class Pipeline:
 
 
 class PipelineStrategy(strategy.Strategy):
-    """What strategies with stages have in common; they override `shape_stage`, and `exchange` where others hold the
+    """The common part of strategies with stages, which override `shape_stage`, and `exchange` where others hold the
     same stage."""
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ from drivetrain.training.torch.parallel.flat_slice import Box, FlatSlice
 
 
 def local(tensor: Tensor | FlatSlice | Box) -> Tensor:
-    """What this rank holds of it; shares memory with it. (To be called where autograd is off.)"""
+    """This rank's part of a tensor, which shares its memory. (To be called where autograd is off.)"""
     if isinstance(tensor, FlatSlice):
         return tensor.flat
     if isinstance(tensor, Box):

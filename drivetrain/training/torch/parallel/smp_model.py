@@ -87,7 +87,7 @@ def _logits(forward: Callable[..., Any], inputs: Mapping[str, Tensor]) -> Tensor
 
 
 class Sequences:
-    """What each rank works on of every text: all of it, or with several ranks two of twice as many chunks (rank r of n
+    """Each rank's part of every text: all of it, or with several ranks two of twice as many chunks (rank r of n
     has chunks r and 2n-1-r, as in the batches of AWS's sagemaker-hyperpod-training-adapter-for-nemo).
 
     Texts end with what is filled up, so that no token sees it: SMP's models take no mask.

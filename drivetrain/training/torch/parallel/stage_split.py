@@ -1,4 +1,4 @@
-"""Where a chain of layers is cut into pipeline stages, and what travels between them."""
+"""Cut a chain of layers into pipeline stages, and describe what travels between them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Boundary:
 def balanced(
     costs: Sequence[float], trained: Sequence[bool], may_start: Sequence[bool], stages: int
 ) -> list[int] | None:
-    """Where each stage starts, so that the dearest one costs least; None where there is no way.
+    """The start of each stage, so that the most expensive one costs least; None if there is no way.
 
     The linear partition problem, by dynamic programming over (layers, stages).
 
@@ -156,7 +156,7 @@ def split_chain(
 
 
 def layer_costs(chain: Chain, example: Tensor | None) -> list[float]:
-    """What each layer adds to a stage: the mean of its share of the operations (time) and of the parameters (memory).
+    """The cost of each layer in a stage: the mean of its share of the operations (time) and of the parameters (memory).
 
     Without an example of the inputs the parameters alone.
     """

@@ -38,7 +38,7 @@ Plan = dict[str, str]
 
 
 def plan_for(recipe: Recipe, model: nn.Module, size: int, owner: str, *, sequence: bool = False) -> Plan:
-    """What becomes of each layer, by its full name: the recipe's `tensor_plan()`, or else pairs of Linear layers.
+    """The plan of each layer, by its full name: the recipe's `tensor_plan()`, or else pairs of Linear layers.
 
     Args:
         recipe: may have `tensor_plan() -> dict[pattern, style]`.

@@ -1,4 +1,5 @@
-"""What DeepSpeed's ZeRO keeps of a training, by the names of the recipe's model: out for a checkpoint, and in again."""
+"""The state that DeepSpeed's ZeRO keeps of a training, by the names of the recipe's model: out for a checkpoint, and
+in again."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from drivetrain.training.torch.parallel.flat_slice import FlatSlice
 
 
 class ZeroState(OptimizerState, ABC):
-    """What ZeRO keeps: parameters and the optimizer's state in flat partitions, one for each group of parameters.
+    """ZeRO's state: parameters and the optimizer's state in flat partitions, one for each group of parameters.
 
     Args:
         zero: DeepSpeed's optimizer.
@@ -38,8 +39,8 @@ class ZeroState(OptimizerState, ABC):
 
     @abstractmethod
     def places(self, name: str) -> tuple[Tensor, int, int, int]:
-        """Of a parameter: the partition that has this rank's numbers of it; from which place on, from which number of
-        the parameter on, and how many."""
+        """The place of a parameter: the partition with this rank's numbers of it; from which place on, from which
+        number of the parameter on, and how many."""
 
     def shape(self, name: str) -> torch.Size:
         return self.parameters[name].shape
