@@ -1,4 +1,5 @@
-"""Commands from functions: a parameter `Annotated[type, Option(...)]` becomes an option of click.
+"""Commands from functions: a parameter `Annotated[type, Option(...)]` becomes an option of click, a parameter that is a
+dataclass of such fields one for each of them.
 
 The type says what is read: a text, a number, a path, one of a Literal, a list of these. The default is what an absent
 one is. Each command's file has an `app`; it is imported and built when the command is asked for (`LazyGroup`), so that
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -159,20 +160,33 @@ class App:
 
 def command_of(function: Callable[..., Any], name: str, kind: type[click.Command] = click.Command) -> click.Command:
     """The command that calls `function`; its docstring is the help."""
-    return kind(
-        name, callback=function, params=parameters_of(function), help=function.__doc__, context_settings=SETTINGS
-    )
+    groups: dict[str, Any] = {group: hint for group, hint in _hints(function).items() if is_dataclass(hint)}
+
+    def call(**given: Any) -> Any:
+        for group, made in groups.items():
+            given[group] = made(**{field.name: given.pop(field.name) for field in fields(made)})
+        return function(**given)
+
+    return kind(name, callback=call, params=parameters_of(function), help=function.__doc__, context_settings=SETTINGS)
 
 
 def parameters_of(function: Callable[..., Any]) -> list[click.Parameter]:
-    """What click reads for each parameter of `function`, in their order."""
+    """What click reads for each parameter of `function`, in their order; of one that is a dataclass, for its fields."""
     import inspect
 
-    hints = get_type_hints(function, include_extras=True)
-    return [
-        _parameter(name, hints[name], parameter.default, required=parameter.default is parameter.empty)
-        for name, parameter in inspect.signature(function).parameters.items()
-    ]
+    hints = _hints(function)
+    found: list[click.Parameter] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            found += parameters_of(hints[name])
+        else:
+            missing = parameter.default is parameter.empty
+            found.append(_parameter(name, hints[name], parameter.default, required=missing))
+    return found
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    return get_type_hints(function, include_extras=True)
 
 
 def _parameter(name: str, hint: Any, default: Any, *, required: bool) -> click.Parameter:

@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.base.errors import SpecError, UserError, did_you_mean, said
 
-BAD_INPUT = 2
+FAILED, BAD_INPUT = 1, 2
 BUG = 70
 AWAY = 75  # a service did not answer: a retry may help
 INTERRUPTED = 130

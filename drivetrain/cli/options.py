@@ -4,7 +4,6 @@ starts.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -153,52 +152,24 @@ def tags(given: Iterable[str] | None) -> dict[str, str]:
 
 
 def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
-    """`STEP=FILE.json` texts with the files read. `STEP` alone gives nothing but what a step of its type always says.
+    """`STEP=FILE.json` texts with the files read, as operations/stand_ins.py does; `STEP` alone has no file."""
+    if not given:
+        return {}
+    from drivetrain.operations import stand_ins
 
-    Raises:
-        UserError: a file that is not there, or does not hold a JSON object.
-    """
-    from drivetrain.base.json_text import parse
-
-    found: dict[str, dict[str, Any]] = {}
-    texts = [text if "=" in text else f"{text}=" for text in given or ()]
-    for step, name in pairs("--stub", texts, "STEP=FILE.json, the outputs that the step would have, or STEP").items():
-        if not name:
-            found[step] = {}
-            continue
-        path = Path(name)
-        try:
-            content = parse(path.read_bytes(), str(path))
-        except OSError as error:
-            raise UserError(f"--stub {step}={name}: {error.strerror}.") from None
-        if not isinstance(content, dict):
-            raise UserError(f"--stub {step}={name}: the file must hold a JSON object, such as {{}}.")
-        found[step] = content
-    return found
+    texts = [text if "=" in text else f"{text}=" for text in given]
+    example = "STEP=FILE.json, the outputs that the step would have, or STEP"
+    return stand_ins.stubs(pairs("--stub", texts, example), "--stub")
 
 
 def image_commands(given: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
-    """`IMAGE=COMMAND` texts; the command is split into words as a shell would, and no shell ever sees it. Programs of
-    the working folder get their whole path, since the job starts in a folder of its own.
+    """`IMAGE=COMMAND` texts, as operations/stand_ins.py reads them."""
+    if not given:
+        return {}
+    from drivetrain.operations import stand_ins
 
-    Raises:
-        UserError: an empty command, or one with an open quote.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for image, text in pairs("--image-command", given, "IMAGE=COMMAND, such as my-image='python serve.py'").items():
-        try:
-            words = tuple(shlex.split(text))
-        except ValueError as error:
-            raise UserError(f"--image-command {image}: {text!r}: {str(error).lower()}.") from None
-        if not words:
-            raise UserError(f"--image-command {image}: the command is empty. Give what runs in the image's place.")
-        found[image] = tuple(map(_whole_path, words))
-    return found
-
-
-def _whole_path(word: str) -> str:
-    path = Path(word)
-    return str(path.absolute()) if (path.suffix in (".py", ".sh") or "/" in word) and path.is_file() else word
+    example = "IMAGE=COMMAND, such as my-image='python serve.py'"
+    return stand_ins.image_commands(pairs("--image-command", given, example), "--image-command")
 
 
 def selected(given: Iterable[str] | None, source: str | None) -> tuple[str, ...]:
@@ -228,44 +199,19 @@ def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
     return parse_all(given)
 
 
-def trackers(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The settings of trackers, as they are kept with a run.
-
-    Raises:
-        UserError: as `checked` of drivetrain/trackers/tracker.py.
-    """
+def data(given: Iterable[str] | None) -> dict[str, str]:
+    """`s3://URI=PATH` texts, as operations/stand_ins.py reads them; `model/NAME=PATH` for a model of the account."""
     if not given:
         return {}
-    from drivetrain.trackers.tracker import checked
+    from drivetrain.operations import stand_ins
 
-    return checked(given)
+    return stand_ins.data(dict(map(_uri_and_path, given)), "--data")
 
 
-def data(given: Iterable[str] | None) -> dict[str, str]:
-    """`s3://URI=PATH` texts; `model/NAME=PATH` for a model of the account.
-
-    Raises:
-        UserError: something that is no S3 URI, or a path that does not exist.
-    """
-    found: dict[str, str] = {}
-    for text in given or ():
-        if text.startswith("model/") and "=" in text:
-            from drivetrain.targets.sagemaker.run.batch_transform.account_models import uri_of
-
-            name, _, path = text.removeprefix("model/").partition("=")
-            if not Path(path).exists() or not path:
-                raise UserError(f"--data {text!r}: there is no file or folder {path!r}.")
-            found[uri_of(name, is_archive=not Path(path).is_dir())] = path
-            continue
-        if not text.startswith("s3://") or "=" not in text:
-            raise UserError(
-                f"--data {text!r}: give s3://BUCKET/KEY=PATH, with a file or folder of this machine, or "
-                "model/NAME=PATH for a model of the account."
-            )
-        # A key may hold "=" (dt=2026-11-20/), and so may a path: the longest URI with a path that exists.
-        cuts = [at for at, char in enumerate(text) if char == "="]
-        cut = next((at for at in reversed(cuts) if text[at + 1 :] and Path(text[at + 1 :]).exists()), None)
-        if cut is None:
-            raise UserError(f"--data {text!r}: there is no file or folder {text[cuts[-1] + 1 :]!r}.")
-        found[text[:cut]] = text[cut + 1 :]
-    return found
+def _uri_and_path(text: str) -> tuple[str, str]:
+    """A key may hold "=" (dt=2026-11-20/), and so may a path: the longest URI with a path that exists."""
+    cuts = [at for at, char in enumerate(text) if char == "="]
+    cuts = cuts[:1] if text.startswith("model/") else cuts
+    there = (at for at in reversed(cuts) if text[at + 1 :] and Path(text[at + 1 :]).exists())
+    cut = next(there, cuts[-1] if cuts else len(text))
+    return text[:cut], text[cut + 1 :]

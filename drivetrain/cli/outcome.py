@@ -1,8 +1,9 @@
-"""How a run ended, for a terminal: its steps, its numbers, its model, and what to type next."""
+"""How a run goes and ended, for a terminal: its steps, its numbers, its model, and what to type next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,19 @@ from drivetrain.base.formatting import (
     printable,
     status_word,
 )
+from drivetrain.operations.running import Watcher, new_progress
+from drivetrain.run_store.events import Event, ExecutionStarted
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import in_a_line, joined, known_paths
 from drivetrain.telling.content import ModelFacts, RunFacts
-from drivetrain.telling.terminal import paint, table, width
+from drivetrain.telling.progress import MANY_STEPS, PlainProgress
+from drivetrain.telling.terminal import paint, say, shown_path, table, width
 
 if TYPE_CHECKING:
+    from drivetrain.run_store.home import Home
     from drivetrain.run_store.model import Run
     from drivetrain.telling.content.spot_savings import Prices
+    from drivetrain.telling.progress import Clock
 
 MAX_NUMBERS = 6
 # What scripts get of a run in a list, of a step, of an artifact.
@@ -167,14 +173,6 @@ def summary(
     return "\n\n".join(blocks)
 
 
-def shown_path(path: Path) -> str:
-    """A path as short as it can be typed here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except (ValueError, FileNotFoundError):  # elsewhere; or there is no current folder any more
-        return str(path)
-
-
 def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
     """The facts of a run for scripts."""
     from dataclasses import asdict
@@ -261,3 +259,91 @@ def _value_text(values: Mapping[str, Mapping[str, Any]], name: str) -> str:
 
     value = value_named(values, name)
     return "" if value is None else number(value) if isinstance(value, int | float) else str(value)
+
+
+def say_to_user(text: str, *, as_json: bool) -> None:
+    """On stdout; beside JSON lines on stderr, so that these stay JSON."""
+    print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+
+class Terminal(Watcher):
+    """Shows a run on the terminal, and what came of it.
+
+    Args:
+        home_option: what a suggested command must repeat.
+    """
+
+    hears_signals = True
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        as_json: bool,
+        quiet: bool = False,
+        home_option: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(new_progress(as_json=as_json, quiet=quiet, clock=clock))
+        self.warnings: Callable[[], Iterable[str]] = tuple
+        """What is to be said on stderr once the run has begun."""
+        self._home, self._home_option = home, home_option
+        self._as_json, self._quiet = as_json, quiet
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, ExecutionStarted):
+            for warning in self.warnings():
+                print(f"warning: {warning}", file=sys.stderr)
+        super().__call__(event)
+
+    def going_on(self, execution: str) -> None:
+        if not self._quiet:
+            said = f"The same run was interrupted: going on with {execution} (--fresh starts a new one)."
+            say_to_user(said, as_json=self._as_json)
+
+    def stopping(self) -> None:
+        if self.progress.view.execution:
+            said = "Stopping: the steps are asked to end (again: at once)."
+            say_to_user(said, as_json=self._as_json or self._quiet)
+
+    def ended(self, facts: RunFacts, page: Path | None) -> None:
+        if self._as_json:
+            import json
+
+            report = None if page is None else str(page)
+            print(json.dumps({"event": "summary", "report": report, **as_json(facts)}, default=str), flush=True)
+            return
+        failures = list(self._failure_blocks(facts))
+        if self._quiet:
+            say(facts.id)
+            if failures or facts.status == "Stopped":
+                print("\n\n".join([headline(facts), *failures]), file=sys.stderr)
+            return
+        # On a terminal the last picture of the progress is the table of the steps already; of many steps each has its
+        # line.
+        with_steps = isinstance(self.progress, PlainProgress) and len(facts.steps) <= MANY_STEPS
+        say("\n" + summary(facts, page, with_steps=with_steps, home_option=self._home_option))
+        if facts.status == "Stopped" and facts.can_go_on:
+            say(f"Go on: drivetrain runs resume {facts.id}{self._home_option}")
+        for failure in failures:
+            say("\n" + failure)
+
+    def _failure_blocks(self, facts: RunFacts) -> Iterator[str]:
+        if failures := facts.failures():
+            from drivetrain.cli.runs.failure import failure_block
+
+            for step in failures:
+                yield failure_block(self._home, facts.id, step)
+
+
+def exit_code(facts: RunFacts) -> int:
+    """0 when the run did what it should, 1 when it failed, 2 when it failed by bad input, 130 when it was stopped."""
+    if facts.status in ("Succeeded", "CompletedWithFailures"):
+        return 0
+    from drivetrain.cli.errors import BAD_INPUT, FAILED, INTERRUPTED
+    from drivetrain.run_store.reasons import is_bad_input
+
+    if facts.status == "Stopped":
+        return INTERRUPTED
+    failed = [step for step in facts.steps if step.status == "Failed"]
+    return BAD_INPUT if failed and all(is_bad_input(step.reason) for step in failed) else FAILED

@@ -38,40 +38,6 @@ def checked(call: str, kind: Any, **given: object) -> None:
             raise UserError(f"{call}({name}={shown(value)}): give {words}.")
 
 
-def as_overrides(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as the command line takes them: texts that are read back as the values, objects as their JSON.
-
-    Raises:
-        UserError: a value that has no such text.
-    """
-    return [f"{name}={_text_of(name, value)}" for name, value in settings.items()]
-
-
-def _text_of(name: str, value: object) -> str:
-    from drivetrain.authoring.plain_yaml import load_yaml
-    from drivetrain.authoring.python_values import json_of, yaml_of
-
-    found = json_of(tuple(str(name).split(".")), value)
-    text = yaml_of(found)
-    try:
-        again = load_yaml(text, f"Setting {name}")
-    except UserError as error:  # too deep, too large a number, half a character
-        raise UserError(f"{error} A run keeps its settings as text, to go on with them.") from None
-    if repr(again) != repr(found):
-        raise UserError(f"Setting {name} is not read back from its text as it was given. Give plainer values.")
-    return found if isinstance(found, str) and _is_bare(found) else text
-
-
-def _is_bare(text: str) -> bool:
-    """Whether YAML takes a text for itself, without quotes."""
-    from drivetrain.authoring.plain_yaml import load_yaml
-
-    try:
-        return load_yaml(text, "") == text
-    except UserError:
-        return False
-
-
 def checked_home(call: str, home: object) -> None:
     """
     Raises:

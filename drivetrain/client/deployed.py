@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.base.formatting import duration
-from drivetrain.client.arguments import PLACE, as_overrides, checked, checked_limit, checked_lines
+from drivetrain.client.arguments import PLACE, checked, checked_limit, checked_lines
 from drivetrain.client.frames import Named, table
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Deployed:
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         from drivetrain.operations.deployment import deployer_of, refuse_in_vain
+        from drivetrain.operations.operands import as_overrides
 
         if not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Deployed({shown(pipeline)}): give the name of a pipeline, or FILE.py[:FUNCTION].")
@@ -193,7 +194,7 @@ class DeployedRun:
 
     def wait(self, *, quiet: bool = False) -> DeployedRun:
         """Come back when it has ended; shows its progress unless `quiet`, as a local run does."""
-        from drivetrain.cli.watching import new_progress
+        from drivetrain.operations.running import new_progress
 
         checked("wait", bool, quiet=quiet)
         with new_progress(as_json=False, quiet=quiet) as progress:

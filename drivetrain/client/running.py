@@ -6,19 +6,19 @@ import atexit
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
-from drivetrain.client.arguments import as_overrides
+from drivetrain.operations.operands import as_overrides
 from drivetrain.run_store.home import Home
-from drivetrain.targets.sagemaker.run.options import region_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.targets.sagemaker.run.runner import Runner, Summary
+    from drivetrain.operations.running import Watcher
+    from drivetrain.telling.content import RunFacts
 
 
 def start(
@@ -34,66 +34,43 @@ def start(
     tags: Mapping[str, str],
 ) -> str:
     """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
-    from drivetrain.authoring.settings import values_of
-    from drivetrain.operations.needs import read_each_time, refuse_lacking
+    from drivetrain.operations import running
+    from drivetrain.operations.operands import Work
     from drivetrain.run_store.labels import checked_tags
-    from drivetrain.studio import compile_edited
-    from drivetrain.targets.sagemaker.run.options import Options
-    from drivetrain.trackers.tracker import checked
 
     loaded = _loaded(pipeline, config, settings)
     _refuse_other_target(loaded)
-    if not isinstance(pipeline, str | Path):
-        loaded = _with_modules(loaded)
-    built = compile_edited(loaded, here=True, edits_optional=True)
-    refuse_lacking(built.pipeline, loaded.base, built.assets)
-    local = loaded.settings.local
-    options = Options(
-        pipeline=built.pipeline.name,
-        max_parallel=built.pipeline.max_parallel_steps,
-        cache=cache,
-        uncached=read_each_time(built.pipeline, loaded.base),
-        triggered=bool(built.pipeline.triggers),
-        functions=dict(local.lambdas),
-        callbacks=dict(local.callbacks),
-        region=region_of(built.pipeline.deployment),
-        origin=_origin(pipeline, config, settings),
-        settings=values_of(loaded.settings),
-        tags=checked_tags(tags),
-        trackers=checked(local.trackers),
-    )
-
-    def begin(runner: Runner) -> Summary:
-        interrupted = None if fresh else runner.find_interrupted(built.text, parameters, options)
-        if interrupted is not None:
-            return runner.resume(interrupted, options, assets=built.assets)
-        return runner.start(built.text, parameters, options, assets=built.assets, fresh=fresh)
-
-    return _watched(home, begin, quiet=quiet).execution
+    if isinstance(pipeline, str | Path):
+        work = Work.from_loaded(loaded, str(pipeline), config, as_overrides(settings))
+    else:
+        work = Work.from_loaded(_with_modules(loaded), None, config, ())
+    request = running.request_for(work, home, parameters=parameters, fresh=fresh, cache=cache, tags=checked_tags(tags))
+    return _ended(running.run(home, request, _watcher(quiet)))
 
 
 def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bool = False) -> None:
     """Go on with a run, with other settings perhaps; see `Run.resume`."""
-    if not settings:
-        _watched(home, lambda runner: runner.resume(execution), quiet=quiet)
-        return
-    from drivetrain.targets.sagemaker.run.options import Request
+    from drivetrain.operations import running
 
-    origin = Request.load(home.run(execution)).options.origin
-    if origin is None:
-        raise UserError(
-            f"Run {execution} was not started from a named pipeline with settings, so there is nothing to compile "
-            "again. Start it with the changed settings: a training goes on from its checkpoints."
-        )
-    from dataclasses import replace
+    _ended(running.resume(home, execution, _watcher(quiet), settings=settings))
 
-    from drivetrain.operations.operands import compiled_again
 
-    overrides = as_overrides(settings)
-    built, values = compiled_again(origin, given=settings)
-    origin = {**origin, "set": [*origin["set"], *overrides]}
-    options = replace(Request.load(home.run(execution)).options, origin=origin, settings=values)
-    _watched(home, lambda runner: runner.resume(execution, options, text=built.text, assets=built.assets), quiet=quiet)
+def _watcher(quiet: bool) -> Watcher:
+    from drivetrain.operations.running import Watcher, new_progress
+
+    return Watcher(new_progress(as_json=False, quiet=quiet))
+
+
+def _ended(facts: RunFacts) -> str:
+    """The run's id.
+
+    Raises:
+        KeyboardInterrupt: it was stopped. The runner has handled the signal: whoever called, a cell or a script, is to
+            end too.
+    """
+    if facts.status == "Stopped":
+        raise KeyboardInterrupt(f"run {facts.id} was stopped; dt.Run({facts.id!r}).resume() goes on")
+    return facts.id
 
 
 def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> Loaded:
@@ -175,33 +152,3 @@ def _with_modules(loaded: Loaded) -> Loaded:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, place)
     return replace(loaded, source=folder)
-
-
-def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What `compiled_again` takes, of a pipeline that has a name; None of one that is an object."""
-    if not isinstance(pipeline, str | Path):
-        return None
-    return {
-        "target": str(pipeline),
-        "config": None if config is None else str(config),
-        "set": as_overrides(settings),
-        "folder": str(Path.cwd()),
-    }
-
-
-def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:
-    from drivetrain.cli.watching import Watcher, new_progress
-    from drivetrain.operations.concluding import conclude
-    from drivetrain.targets.sagemaker.run.runner import Runner
-    from drivetrain.trackers import told_to_trackers
-
-    watcher = Watcher(new_progress(as_json=False, quiet=quiet))
-    with told_to_trackers(home, watcher) as observer:
-        with watcher:
-            summary = begin(Runner(home, observer))
-        watcher.raise_what_went_wrong()
-        conclude(home, summary.execution)
-    if summary.status == "Stopped":
-        # The runner has handled the signal: whoever called, a cell or a script, is to end too.
-        raise KeyboardInterrupt(f"run {summary.execution} was stopped; dt.Run({summary.execution!r}).resume() goes on")
-    return summary

@@ -39,28 +39,27 @@ class Work:
     """What was compiled, and the folder of its file."""
     folder: Path = field(default_factory=Path.cwd)
     origin: Mapping[str, Any] | None = None
-    """What `compiled_again` takes; None for a definition that came as it is."""
+    """What `compiled_again` takes; None for what has no name."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The pipeline's settings with their values, defaults included."""
 
     @staticmethod
-    def from_pipeline(
-        target: str, config: Path | None, overrides: Sequence[str] | None, loaded: Loaded | None = None
-    ) -> Work:
+    def from_loaded(loaded: Loaded, named: str | None, config: Path | None, overrides: Sequence[str]) -> Work:
         """A pipeline, compiled for a run on this machine.
 
         Args:
-            loaded: the pipeline, where it is loaded already.
+            named: as it was named; None for one that came as an object, which cannot be compiled again.
+            config, overrides: the settings that it was loaded with.
 
         Raises:
             UserError: as `compiled`.
         """
-        loaded = loaded or _load(target, config, overrides)
         built = _compile(loaded, local=True)
+        origin = {"target": named, "config": None if config is None else str(config), "set": list(overrides)}
         return Work(
             name=built.pipeline.name,
             text=built.text,
-            source=target,
+            source=named or "definition",
             region=region_of(built.pipeline.deployment),
             max_parallel=built.pipeline.max_parallel_steps,
             assets=built.assets,
@@ -68,13 +67,29 @@ class Work:
             local=loaded.settings.local,
             pipeline=built.pipeline,
             folder=loaded.base,
-            origin={
-                "target": target,
-                "config": None if config is None else str(config),
-                "set": list(overrides or ()),
-                "folder": str(Path.cwd()),
-            },
+            origin=None if named is None else origin | {"folder": str(Path.cwd())},
             settings=values_of(loaded.settings),
+        )
+
+    @staticmethod
+    def from_step(pipeline: Pipeline, source: Path | None, name: str) -> Work:
+        """A pipeline that was made here, with the folder whose files travel with it; it has no settings.
+
+        Raises:
+            UserError: it cannot be compiled.
+        """
+        from drivetrain.targets.target import DEFAULT, find_target
+
+        here = Path.cwd()
+        built = find_target(DEFAULT).compile(pipeline, source, here, here=True)
+        return Work(
+            name=pipeline.name,
+            text=built.text,
+            source=name,
+            region=region_of(pipeline.deployment),
+            assets=built.assets,
+            pipeline=pipeline,
+            folder=source or here,
         )
 
     @staticmethod
@@ -141,22 +156,58 @@ def compiled_for(loaded: Loaded, on: str, *, local: bool = False) -> CompiledFor
 
 
 def compiled_again(
-    origin: Mapping[str, Any], overrides: Sequence[str] = (), given: Mapping[str, Any] | None = None
+    origin: Mapping[str, Any], settings: Sequence[str] | Mapping[str, Any] = ()
 ) -> tuple[Compiled, dict[str, Any]]:
-    """The pipeline of an earlier run, with further settings (`given` as Python values), and all of its settings.
+    """The pipeline of an earlier run, with further settings (`KEY=VALUE`, or Python values by their names), and all of
+    its settings.
 
     Raises:
         UserError: it is no longer where it was, or as `compiled`.
     """
     from contextlib import chdir
 
+    texts, given = ((), settings) if isinstance(settings, Mapping) else (settings, None)
     try:
         with chdir(origin["folder"]):  # from where its paths start
             config = None if origin["config"] is None else Path(origin["config"])
-            loaded = _load(origin["target"], config, [*origin["set"], *overrides], given)
+            loaded = _load(origin["target"], config, [*origin["set"], *texts], given)
             return _compile(loaded, local=True), values_of(loaded.settings)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}, where this run was started, is not there any more.") from None
+
+
+def as_overrides(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as the command line takes them: texts that are read back as the values, objects as their JSON.
+
+    Raises:
+        UserError: a value that has no such text.
+    """
+    return [f"{name}={_text_of(name, value)}" for name, value in settings.items()]
+
+
+def _text_of(name: str, value: object) -> str:
+    from drivetrain.authoring.plain_yaml import load_yaml
+    from drivetrain.authoring.python_values import json_of, yaml_of
+
+    found = json_of(tuple(str(name).split(".")), value)
+    text = yaml_of(found)
+    try:
+        again = load_yaml(text, f"Setting {name}")
+    except UserError as error:  # too deep, too large a number, half a character
+        raise UserError(f"{error} A run keeps its settings as text, to go on with them.") from None
+    if repr(again) != repr(found):
+        raise UserError(f"Setting {name} is not read back from its text as it was given. Give plainer values.")
+    return found if isinstance(found, str) and _is_bare(found) else text
+
+
+def _is_bare(text: str) -> bool:
+    """Whether YAML takes a text for itself, without quotes."""
+    from drivetrain.authoring.plain_yaml import load_yaml
+
+    try:
+        return load_yaml(text, "") == text
+    except UserError:
+        return False
 
 
 def _load(

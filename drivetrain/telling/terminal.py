@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from drivetrain.base.formatting import cells, cut, printable
@@ -54,6 +55,14 @@ def width() -> int:
     import shutil
 
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
+
+
+def shown_path(path: Path) -> str:
+    """A path as short as it can be typed here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, FileNotFoundError):  # elsewhere; or there is no current folder any more
+        return str(path)
 
 
 def say(text: str = "") -> None:

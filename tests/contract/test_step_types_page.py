@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.authoring.settings import Settings, build
+from drivetrain.cli.declared import parameters_of
 from drivetrain.cli.local.run import run as run_command
 from drivetrain.cli.runs.here import callback as callback_command
 from drivetrain.targets.sagemaker.run import step_types
@@ -68,10 +69,7 @@ def test_the_pages_settings_and_options_exist(tmp_path: Path) -> None:
     local = build(Settings, tmp_path / "settings.yaml", environment={}).local
     assert local.callbacks == {"review": "reviews.py:decide"} and local.stubs["spark"] == ""
     options = {
-        word
-        for command in (run_command, callback_command)
-        for given in command.__annotations__.values()
-        for word in re.findall(r"'(--?[a-z-]+)'", str(given))
+        word for command in (run_command, callback_command) for each in parameters_of(command) for word in each.opts
     }
     shown = {word for block in blocks("sh") for word in re.findall(r"(?<= )--?[a-z-]+(?= )", block)}
     assert shown >= {"--stub", "--callback", "--output", "--fail"} and shown <= options

@@ -41,8 +41,8 @@ Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
     """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
     from drivetrain.cli.deployed.execution_text import shown
-    from drivetrain.cli.errors import INTERRUPTED
-    from drivetrain.cli.watching import FAILED, new_progress
+    from drivetrain.cli.errors import FAILED, INTERRUPTED
+    from drivetrain.operations.running import new_progress
     from drivetrain.telling.terminal import say
 
     with new_progress(as_json=as_json) as progress:

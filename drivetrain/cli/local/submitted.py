@@ -16,7 +16,6 @@ from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import JobStep, ProcessingStep
 from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
-from drivetrain.targets.sagemaker.run.options import region_of
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -68,10 +67,10 @@ def run_here(
     Raises:
         UserError: what is wrong with any of it, before anything starts.
     """
-    from drivetrain.cli import home_option, local_home, watching
-    from drivetrain.operations.needs import refuse_lacking
-    from drivetrain.targets.sagemaker.run.options import Options
-    from drivetrain.targets.target import DEFAULT, find_target
+    from drivetrain.cli import home_option, local_home
+    from drivetrain.cli.outcome import Terminal, exit_code
+    from drivetrain.operations import running
+    from drivetrain.operations.operands import Work
 
     pipeline, source = one_step_pipeline(job)
     if out is not None:
@@ -88,26 +87,13 @@ def run_here(
             "keep_versions says how many earlier versions stay in the folder of --out, and there is none. Each run "
             "writes into folders of its own, which stay as long as the run. Give --out DIR, or leave keep_versions out."
         )
-    built = find_target(DEFAULT).compile(pipeline, source, Path.cwd(), here=True)
-    refuse_lacking(pipeline, source or Path.cwd(), built.assets)
     place = local_home(home)
-    code = watching.start(
-        place,
-        built.text,
-        {},
-        Options(
-            pipeline=pipeline.name,
-            cache=cache,
-            region=region_of(pipeline.deployment),
-            data=job.data,
-            interruptions=interruptions,
-        ),
-        built.assets,
-        source=f"submit {job.component}",
-        fresh=fresh,
-        as_json=as_json,
-        home_option=home_option(home),
+    work = Work.from_step(pipeline, source, f"submit {job.component}")
+    request = running.request_for(
+        work, place, parameters={}, fresh=fresh, cache=cache, data=job.data, interruptions=interruptions
     )
+    terminal = Terminal(place, as_json=as_json, home_option=home_option(home))
+    code = exit_code(running.run(place, request, terminal))
     if code == 0 and (out is not None or not as_json):
         _say_outputs(place, pipeline, out, quiet=as_json)
     return code
@@ -116,8 +102,7 @@ def run_here(
 def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: bool) -> None:
     """Where on this machine the outputs lie: there is no next step that would take them up."""
     from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
-    from drivetrain.cli.outcome import shown_path
-    from drivetrain.telling.terminal import say
+    from drivetrain.telling.terminal import say, shown_path
 
     places = outputs_of_latest(home, pipeline.name)
     if out is not None:

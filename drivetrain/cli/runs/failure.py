@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import drivetrain
 from drivetrain.base.formatting import printable
-from drivetrain.cli.outcome import shown_path
 from drivetrain.run_store.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.targets.sagemaker.run.execution import for_run
 from drivetrain.targets.sagemaker.run.options import masking_of
 from drivetrain.telling.content.logs import tail
-from drivetrain.telling.terminal import paint
+from drivetrain.telling.terminal import paint, shown_path
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home

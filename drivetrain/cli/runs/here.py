@@ -46,17 +46,13 @@ def resume(
       drivetrain runs resume latest --set spot=false
     """
     from drivetrain.cli import options
-    from drivetrain.cli.watching import resume as resume_watched
+    from drivetrain.cli.outcome import Terminal, exit_code
+    from drivetrain.operations import running
 
-    return resume_watched(
-        local_home(home),
-        execution,
-        overrides=tuple(set_ or ()),
-        interruptions=options.interruptions(interrupt) if interrupt else None,
-        as_json=as_json,
-        quiet=quiet,
-        home_option=home_option(home),
-    )
+    place = local_home(home)
+    terminal = Terminal(place, as_json=as_json, quiet=quiet, home_option=home_option(home))
+    interruptions = options.interruptions(interrupt) if interrupt else None
+    return exit_code(running.resume(place, execution, terminal, settings=set_ or (), interruptions=interruptions))
 
 
 def callback(

@@ -176,7 +176,7 @@ def show(
 
         return deployed_runs.show(*deployed, execution, follow=follow, as_json=as_json)
     if follow:
-        from drivetrain.cli.watching import follow as follow_run
+        from drivetrain.cli.runs.following import follow as follow_run
 
         if other := _given({"--events": events, "--spot-discount": spot_discount, "--price": price}):
             raise UserError(f"--follow and {other} do not go together. Give one of them.")

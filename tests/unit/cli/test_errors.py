@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, SpecError, UserError
 from drivetrain.base.stopping import AwayError
-from drivetrain.cli.errors import AWAY, BAD_INPUT, BUG, INTERRUPTED, explain
-from drivetrain.cli.watching import FAILED
+from drivetrain.cli.errors import AWAY, BAD_INPUT, BUG, FAILED, INTERRUPTED, explain
 from drivetrain.spec.resources import RetryPolicy
 
 

@@ -193,4 +193,4 @@ def test_other_interruptions_are_asked_for_on_resume(drivetrain, failed: Path) -
 def test_a_definition_cannot_be_compiled_anew(drivetrain) -> None:
     drivetrain.run(accuracy=0.1, code=1)
     message = drivetrain.error("runs", "resume", "latest", "--set", "spot=false", "--home", drivetrain.home)
-    assert "was not started from a pipeline with settings" in message
+    assert "was not started from a named pipeline with settings" in message

@@ -1,4 +1,4 @@
-"""How a run that did not come to its end says where it goes on."""
+"""How a run that did not come to its end says where it goes on; and exit codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.cli.outcome import as_json, summary
+from drivetrain.cli.outcome import as_json, exit_code, summary
 from drivetrain.run_store.model import StepRun
 from drivetrain.telling.content import ModelFacts, RunFacts, SavedState
 
@@ -87,3 +87,27 @@ def test_an_unhealthy_model_waits_as_such() -> None:
 def test_an_approved_model_repeats_no_warning() -> None:
     lines = waiting("Approved", {"data": "warning: test has no row of 1 of 2 classes: 1"})
     assert lines[-1] == "customers version 3: approved"
+
+
+def ended(status: str, *reasons: str) -> RunFacts:
+    steps = tuple(
+        StepRun(name=f"s{n}", type="Processing", title="s", status="Failed", reason=reason)
+        for n, reason in enumerate(reasons)
+    )
+    return RunFacts(id="e", pipeline="p", status=status, started=0.0, ended=1.0, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        (ended("Succeeded"), 0),
+        (ended("CompletedWithFailures", "ValueError: x"), 0),
+        (ended("Failed", "ValueError: x"), 1),
+        (ended("Failed", "error: data.csv, row 3: 'x' is no number"), 2),
+        (ended("Failed", "error: bad", "ValueError: x"), 1),
+        (ended("Failed"), 1),
+        (ended("Stopped"), 130),
+    ],
+)
+def test_exit_codes(facts: RunFacts, code: int) -> None:
+    assert exit_code(facts) == code

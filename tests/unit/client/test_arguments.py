@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 import drivetrain as dt
 from drivetrain.authoring.settings import build
-from drivetrain.client.arguments import as_overrides
+from drivetrain.operations.operands import as_overrides
 
 
 class Colour(Enum):

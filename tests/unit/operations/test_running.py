@@ -6,10 +6,8 @@ import threading
 
 import pytest
 
-from drivetrain.cli.watching import Watcher, exit_code, told_of_signals
+from drivetrain.operations.running import Watcher, told_of_signals
 from drivetrain.run_store.events import Event, ExecutionStarted, StepStarted
-from drivetrain.run_store.model import StepRun
-from drivetrain.telling.content import RunFacts
 from drivetrain.telling.progress import RunView
 
 
@@ -56,35 +54,16 @@ def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
 
 def test_the_display_hears_of_a_signal_at_once_while_the_runner_handles_it() -> None:
     heard, handled = threading.Event(), threading.Event()
+
+    class Told(Watcher):
+        def stopping(self) -> None:
+            heard.set()
+
     before = signal.signal(signal.SIGINT, lambda *_: handled.set())
     try:
-        with told_of_signals(heard.set):
+        with told_of_signals(Told(Display())):
             os.kill(os.getpid(), signal.SIGINT)
             assert heard.wait(10) and handled.wait(10)
     finally:
         signal.signal(signal.SIGINT, before)
     assert signal.set_wakeup_fd(-1) == -1  # put back
-
-
-def run(status: str, *reasons: str) -> RunFacts:
-    steps = tuple(
-        StepRun(name=f"s{n}", type="Processing", title="s", status="Failed", reason=reason)
-        for n, reason in enumerate(reasons)
-    )
-    return RunFacts(id="e", pipeline="p", status=status, started=0.0, ended=1.0, steps=steps)
-
-
-@pytest.mark.parametrize(
-    ("facts", "code"),
-    [
-        (run("Succeeded"), 0),
-        (run("CompletedWithFailures", "ValueError: x"), 0),
-        (run("Failed", "ValueError: x"), 1),
-        (run("Failed", "error: data.csv, row 3: 'x' is no number"), 2),
-        (run("Failed", "error: bad", "ValueError: x"), 1),
-        (run("Failed"), 1),
-        (run("Stopped"), 130),
-    ],
-)
-def test_exit_codes(facts: RunFacts, code: int) -> None:
-    assert exit_code(facts) == code
