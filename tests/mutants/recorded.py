@@ -906,9 +906,11 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/deploying/applying.py",
-        ("targets/kubeflow/deploy/test_applying.py",),
+        ("deploying/test_applying.py",),
         ("deploying: what was done is not taken back", "reversed(self._undo):", "self._undo[:0]:"),
         ("deploying: a stale plan is applied", "if plan.state != fresh.state:", "if False:"),
+        ("deploying: a refusal is left to the plan's file", "if fresh.refusal is not None:", "if plan.refusal:"),
+        ("deploying: a fault of ours is told as one of the target's", "isinstance(error, UserError):", "error:"),
     ),
     *_of(
         "drivetrain/targets/kubeflow/deploy/rest.py",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.base.errors import UserError
 from drivetrain.deploying.applying import HalfDoneError
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from tests.faults.harness.kubeflow_applying import CHANGED, FIRST_CALL, KINDS, Fault, attempt, violations
@@ -89,22 +88,6 @@ def test_a_change_survives_a_fault_at_each_of_its_calls(place: Place, kind: str)
     else:
         raise AssertionError("apply makes more calls")
     assert number > 10, "the faults came to too few calls"
-
-
-def test_a_stale_plan_is_refused_before_anything_is_written(place: Place) -> None:
-    wanted, deployer = place.wanted(), place.deployer()
-    plan = deployer.plan(wanted)
-    place.apply()
-    wrote = place.cluster.wrote()
-    with pytest.raises(UserError, match="The plan is stale: pipeline 'nightly' was changed since"):
-        deployer.apply(wanted, plan, print)
-    other = place.wanted("rows=20")
-    with pytest.raises(UserError, match="The plan is stale: the code or its settings"):
-        deployer.apply(other, deployer.plan(wanted), print)
-    elsewhere = deployer.plan(wanted).model_copy(update={"place": "namespace team-b at http://other"})
-    with pytest.raises(UserError, match="The plan is for pipeline 'nightly' in namespace team-b at http://other; this"):
-        deployer.apply(wanted, elsewhere, print)
-    assert place.cluster.wrote() == wrote
 
 
 @pytest.mark.parametrize("refused", ["", "recurringruns"])

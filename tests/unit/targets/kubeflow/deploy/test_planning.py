@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.plan import Origin, Plan, Terms, read_plan
+from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.deploying.words import lines
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions.steps import planned as planned_steps
@@ -141,21 +140,3 @@ def test_two_pipelines_of_one_name_there_are_told_apart(place: Place) -> None:
     pipeline["description"] = pipeline["description"].replace('"nightly"', '"Nightly"')
     with pytest.raises(UserError, match="is called 'nightly' there, and so is pipeline 'Nightly'"):
         planned(place)
-
-
-def test_a_plan_comes_back_from_its_file_and_nothing_else_does(place: Place) -> None:
-    place.apply()
-    terms = Terms(origin=Origin(target="nightly.py", set=("rows=20",)))
-    plan = place.deployer().plan(place.wanted("rows=20", "other=true"), terms)
-    assert read_plan(plan.text().encode(), "plan.json") == plan
-    assert plan.as_given == "nightly.py --set rows=20"
-    for broken in (
-        {"format": 2},
-        {"format": 1},
-        [],
-        {**plan.to_json(), "state": 1},
-        {**plan.to_json(), "origin": {"no": 1}},
-    ):
-        with pytest.raises(UserError, match="p: This is no plan") as refused:
-            read_plan(json.dumps(broken).encode(), "p")
-        assert len(str(refused.value).splitlines()) == 1
