@@ -14,7 +14,8 @@ from drivetrain.client.arguments import PLACE, checked, checked_limit, checked_l
 from drivetrain.client.frames import Named, table
 
 if TYPE_CHECKING:
-    from drivetrain.targets.deployer import Deployer, Handle, Report
+    from drivetrain.deploying.runs import Report
+    from drivetrain.targets.deployer import Deployer, Handle
 
 _ENDED = ("Succeeded", "CompletedWithFailures", "Failed", "Stopped")
 MOST = 20
@@ -166,13 +167,13 @@ class DeployedRun:
     def started(self) -> datetime | None:
         """When it was started (UTC)."""
         started = self._report.execution.started
-        return None if started is None else datetime.fromtimestamp(started, UTC)
+        return datetime.fromtimestamp(started, UTC) if started else None
 
     @property
     def seconds(self) -> float | None:
         """Wall time until its end, or until now."""
         execution = self._report.execution
-        if execution.started is None:
+        if not execution.started:
             return None
         return (execution.ended or datetime.now(UTC).timestamp()) - execution.started
 
@@ -181,7 +182,7 @@ class DeployedRun:
         """The steps by name, in the order in which they are reported."""
         report = self._report
         found: dict[str, DeployedStep] = {}
-        for step, cells, remark, _ in report.rows():
+        for step, _, cells, remark, _ in report.rows:
             facts = {name: text for name, text in zip(report.columns, cells, strict=True) if text}
             facts |= {"remark": remark} if remark else {}
             found[step.name] = DeployedStep(step.name, step.shown_status, step.seconds, step.reason, facts)

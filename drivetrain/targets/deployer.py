@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import shlex
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -22,17 +23,19 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration
 from drivetrain.deploying.applying import Applied, Tell
+from drivetrain.deploying.runs import LATEST, find
 from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
+    from drivetrain.deploying.following import FollowedRun, LogLine
     from drivetrain.deploying.listing import Listed
     from drivetrain.deploying.plan import Terms
+    from drivetrain.deploying.runs import RemoteRun, Report
     from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
 
 Json = dict[str, Any]
-LATEST = "latest"
 FOLLOWING_SECONDS = 600.0
 """For so long a place may give no answer to somebody who follows an execution."""
 FOLLOWING_PAUSE_SECONDS = 5.0
@@ -89,72 +92,6 @@ class Handle:
         return {"execution": self.id, self.word: self.address}
 
 
-class StepRun(Protocol):
-    """A step of an execution. Times are seconds since the epoch."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def shown_status(self) -> str:
-        """As local runs have it: what came from a cache is `Cached`."""
-        ...
-
-    @property
-    def seconds(self) -> float | None: ...
-    @property
-    def reason(self) -> str | None: ...
-
-
-class Execution(Protocol):
-    """An execution. Times are seconds since the epoch; statuses are those of local runs, and `Stopping`."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def pipeline(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def started(self) -> float | None: ...
-    @property
-    def ended(self) -> float | None: ...
-    @property
-    def reason(self) -> str | None: ...
-    @property
-    def version(self) -> int | str | None: ...
-
-    def summary(self) -> Json:
-        """What a list of executions says of one."""
-        ...
-
-
-class Report(Protocol):
-    """An execution with its steps, as people and scripts read it."""
-
-    @property
-    def execution(self) -> Execution: ...
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of the table of steps, those between the time and the remark."""
-        ...
-
-    def rows(self) -> Iterable[tuple[StepRun, tuple[str, ...], str, bool]]:
-        """Each step with the cells of those columns, a remark, and whether it has a log."""
-        ...
-
-    def total(self) -> str | None:
-        """A last line."""
-        ...
-
-    def to_json(self) -> Json: ...
-
-
 class Remains(Protocol):
     """What destroying takes away."""
 
@@ -167,15 +104,6 @@ class Remains(Protocol):
 
     def lines(self) -> list[str]: ...
     def to_json(self) -> Json: ...
-
-
-class LogLine(Protocol):
-    """A line of a log, and the host or pod that wrote it."""
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def text(self) -> str: ...
 
 
 class Starter(Protocol):
@@ -257,7 +185,7 @@ class Deployer(Protocol):
         ...
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        """An execution by its id, the beginning of it, its name, or `latest`."""
+        """An execution by its id, the beginning of it, its name, `latest`, or `latest~1`."""
         ...
 
     def report(self, handle: Handle) -> Report:
@@ -272,7 +200,7 @@ class Deployer(Protocol):
         self,
         handle: Handle,
         step: str | None,
-        write: Callable[[Any], object],
+        write: Callable[[LogLine], object],
         *,
         follow: bool = False,
         num_lines: int | None = None,
@@ -284,7 +212,7 @@ class Deployer(Protocol):
         """Ask it to end."""
         ...
 
-    def executions(self, pipeline: str, limit: int) -> Sequence[Execution]:
+    def executions(self, pipeline: str, limit: int | None) -> Sequence[RemoteRun]:
         """The newest first, without their steps."""
         ...
 
@@ -295,6 +223,51 @@ class Deployer(Protocol):
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
         """What starts the deployed pipeline by its triggers of events, where the target does not do it by itself."""
         ...
+
+
+class DeployedRuns(ABC):
+    """The part of a deployer that is the same on every target: its runs found, reported, followed, and their logs."""
+
+    def find(self, pipeline: str, which: str = LATEST) -> Handle:
+        start, listed = f"drivetrain start {self.again(pipeline)}", self.about_runs("list", pipeline)
+        return self._handle(
+            find(lambda limit: self.executions(pipeline, limit), pipeline, which, start=start, listed=listed)
+        )
+
+    def report(self, handle: Handle) -> Report:
+        return self._report(self._followed(handle).look(closely=True))
+
+    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
+        from drivetrain.deploying.following import follow
+
+        return self._report(follow(self._followed(handle), tell))
+
+    def read_log(
+        self,
+        handle: Handle,
+        step: str | None,
+        write: Callable[[LogLine], object],
+        *,
+        follow: bool = False,
+        num_lines: int | None = None,
+    ) -> None:
+        from drivetrain.deploying.logs import read_log
+
+        read_log(self._followed(handle), step, write, follow=follow, num_lines=num_lines)
+
+    @abstractmethod
+    def again(self, pipeline: str, *words: str) -> str: ...
+    @abstractmethod
+    def about_runs(self, command: str, pipeline: str, *words: str) -> str: ...
+    @abstractmethod
+    def executions(self, pipeline: str, limit: int | None) -> Sequence[RemoteRun]: ...
+    @abstractmethod
+    def _handle(self, run: RemoteRun) -> Handle: ...
+    @abstractmethod
+    def _followed(self, handle: Handle) -> FollowedRun: ...
+    @abstractmethod
+    def _report(self, run: RemoteRun) -> Report:
+        """The report of a run that was looked at closely."""
 
 
 class Deploying(Protocol):

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.deploying import following
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
-from drivetrain.targets.kubeflow.deploy.executions import following, logs
 from drivetrain.targets.kubeflow.deploy.starter import State
 from tests.fixtures.failing_proxy import closed_port
 from tests.fixtures.kubeflow_pipelines.command_line import CommandLine
@@ -146,7 +146,7 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
             lambda: store.advance(run, "prepare", "FAILED", log="one\ntwo\nthree\nno rows"),
         ]
     )
-    monkeypatch.setattr(logs.time, "sleep", lambda seconds: next(waits)())
+    monkeypatch.setattr(following.time, "sleep", lambda seconds: next(waits)())
     assert kubeflow("runs", "logs", "--follow", "-n", "1", *ON) == "two\nthree\nno rows\n"
     store.conclude(run)
     text = kubeflow("runs", "show", *ON)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.kubeflow.deploy.executions import logs
+from drivetrain.deploying import following
 from tests.fixtures.kubeflow_pipelines.command_line import CommandLine
 from tests.fixtures.kubeflow_pipelines.server import pipelines_api
 from tests.fixtures.s3_server import environment, s3_server, variables
@@ -42,7 +42,7 @@ def test_the_log_of_a_running_pod_is_at_the_cluster_and_at_its_end_here(
     command = f"kubectl -n team-a logs {pod} -c main -f"
     assert command in kubeflow.error("runs", "logs", *ON)
     ends = lambda _: store.advance(run, "prepare", "SUCCEEDED", log="one\ntwo\n")  # noqa: E731
-    monkeypatch.setattr(logs.time, "sleep", ends)
+    monkeypatch.setattr(following.time, "sleep", ends)
     assert kubeflow("runs", "logs", "-f", *ON) == "one\ntwo\n"
     assert command in kubeflow.err and len(kubeflow.err.splitlines()) == 1
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.formatting import count
 from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from drivetrain.targets.deployer import Deployer, Handle, LogLine
-
-_BEFORE_LATEST = re.compile(r"latest~([0-9]{1,4})")
+    from drivetrain.deploying.following import LogLine
+    from drivetrain.targets.deployer import Deployer
 
 
 def print_list(deployer: Deployer, pipeline: str, limit: int, *, as_json: bool) -> None:
@@ -43,7 +40,7 @@ def show(deployer: Deployer, pipeline: str, execution: str, *, follow: bool, as_
     from drivetrain.cli.deployed.deployment import follow_to_end
     from drivetrain.cli.deployed.execution_text import shown
 
-    handle = _find(deployer, pipeline, execution)
+    handle = deployer.find(pipeline, execution)
     if follow:
         return follow_to_end(deployer, handle, as_json=as_json)
     found = deployer.report(handle)
@@ -64,7 +61,7 @@ def compare(deployer: Deployer, pipeline: str, executions: Sequence[str], *, as_
 
     if len(executions) < 2:
         raise UserError("One execution has nothing to be compared with. Give two or more, such as: latest~1 latest")
-    handles = [_find(deployer, pipeline, each) for each in executions]
+    handles = [deployer.find(pipeline, each) for each in executions]
     ids = [handle.id for handle in handles]
     if twice := next((id for place, id in enumerate(ids) if id in ids[:place]), None):
         raise UserError(f"Execution {twice} is given twice. Give different ones.")
@@ -98,7 +95,7 @@ def print_log(
     def write(line: LogLine) -> None:
         printed(line.host, without_secrets(line.text))
 
-    handle = _find(deployer, pipeline, execution)
+    handle = deployer.find(pipeline, execution)
     deployer.read_log(handle, step, write, follow=follow, num_lines=num_lines)
 
 
@@ -108,20 +105,9 @@ def stop(deployer: Deployer, pipeline: str, execution: str, *, as_json: bool) ->
     Raises:
         UserError: there is none, or it has ended.
     """
-    handle = _find(deployer, pipeline, execution)
+    handle = deployer.find(pipeline, execution)
     deployer.stop(handle)
     if as_json:
         say_json(handle.to_json())
     else:
         say(f"Stopping {handle.id}. See how it ends: {deployer.about_runs('show', pipeline, handle.id)} --follow")
-
-
-def _find(deployer: Deployer, pipeline: str, execution: str) -> Handle:
-    """An execution as local runs are named: a target knows all of it but `latest~1`."""
-    if counted := _BEFORE_LATEST.fullmatch(execution):
-        before = int(counted[1])
-        found = deployer.executions(pipeline, before + 1)
-        if len(found) <= before:
-            raise UserError(f"No execution {execution!r}: {pipeline!r} has {count(len(found), 'execution')}.")
-        execution = found[before].id
-    return deployer.find(pipeline, execution)

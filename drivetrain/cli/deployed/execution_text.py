@@ -13,7 +13,7 @@ from drivetrain.telling.terminal import paint, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from drivetrain.targets.deployer import Execution, Report, StepRun
+    from drivetrain.deploying.runs import RemoteRun, RemoteStep, Report
 
 COST = "cost"
 """What a target calls the column of its table of steps that says what each cost."""
@@ -22,13 +22,12 @@ COST = "cost"
 def shown(report: Report, about_runs: Callable[..., str]) -> str:
     """The report of one execution; `about_runs` spells a command that is advised (`Deployer.about_runs`)."""
     execution = report.execution
-    found = list(report.rows())
-    unhealthy = any(step.shown_status == "Unhealthy" for step, *_ in found)
+    unhealthy = any(row.step.unhealthy for row in report.rows)
     status = shown_run_status(execution.status, unhealthy=unhealthy)
     head = paint(f"{SIGNS.get(status, '•')} {execution.pipeline} {status_word(status)}", status)
-    if execution.started is not None and execution.ended is not None:
+    if execution.started and execution.ended is not None:
         head += f" in {duration(execution.ended - execution.started)}"
-    elif execution.started is not None:
+    elif execution.started:
         head += f" since {moment(execution.started)}"
     version = "" if execution.version is None else f", version {execution.version}"
     lines = [f"{head}  {paint(execution.id + version, 'dim')}"]
@@ -36,14 +35,14 @@ def shown(report: Report, about_runs: Callable[..., str]) -> str:
         lines.append(paint(in_a_line(execution.reason), "Failed"))
     rows: list[list[str]] = []
     styles: list[list[str]] = []
-    for step, cells, remark, _ in found:
+    for step, _, cells, remark, _ in report.rows:
         rows.append([*_cells(step), *cells, remark])
         styles.append([step.shown_status, step.shown_status, "", *("" for _ in cells), "dim"])
     if rows:
         lines += ["", table(("step", "status", "time", *report.columns, ""), rows, styles=styles)]
     lines += _failures(report, about_runs)
-    if (total := report.total()) is not None:
-        lines += ["", total]
+    if report.total is not None:
+        lines += ["", report.total]
     return "\n".join(lines)
 
 
@@ -53,7 +52,7 @@ def compared(reports: Sequence[Report]) -> str:
     rows = [
         ["execution", *ids],
         ["status", *(status_word(report.execution.status) for report in reports)],
-        ["started", *("–" if (at := report.execution.started) is None else moment(at) for report in reports)],
+        ["started", *(moment(report.execution.started or None) for report in reports)],
         ["version", *(str(report.execution.version or "–") for report in reports)],
         ["time", *(_time(report.execution) for report in reports)],
     ]
@@ -66,28 +65,27 @@ def compared(reports: Sequence[Report]) -> str:
 
 def cost_of(report: Report) -> str:
     """The report's last line, or that the cost is not known."""
-    return report.total() or "Cost: not known."
+    return report.total or "Cost: not known."
 
 
-def _time(execution: Execution) -> str:
-    if execution.started is None:
+def _time(run: RemoteRun) -> str:
+    if not run.started:
         return "–"
-    ended = execution.ended
-    return f"since {moment(execution.started)}" if ended is None else duration(ended - execution.started)
+    return f"since {moment(run.started)}" if run.seconds is None else duration(run.seconds)
 
 
 def _of_steps(report: Report) -> dict[str, str]:
     """Title -> `4 min 10 s, $0.02`; the status of a step that took no time."""
     place = report.columns.index(COST) if COST in report.columns else None
     found: dict[str, str] = {}
-    for step, cells, _, _ in report.rows():
+    for step, _, cells, *_ in report.rows:
         time = "" if step.seconds is None or step.shown_status == "Cached" else duration(step.seconds)
         cost = "" if place is None else cells[place]
         found[step.title] = ", ".join(filter(None, (time or status_word(step.shown_status), cost)))
     return found
 
 
-def _cells(step: StepRun) -> list[str]:
+def _cells(step: RemoteStep) -> list[str]:
     name = step.shown_status
     seconds = "" if step.seconds is None or name == "Cached" else duration(step.seconds)
     return [f"{SIGNS.get(name, '•')} {step.title}", status_word(name), seconds]
@@ -97,7 +95,7 @@ def _failures(report: Report, about_runs: Callable[..., str]) -> list[str]:
     """Why steps failed, whole: the last column of a table is cut, and this is what a person came for."""
     execution = report.execution
     lines: list[str] = []
-    for step, _, _, has_log in report.rows():
+    for step, *_, has_log in report.rows:
         if step.reason and step.status in ("Failed", "Stopped"):
             lines += ["", f"{paint(step.title, step.status)}: {in_a_line(step.reason)}"]
             if has_log and step.status == "Failed":
@@ -106,14 +104,14 @@ def _failures(report: Report, about_runs: Callable[..., str]) -> list[str]:
     return lines
 
 
-def listed(executions: Sequence[Execution]) -> str:
+def listed(executions: Sequence[RemoteRun]) -> str:
     """Executions, one a line."""
     rows = [
         [
             f"{SIGNS.get(each.status, '•')} {each.id}",
             status_word(each.status),
-            moment(each.started),
-            each.name,
+            moment(each.started or None),
+            each.name or "",
             in_a_line(each.reason or ""),
         ]
         for each in executions

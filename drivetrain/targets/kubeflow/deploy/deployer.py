@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,10 @@ from drivetrain.deploying.applying import Applied, Tell, apply
 from drivetrain.deploying.listing import Listed
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.deploying.project import project_of
+from drivetrain.deploying.runs import RemoteRun, Report, Row
 from drivetrain.deploying.words import lines
 from drivetrain.spec.deployment import Deployment
-from drivetrain.targets.deployer import LATEST, Deployer, Handle, Starter, StartRequest, runs_command
+from drivetrain.targets.deployer import DeployedRuns, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
 from drivetrain.targets.kubeflow.deploy.applying import Namespace
@@ -23,6 +23,7 @@ from drivetrain.targets.kubeflow.deploy.desired import Desired
 from drivetrain.targets.kubeflow.deploy.destroying import Remains, destroy, remains
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.executions import starting
+from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.listing import HINTS, deployed_pipelines
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import make_plan
@@ -32,70 +33,41 @@ from drivetrain.targets.kubeflow.deploy.server import read as read_server
 from drivetrain.targets.kubeflow.settings import NAME, settings_of
 
 if TYPE_CHECKING:
-    from drivetrain.run_store.events import Event
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.kubeflow.compile.compile import Compiled
-    from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
-    from drivetrain.targets.kubeflow.deploy.executions.logs import Line
+    from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
     from drivetrain.targets.kubeflow.deploy.executions.output import Output
-    from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
 
 TITLE = "Kubeflow Pipelines"
 START_OPTIONS = ("version",)
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Report:
+def report(run: RemoteRun) -> Report:
     """An execution with its steps."""
+    steps: list[PodStep] = [step for step in run.steps if isinstance(step, PodStep)]
+    more = {"note": run.note} if run.note else {}
+    return Report(execution=run, rows=tuple(_row(step, run.fresh) for step in steps), total=run.note, more=more)
 
-    execution: Execution
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
-
-    def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
-        for step in self.execution.steps:
-            counts = ((step.runs, "iterations"), (step.attempts, "attempts"))
-            waits = f"pending: {step.pending}" if step.pending and step.status == "Executing" else ""
-            fresh = "--fresh" if self.execution.fresh and step.programs else ""
-            counted = (f"{n} {what}" for n, what in counts if n > 1)
-            remark = ", ".join(filter(None, (step.branch, step.starts_from, fresh, *counted, waits)))
-            yield step, (), remark, bool(step.programs)
-
-    def total(self) -> str | None:
-        return self.execution.note
-
-    def to_json(self) -> Json:
-        execution = self.execution
-        steps = [
-            {
-                "step": each.name,
-                "type": each.type,
-                "status": each.status,
-                "started": each.started,
-                "seconds": each.seconds,
-                "runs": each.runs,
-                "attempts": each.attempts,
-                "reason": each.reason,
-                "pods": list(each.pods),
-                "starts_from": each.starts_from or None,
-            }
-            for each in execution.steps
-        ]
-        return {
-            "execution": execution.id,
-            "pipeline": execution.pipeline,
-            "name": execution.name,
-            "version": execution.version,
-            "status": execution.status,
-            "reason": execution.reason,
-            "started": execution.started,
-            "ended": execution.ended,
-            "steps": steps,
-            **({"note": execution.note} if execution.note else {}),
-        }
+def _row(step: PodStep, fresh: bool) -> Row:
+    counts = ((step.iterations, "iterations"), (step.tried, "attempts"))
+    waits = f"pending: {step.pending}" if step.pending and step.status == "Executing" else ""
+    counted = (f"{n} {what}" for n, what in counts if n > 1)
+    remarks = (step.branch, step.starts, "--fresh" if fresh and step.programs else "", *counted, waits)
+    said = {
+        "step": step.name,
+        "type": step.type,
+        "status": step.status,
+        "started": step.started,
+        "seconds": step.seconds,
+        "runs": step.iterations,
+        "attempts": step.tried,
+        "reason": step.reason,
+        "pods": list(step.pods),
+        "starts_from": step.starts or None,
+    }
+    return Row(step, said, remark=", ".join(filter(None, remarks)), has_log=bool(step.programs))
 
 
 def connect(
@@ -112,7 +84,7 @@ def connect(
     return Kubeflow(deployment, operand, options)
 
 
-class Kubeflow:
+class Kubeflow(DeployedRuns):
     """A namespace of a cluster."""
 
     def __init__(
@@ -201,44 +173,20 @@ class Kubeflow:
         # Where there is no repository, as in the cluster, any project's of these settings is started.
         project = project_of(self._deployment) or None
         id = starting.start(self.api, pipeline, root, experiment, request, self.settings.service_account, project)
-        return self._handle(id, pipeline)
+        return self._named(id, pipeline)
 
-    def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        start, listed = f"drivetrain start {self.again(pipeline)}", self.about_runs("list", pipeline)
-        id = running.find(self.api, pipeline, self.experiment(pipeline), which, start=start, listed=listed)
-        return self._handle(id, pipeline)
+    def _followed(self, handle: Handle) -> FollowedExecution:
+        from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
 
-    def report(self, handle: Handle) -> Report:
-        return Report(running.describe(self.api, handle.pipeline, handle.id, self._output.explained))
+        return FollowedExecution(self.api, self._output, handle.pipeline, handle.id)
 
-    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
-        from drivetrain.targets.kubeflow.deploy.executions.following import follow
-
-        return Report(follow(self.api, handle.pipeline, handle.id, tell, explained=self._output.explained))
-
-    def read_log(
-        self,
-        handle: Handle,
-        step: str | None,
-        write: Callable[[Line], object],
-        *,
-        follow: bool = False,
-        num_lines: int | None = None,
-    ) -> None:
-        from drivetrain.targets.kubeflow.deploy.executions.logs import awaited_step, read_log, step_with_log
-
-        found = running.describe(self.api, handle.pipeline, handle.id)
-        if not follow:
-            read_log(self.api, self._output, found, step_with_log(found, step), write, num_lines=num_lines)
-            return
-        with self.api.followed():
-            found, awaited = awaited_step(self.api, found, step)
-            read_log(self.api, self._output, found, awaited, write, follow=True, num_lines=num_lines)
+    def _report(self, run: RemoteRun) -> Report:
+        return report(run)
 
     def stop(self, handle: Handle) -> None:
         running.stop(self.api, handle.id)
 
-    def executions(self, pipeline: str, limit: int) -> Sequence[Execution]:
+    def executions(self, pipeline: str, limit: int | None) -> Sequence[RemoteRun]:
         return running.executions(self.api, pipeline, self.experiment(pipeline), limit)
 
     def pipelines(self, limit: int) -> Iterable[Listed]:
@@ -265,6 +213,9 @@ class Kubeflow:
             experiment=self.experiment(pipeline.name),
         )
 
-    def _handle(self, id: str, pipeline: str) -> Handle:
+    def _handle(self, run: RemoteRun) -> Handle:
+        return self._named(run.id, run.pipeline)
+
+    def _named(self, id: str, pipeline: str) -> Handle:
         # As the web pages have it.
         return Handle(id, f"{self.settings.endpoint}/#/runs/details/{id}", "url", pipeline)

@@ -12,9 +12,10 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.applying import Tell
+from drivetrain.run_store.model import GOING
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, fingerprint, mark_of, read
-from drivetrain.targets.kubeflow.deploy.executions.executions import GOING, is_of, status_of
+from drivetrain.targets.kubeflow.deploy.executions.executions import is_of, status_of
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.ownership import FOLDER, Owner, uri_of
 from drivetrain.targets.kubeflow.deploy.rest import Api

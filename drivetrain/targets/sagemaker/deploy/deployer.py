@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.applying import Applied, Tell
 from drivetrain.deploying.project import project_of
-from drivetrain.targets.deployer import LATEST, Deployer, Handle, Starter, StartRequest, runs_command
+from drivetrain.targets.deployer import LATEST, DeployedRuns, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
@@ -21,14 +21,12 @@ from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 if TYPE_CHECKING:
     from drivetrain.deploying.listing import Listed
     from drivetrain.deploying.plan import Terms
-    from drivetrain.run_store.events import Event
+    from drivetrain.deploying.runs import RemoteRun, Report
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.deploy.applying.destroying import Remains
-    from drivetrain.targets.sagemaker.deploy.executions.execution_report import Report
-    from drivetrain.targets.sagemaker.deploy.executions.executions import Execution
-    from drivetrain.targets.sagemaker.deploy.executions.logs import Line
+    from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
     from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan
 
 Json = dict[str, Any]
@@ -53,7 +51,7 @@ def connect(
     return SageMaker(region or settings_of(deployment).region, deployment)
 
 
-class SageMaker:
+class SageMaker(DeployedRuns):
     """An account in a region."""
 
     states: Mapping[str, str] = {
@@ -163,7 +161,7 @@ class SageMaker:
             pipeline,
             parameters=request.parameters,
             select=request.select,
-            source=None if request.source is None else executions.find(self.account, pipeline, request.source),
+            source=None if request.source is None else self.find(pipeline, request.source).address,
             parallel=request.parallel,
             version=request.version,
             alias=request.alias,
@@ -171,7 +169,7 @@ class SageMaker:
             token=request.token,
             fresh=request.fresh,
         )
-        return _handle(arn)
+        return _named(arn)
 
     def _check_ours(self, pipeline: str) -> None:
         """Where settings say who deploys it, not only the region where it is.
@@ -195,46 +193,31 @@ class SageMaker:
             )
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        from drivetrain.targets.sagemaker.deploy.executions import executions
+        from drivetrain.targets.sagemaker.deploy.executions.executions import of_arn
 
-        return _handle(executions.find(self.account, pipeline, which))
+        if which.startswith("arn:"):
+            return _named(of_arn(which, pipeline))
+        return super().find(pipeline, which)
 
-    def report(self, handle: Handle) -> Report:
-        from drivetrain.targets.sagemaker.deploy.executions import execution_report, executions
+    def _followed(self, handle: Handle) -> FollowedExecution:
+        from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
 
-        return execution_report.report(self.account, executions.describe(self.account, handle.address))
+        return FollowedExecution(self.account, handle.address)
 
-    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
-        from drivetrain.targets.sagemaker.deploy.executions import execution_report, following
+    def _report(self, run: RemoteRun) -> Report:
+        from drivetrain.targets.sagemaker.deploy.executions.execution_report import report
 
-        return execution_report.report(self.account, following.follow(self.account, handle.address, tell))
+        return report(self.account, run)
 
-    def read_log(
-        self,
-        handle: Handle,
-        step: str | None,
-        write: Callable[[Line], object],
-        *,
-        follow: bool = False,
-        num_lines: int | None = None,
-    ) -> None:
-        from drivetrain.targets.sagemaker.deploy.executions import executions
-        from drivetrain.targets.sagemaker.deploy.executions.logs import awaited_step, read_log, step_with_logs
-
-        found = executions.describe(self.account, handle.address)
-        if not follow:
-            read_log(self.account, found, step_with_logs(found, step), write, num_lines=num_lines)
-            return
-        with self.account.followed():
-            found, awaited = awaited_step(self.account, found, step)
-            read_log(self.account, found, awaited, write, follow=True, num_lines=num_lines)
+    def _handle(self, run: RemoteRun) -> Handle:
+        return _named(run.arn)
 
     def stop(self, handle: Handle) -> None:
         from drivetrain.targets.sagemaker.deploy.executions import executions
 
         executions.stop(self.account, handle.address)
 
-    def executions(self, pipeline: str, limit: int) -> Sequence[Execution]:
+    def executions(self, pipeline: str, limit: int | None) -> Sequence[RemoteRun]:
         from drivetrain.targets.sagemaker.deploy.executions.executions import executions
 
         return executions(self.account, pipeline, limit)
@@ -251,5 +234,5 @@ class SageMaker:
         )
 
 
-def _handle(arn: str) -> Handle:
+def _named(arn: str) -> Handle:
     return Handle(arn.rpartition("/")[2], arn, "arn", arn.rpartition(":pipeline/")[2].partition("/")[0])

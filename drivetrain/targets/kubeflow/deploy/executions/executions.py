@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.runs import RemoteRun
+from drivetrain.run_store.model import GOING
 from drivetrain.steps import FRESH_PARAMETER, fresh_token
-from drivetrain.targets.deployer import LATEST
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, mark_of, version
-from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, seen_in_details, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep, planned, seen_in_details, step_runs
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Workflow, read_workflow
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from drivetrain.targets.kubeflow.deploy.service import part, seconds
 
 Json = dict[str, Any]
-Explained = Callable[[str, tuple[StepRun, ...]], tuple[StepRun, ...]]
-GOING = frozenset(["Executing", "Stopping"])
+Explained = Callable[[str, tuple[PodStep, ...]], tuple[PodStep, ...]]
 _STATUSES = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "CANCELED": "Stopped", "CANCELING": "Stopping"}
 _STATUSES["SKIPPED"] = "Succeeded"
 NO_STEPS = "This version of Kubeflow Pipelines does not list steps."
@@ -30,48 +29,6 @@ NO_WORKFLOW = (
     "The server does not give the Workflow of this run (/apis/v1beta1/runs/ID). So attempts, logs, reasons, and what "
     "came from the cache are not known."
 )
-
-
-@dataclass(frozen=True)
-class Execution:
-    """One execution. Times are seconds since the epoch."""
-
-    id: str
-    pipeline: str
-    status: str
-    name: str = ""
-    started: float | None = None
-    finished: float | None = None
-    reason: str | None = None
-    version: str | None = None
-    steps: tuple[StepRun, ...] = ()
-    """Those that have begun; all, once it has ended."""
-    planned: tuple[Planned, ...] = ()
-    """All that there are."""
-    pods_in: str = ""
-    """The namespace of its pods, where it is known."""
-    note: str | None = None
-    fresh: bool = False
-    """True where it was started with --fresh."""
-
-    @property
-    def is_going(self) -> bool:
-        return self.status in GOING
-
-    @property
-    def ended(self) -> float | None:
-        return None if self.is_going else self.finished
-
-    def summary(self) -> Json:
-        """What a list of executions says of one."""
-        return {
-            "execution": self.id,
-            "pipeline": self.pipeline,
-            "name": self.name,
-            "status": self.status,
-            "started": self.started,
-            "reason": self.reason,
-        }
 
 
 def status_of(run: Mapping[str, Any]) -> str:
@@ -130,57 +87,27 @@ def runs_of(api: Api, name: str, experiment: str, **query: str) -> Iterator[Json
                 yield run
 
 
-def executions(api: Api, name: str, experiment: str, limit: int | None = None) -> list[Execution]:
+def executions(api: Api, name: str, experiment: str, limit: int | None = None) -> list[RemoteRun]:
     """The newest first, without their steps."""
     return [execution(name, run) for run in islice(runs_of(api, name, experiment), limit)]
 
 
-def execution(name: str, run: Mapping[str, Any]) -> Execution:
+def execution(name: str, run: Mapping[str, Any]) -> RemoteRun:
     """A run as the API says it, without its steps."""
     status = status_of(run)
-    return Execution(
+    return RemoteRun(
         id=str(run["run_id"]),
         pipeline=name,
         status=status,
-        name=str(run.get("display_name") or ""),
-        started=seconds(run.get("created_at")),
-        finished=seconds(run.get("finished_at")),
+        name=run.get("display_name"),
+        started=seconds(run.get("created_at")) or 0.0,
+        ended=None if status in GOING else seconds(run.get("finished_at")),
         reason=part(run, "error").get("message") or None,
         fresh=fresh_token(part(part(run, "runtime_config"), "parameters"), FRESH_PARAMETER) != "",
     )
 
 
-def find(api: Api, name: str, experiment: str, which: str = LATEST, *, start: str, listed: str) -> str:
-    """The id of an execution: by id, the beginning of it, its name, or `latest`.
-
-    Args:
-        start, listed: the commands that start the pipeline, and list its executions, for advice.
-
-    Raises:
-        UserError: there is none, or several are.
-    """
-    if not which.strip():
-        raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")
-    there = executions(api, name, experiment, 1 if which == LATEST else None)
-    if not there:
-        raise UserError(f"Pipeline {name!r} has not been executed yet. Start it: {start}")
-    if which == LATEST:
-        return there[0].id
-    found = [each for each in there if each.id.startswith(which) or each.name == which]
-    exact = [each for each in found if which in (each.id, each.name)]
-    if len(exact or found) == 1:
-        return (exact or found)[0].id
-    if found:
-        shown = ", ".join(each.id for each in found[:5])
-        raise UserError(f"{len(found)} executions of {name!r} are {which!r}: {shown}. Give the id.")
-    names = [word for each in there for word in (each.id, each.name) if word]
-    likely = difflib.get_close_matches(which, names, n=1, cutoff=0.6)
-    hint = f"Did you mean {likely[0]!r}? " if likely else ""
-    known = f"Those that are there: {listed}"
-    raise UserError(f"No execution {which!r} of {name!r}. {hint}{known}")
-
-
-def describe(api: Api, name: str, id: str, explained: Explained | None = None) -> Execution:
+def describe(api: Api, name: str, id: str, explained: Explained | None = None) -> RemoteRun:
     """An execution with its steps.
 
     Args:
@@ -211,15 +138,14 @@ def describe(api: Api, name: str, id: str, explained: Explained | None = None) -
         reason=found.reason or (_reason(steps, workflow) if ended == "Failed" else None),
         steps=steps,
         planned=tuple(planned(spec)),
-        pods_in=workflow.namespace if workflow else "",
         note=_note(found, spec, steps, details, workflow),
     )
 
 
 def _note(
-    found: Execution,
+    found: RemoteRun,
     spec: Mapping[str, Any],
-    steps: Sequence[StepRun],
+    steps: Sequence[PodStep],
     details: Sequence[Json],
     workflow: Workflow | None,
 ) -> str | None:
@@ -232,7 +158,7 @@ def _note(
     return workflow.pending if waits else None
 
 
-def _reason(steps: Sequence[StepRun], workflow: Workflow | None) -> str | None:
+def _reason(steps: Sequence[PodStep], workflow: Workflow | None) -> str | None:
     """Why a run failed: the first step of its own that did, and how many more; else the pod of the platform."""
     failed = [each for each in steps if each.status == "Failed" and each.reason]
     if not failed:

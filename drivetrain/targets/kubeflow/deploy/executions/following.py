@@ -1,68 +1,111 @@
-"""An execution on a cluster as the events of a local run, so that one display shows both.
+"""An execution as whoever follows it looks at it, and the logs of its steps.
 
-The API is asked every few seconds; what is new since the last answer becomes events.
+Each source gives a log whole, so that following asks again and shows what has been added.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Literal
+import shlex
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
-from drivetrain.run_store.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
-from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, Explained, describe
+from drivetrain.deploying.following import Wait
+from drivetrain.deploying.runs import RemoteRun, RemoteStep
+from drivetrain.run_store.model import StepRun
+from drivetrain.targets.kubeflow.deploy.executions.executions import describe
+from drivetrain.targets.kubeflow.deploy.executions.output import Output
+from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
+from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
 from drivetrain.targets.kubeflow.deploy.rest import Api
 
-POLL_SECONDS = 5.0
-Ended = Literal["Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
-_ENDED: dict[str, Ended] = {name: name for name in ("Succeeded", "Failed", "Stopped", "Cached", "NotExecuted")}
+
+@dataclass(frozen=True)
+class Line:
+    """A line, and the pod that printed it."""
+
+    host: str
+    text: str
 
 
-def follow(
-    api: Api,
-    name: str,
-    id: str,
-    tell: Callable[[Event], object],
-    *,
-    explained: Explained | None = None,
-    pause: Callable[[float], object] = lambda seconds: time.sleep(seconds),
-) -> Execution:
-    """Tell of an execution until it ends; gives how it ended."""
-    looked = lambda: describe(api, name, id, explained)  # noqa: E731
-    now = looked()
-    with api.followed():
-        return _follow(now, looked, tell, pause)
+@dataclass(frozen=True)
+class FollowedExecution:
+    """An execution that is looked at again and again."""
+
+    api: Api
+    output: Output
+    pipeline: str
+    id: str
+
+    def look(self, *, closely: bool = False) -> RemoteRun:
+        return describe(self.api, self.pipeline, self.id, self.output.explained if closely else None)
+
+    def planned(self, run: RemoteRun) -> Sequence[StepRun]:
+        return run.planned
+
+    def followed(self, wait: Wait) -> AbstractContextManager[None]:
+        return self.api.followed()
+
+    def log(self, run: RemoteRun, step: RemoteStep, num_lines: int | None) -> StepLog:
+        return StepLog(self.output, run.id, num_lines)
 
 
-def _follow(
-    now: Execution,
-    looked: Callable[[], Execution],
-    tell: Callable[[Event], object],
-    pause: Callable[[float], object],
-) -> Execution:
-    name, id = now.pipeline, now.id
-    steps = [(each.name, each.type, each.title) for each in now.planned]
-    tell(ExecutionStarted(id, name, tuple(steps)))
-    begun: set[str] = set()
-    ended: set[str] = set()
-    while True:
-        for step in now.steps:
-            status = _ENDED.get(step.status)
-            if step.name not in begun and status not in ("Cached", "NotExecuted"):
-                begun.add(step.name)
-                tell(StepStarted(step.name, 1))
-            if status is not None and step.name not in ended:
-                ended.add(step.name)
-                tell(StepFinished(step.name, status, step.seconds or 0.0, step.reason))
-        if not now.is_going:
-            break
-        pause(POLL_SECONDS)
-        now = looked()
-    cut: Ended = "Stopped" if now.status == "Stopped" else "Failed"
-    for step_name, _, _ in steps:
-        if step_name not in ended:
-            tell(StepFinished(step_name, cut if step_name in begun else "NotExecuted", 0.0))
-    seconds = max((now.finished or 0.0) - (now.started or 0.0), 0.0)
-    status = now.status if now.status in ("Succeeded", "Stopped") else "Failed"
-    tell(ExecutionFinished(id, status, seconds, now.reason))
-    return now
+class StepLog:
+    """Reads the newest attempt of each iteration, and those that begin while it is followed."""
+
+    def __init__(self, output: Output, run: str, num_lines: int | None = None) -> None:
+        self._output, self._run, self._num_lines = output, run, num_lines
+        self._given: dict[str, int] = {}
+        self._missing: list[Attempt] = []
+
+    def new_lines(self, step: RemoteStep) -> Sequence[Line]:
+        assert isinstance(step, PodStep)
+        found: list[Line] = []
+        self._missing = []
+        for attempts in step.programs:
+            begun = next((place for place, each in enumerate(attempts) if each.pod in self._given), len(attempts) - 1)
+            for attempt in attempts[begun:]:
+                found += [Line(attempt.pod, text) for text in self._new_of(attempt)]
+        self._num_lines = None
+        return found
+
+    def _new_of(self, attempt: Attempt) -> list[str]:
+        lines = self._output.lines(self._run, attempt)
+        if lines is None:
+            lines = []
+            self._missing.append(attempt)
+        start = self._given.get(attempt.pod, 0)
+        if self._num_lines is not None:
+            start = max(len(lines) - self._num_lines, 0)
+        self._given[attempt.pod] = max(len(lines), start)
+        return lines[start:]
+
+    def waits(self) -> Sequence[str]:
+        return [_not_yet(each) for each in self._missing if not each.is_over]
+
+    def problem(self) -> str | None:
+        """Why the log is gone, or is not to be had yet."""
+        if not self._missing:
+            return None
+        first = self._missing[0]
+        return _gone(first, self._output) if first.is_over else _not_yet(first)
+
+
+def _not_yet(attempt: Attempt) -> str:
+    kubectl = ["kubectl", *(["-n", attempt.namespace] if attempt.namespace else [])]
+    if attempt.pending is not None:
+        why = shlex.join([*kubectl, "describe", "pod", attempt.pod])
+        return f"Pod {attempt.pod} is pending ({attempt.pending}) and has no log yet. More about it: {why}"
+    return (
+        f"Pod {attempt.pod} runs, and this installation shows its log here once it has ended. Meanwhile: "
+        f"{shlex.join([*kubectl, 'logs', attempt.pod, '-c', 'main', '-f'])}"
+    )
+
+
+def _gone(attempt: Attempt, output: Output) -> str:
+    if output.problem is not None:
+        return f"The log of pod {attempt.pod} is kept in the storage, which cannot be read: {output.problem}"
+    return (
+        f"The log of pod {attempt.pod} is gone: it ended before its log was kept, as a pod does that is deleted or "
+        "stopped, and the cluster has archived none."
+    )

@@ -15,7 +15,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.masking import without_secrets
 from drivetrain.run_store.starting_point import FIRST_BYTES, starting_point
 from drivetrain.targets.kubeflow.deploy import service
-from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
+from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
@@ -51,10 +51,10 @@ class Output:
         kept = self._kept(attempt, most, first) if attempt.is_over else None
         return self._of_pod(run, attempt) if kept is None else kept
 
-    def explained(self, run: str, steps: tuple[StepRun, ...]) -> tuple[StepRun, ...]:
+    def explained(self, run: str, steps: tuple[PodStep, ...]) -> tuple[PodStep, ...]:
         """The steps; the first that failed by their programs have these programs' last lines, and trainings what they
         start from."""
-        found = [replace(step, starts_from=self._starting_point(run, step)) for step in steps]
+        found = [replace(step, starts=self._starting_point(run, step)) for step in steps]
         failed = [place for place, step in enumerate(steps) if step.status == "Failed" and step.failed_by is not None]
         for place in failed[:MAX_EXPLAINED]:
             attempt = found[place].failed_by
@@ -64,10 +64,13 @@ class Output:
                 said = (_PLATFORM.sub(r"\g<said>", line)[:MAX_LINE] for line in lines)
                 told = [line for line in said if line.strip()]
                 self._read[attempt.pod] = tuple(without_secrets(line) for line in told[-REASON_LINES:])
-            found[place] = replace(found[place], output=self._read[attempt.pod])
+            if output := self._read[attempt.pod]:
+                first, *others = found[place].messages or ("",)
+                reason = "\n".join(filter(None, (first, *output))) + "".join(f" ({each})" for each in others)
+                found[place] = replace(found[place], reason=reason)
         return tuple(found)
 
-    def _starting_point(self, run: str, step: StepRun) -> str:
+    def _starting_point(self, run: str, step: PodStep) -> str:
         """What the newest attempt of a training says that it starts from; nothing of one in a loop, where each
         iteration says its own."""
         if not step.trains or len(step.programs) != 1 or (attempt := step.programs[0][-1]).pending:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Any
 
+from drivetrain.deploying.runs import RemoteStep
+from drivetrain.run_store.model import StepRun
 from drivetrain.targets.kubeflow.compile.notices import STEPS
 from drivetrain.targets.kubeflow.compile.tasks import DOCUMENT
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt, Seen
@@ -20,64 +22,46 @@ from drivetrain.targets.kubeflow.deploy.service import seconds
 Json = Mapping[str, Any]
 CONDITION, LOOP, TASK = "Condition", "ForEach", "Task"
 _STATUSES = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "CANCELED": "Stopped", "SKIPPED": "NotExecuted"}
+_WHY_NO_LOG = {"Cached": "its result comes from the cache", "NotExecuted": "it was not run"}
 _TRY = re.compile(r"\(\d+\)$")
 # Of several iterations, the status that is told first.
 _FIRST = ("Failed", "Stopped", "Executing", "Succeeded", "Cached", "NotExecuted")
 
 
-@dataclass(frozen=True)
-class Planned:
+@dataclass(frozen=True, kw_only=True)
+class PlannedStep(StepRun):
     """A step that a spec has."""
 
-    name: str
-    type: str
-    title: str
     loop: str = ""
     """The outermost loop in whose body it is."""
     trains: bool = False
     """It is a training that keeps checkpoints, which says what it starts from."""
 
 
-@dataclass(frozen=True)
-class StepRun:
-    """What happened of one step. Times are seconds since the epoch."""
+@dataclass(frozen=True, kw_only=True)
+class PodStep(RemoteStep):
+    """One step of a run, and the pods of its program. In the body of a loop it is all of its iterations.
 
-    name: str
-    title: str
-    type: str
-    status: str
-    started: float | None = None
-    ended: float | None = None
+    `attempts` is 1 from its begin on; the pods that the platform tried one after the other are in `programs`.
+    """
+
     messages: tuple[str, ...] = ()
     """Messages of the platform about its failure: of its last pod, then why no other came."""
-    runs: int = 1
-    """Iterations: more than one in the body of a loop."""
+    iterations: int = 1
+    """Those that began."""
     programs: tuple[tuple[Attempt, ...], ...] = ()
     """The attempts of each iteration that ran its program."""
     branch: str = ""
     """The answer of a condition that was decided: yes or no."""
     failed_by: Attempt | None = None
     """The attempt whose program says why it failed."""
-    output: tuple[str, ...] = ()
-    """That program's last lines."""
     trains: bool = False
     """It is a training that keeps checkpoints."""
-    starts_from: str = ""
+    starts: str = ""
     """What its program says that it starts from; or that its log, where it does, cannot be read."""
 
     @property
-    def reason(self) -> str | None:
-        """Why it failed, the program's last line at its end."""
-        if not self.output:
-            return "; ".join(self.messages) or None
-        return "\n".join((*self.messages[:1], *self.output)) + "".join(f" ({each})" for each in self.messages[1:])
-
-    @property
-    def shown_status(self) -> str:
-        return self.status
-
-    @property
-    def attempts(self) -> int:
+    def tried(self) -> int:
         """Pods that ran its program; in a loop, those of the iteration with most."""
         return max(map(len, self.programs), default=0)
 
@@ -91,19 +75,14 @@ class StepRun:
         """The newest pod of each iteration."""
         return tuple(attempts[-1].pod for attempts in self.programs)
 
-    @property
-    def seconds(self) -> float | None:
-        """Wall time, when it has ended."""
-        return None if self.started is None or self.ended is None else self.ended - self.started
 
-
-def planned(spec: Json) -> list[Planned]:
+def planned(spec: Json) -> list[PlannedStep]:
     """The steps of a spec, in an order in which they may run; those of branches and bodies follow theirs."""
     pipeline: Json = spec.get("pipeline_spec", spec)
     return list(_walk(pipeline, pipeline.get("root", {}).get("dag", {})))
 
 
-def _walk(pipeline: Json, dag: Json, *, loop: str = "") -> Iterator[Planned]:
+def _walk(pipeline: Json, dag: Json, *, loop: str = "") -> Iterator[PlannedStep]:
     tasks: Json = dag.get("tasks", {})
     before = {name: sorted(tasks[name].get("dependentTasks", ())) for name in sorted(tasks)}
     executors: Json = pipeline.get("deploymentSpec", {}).get("executors", {})
@@ -116,13 +95,14 @@ def _walk(pipeline: Json, dag: Json, *, loop: str = "") -> Iterator[Planned]:
         inner: Json | None = component.get("dag")
         if inner is None:
             executor: Json = executors.get(component.get("executorLabel", ""), {})
-            yield Planned(name, TASK, title, loop, _keeps_checkpoints(executor))
+            trains = _keeps_checkpoints(executor)
+            yield PlannedStep(name=name, type=TASK, title=title, loop=loop, trains=trains)
             continue
         if name == STEPS:  # all of a pipeline that has a notice
             yield from _walk(pipeline, inner)
             continue
         loops = "parameterIterator" in task
-        yield Planned(name, LOOP if loops else CONDITION, title, loop)
+        yield PlannedStep(name=name, type=LOOP if loops else CONDITION, title=title, loop=loop)
         for branch in _branches(pipeline, name, inner) or (inner,):
             yield from _walk(pipeline, branch, loop=loop or (name if loops else ""))
 
@@ -144,7 +124,7 @@ def _branches(pipeline: Json, name: str, dag: Json) -> list[Json]:
 
 def step_runs(
     spec: Json, seen: Mapping[str, list[Seen]], *, ended: str | None, stopped: float | None = None
-) -> Iterator[StepRun]:
+) -> Iterator[PodStep]:
     """The fate of each step: of all once the run has ended, before that of those that have begun.
 
     Args:
@@ -162,29 +142,34 @@ def step_runs(
         run = _step_run(step, found, ended, stopped)
         if branch and run.status != "NotExecuted":
             # It has decided; what its branch came to is told of the branch's steps.
-            run = replace(run, status="Succeeded", ended=None, messages=(), branch=branch)
+            run = replace(run, status="Succeeded", ended=None, messages=(), reason=None, branch=branch)
         if run.status in ("Succeeded", "Cached") and any(one.status == "Executing" for one in seen.get(step.loop, ())):
             run = replace(run, status="Executing", ended=None) if ended is None else run
-        yield run
+        why = None if run.programs else _WHY_NO_LOG.get(run.status, "no pod of it is known")
+        begun = run.status not in _WHY_NO_LOG
+        yield replace(run, attempts=int(begun), no_log=why, may_log=run.status == "Executing")
 
 
-def _step_run(step: Planned, found: list[Seen], ended: str | None, stopped: float | None) -> StepRun:
+def _step_run(step: PlannedStep, found: list[Seen], ended: str | None, stopped: float | None) -> PodStep:
     told = [(each, _settled(each, ended, stopped)) for each in found]
     status = min((one for _, one in told), key=_FIRST.index, default="NotExecuted")
     begun = [each for each, one in told if one != "NotExecuted"]
     failed = next((each for each, one in told if one == "Failed"), None)
     starts = [each.started for each in begun if each.started is not None]
     ends = [each.ended for each in begun if each.ended is not None]
-    return StepRun(
+    programs = tuple(each.attempts for each in found if each.attempts)
+    messages = failed.messages if failed else ()
+    return PodStep(
         name=step.name,
         title=step.title,
         type=step.type,
         status=status,
         started=min(starts, default=None),
         ended=max(ends, default=None) if status != "Executing" and len(ends) == len(begun) else None,
-        messages=failed.messages if failed else (),
-        runs=len(begun),
-        programs=tuple(each.attempts for each in found if each.attempts),
+        reason="; ".join(messages) or None,
+        messages=messages,
+        iterations=len(begun),
+        programs=programs,
         failed_by=failed.attempts[-1] if failed and failed.by_program else None,
         trains=step.trains,
     )

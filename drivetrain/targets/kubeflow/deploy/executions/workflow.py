@@ -57,6 +57,8 @@ class Attempt:
     """Why it has not begun: for which node, volume or image it waits."""
     log: str | None = None
     """URI of the program's output; `-NUMBER` follows it from 2.17.0 on."""
+    namespace: str = ""
+    """In which it runs."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,6 @@ class Seen:
 class Workflow:
     """The parts of a Workflow that are read."""
 
-    namespace: str
-    """In which its pods run."""
     steps: Mapping[str, list[Seen]]
     """By the name of their task."""
     failure: str | None = None
@@ -109,14 +109,13 @@ def read_workflow(manifest: Json) -> Workflow | None:
     steps: dict[str, list[Seen]] = {}
     for path, task in tasks.items():
         # The first two parts are the Workflow and its root.
-        if path.count(".") > 1 and (seen := _seen(str(about.get("name") or ""), task)):
+        if path.count(".") > 1 and (seen := _seen(about, task)):
             steps.setdefault(path.rpartition(".")[2], []).append(seen)
     pods = [node for node in nodes if node.get("type") == "Pod"]
     failed = [node for node in pods if _status(node) == "Failed"]
     first = min(failed, key=lambda node: str(node.get("finishedAt")), default=None)
     waiting = next((node for node in pods if _pending(node)), None)
     return Workflow(
-        str(about.get("namespace") or ""),
         steps,
         failure=status.get("message") if first is None else f"{_pod_of(first)}: {first.get('message') or 'failed'}",
         pending=None if waiting is None else f"{_pod_of(waiting)} is pending: {_pending(waiting)}",
@@ -165,7 +164,7 @@ def _is_try(node: Json) -> bool:
     return _TRY.sub("", str(node.get("name")).rpartition(".")[2]) != str(node.get("name")).rpartition(".")[2]
 
 
-def _seen(workflow: str, task: _Task) -> Seen | None:
+def _seen(workflow: Json, task: _Task) -> Seen | None:
     """The fate of a task; None where it has not begun."""
     # A DAG above it may have been tried again, and this task left out of that try.
     tried = [node for node in task.nodes if _status(node) != "NotExecuted"]
@@ -210,13 +209,14 @@ def _ended(node: Json) -> float | None:
     return seconds(node.get("finishedAt"))
 
 
-def _attempt(workflow: str, node: Json) -> Attempt:
+def _attempt(workflow: Json, node: Json) -> Attempt:
     id = str(node.get("id") or "")
     tries = _TRY.findall(str(node.get("name")).rpartition(".")[2])
     # As Argo names pods: https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/util/pod_name.go
-    pod = f"{workflow}-{node.get('templateName')}-{id.rpartition('-')[2]}"
+    pod = f"{workflow.get('name') or ''}-{node.get('templateName')}-{id.rpartition('-')[2]}"
     number, is_over = int(tries[-1]) if tries else 0, _status(node) != "Executing"
-    return Attempt(pod, id, number, is_over, _pending(node), _log_of(node))
+    namespace = str(workflow.get("namespace") or "")
+    return Attempt(pod, id, number, is_over, _pending(node), _log_of(node), namespace)
 
 
 def _log_of(node: Json) -> str | None:

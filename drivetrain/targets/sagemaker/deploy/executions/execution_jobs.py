@@ -1,4 +1,4 @@
-"""The jobs behind an execution's steps: machines, billed time, metrics, as the describe calls tell."""
+"""The steps of an execution and the jobs behind them: machines, billed time, metrics, as the service tells them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.deploying.runs import RemoteStep
+from drivetrain.run_store.changes import INTERRUPTED
+from drivetrain.run_store.model import Job
 from drivetrain.steps import fresh_token
 from drivetrain.targets.sagemaker.account import Account, members
-from drivetrain.targets.sagemaker.deploy.executions.executions import StepRun
 from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 
-INTERRUPTED = "Interrupted"
 
-
-@dataclass(frozen=True)
-class JobFacts:
+@dataclass(frozen=True, kw_only=True)
+class JobFacts(Job):
     """A training, processing or transform job. Seconds are those of one host."""
 
     kind: str
     """Training, Processing or Transform."""
     name: str
-    status: str
     instance_type: str | None = None
     count: int | None = None
     seconds: float | None = None
@@ -29,13 +28,15 @@ class JobFacts:
     billable: float | None = None
     """What is billed of it, on one host."""
     spot: bool = False
-    interruptions: int = 0
-    """How often its spot machines were taken away."""
-    phase: str | None = None
-    """What a training does now: Downloading, Training, Interrupted, ..."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     fresh: bool = False
     """True where it was started with --fresh."""
+    starts: str = ""
+    """What a training says that it starts from; or that its log, where it does, may not be read."""
+    cost: float | None = None
+    """Of the billed machine time, volumes aside; None where the price or the time is not known."""
+    on_demand_cost: float | None = None
+    """What it would have cost on demand."""
 
     @property
     def saving(self) -> float | None:
@@ -45,14 +46,47 @@ class JobFacts:
         return 1 - self.billable / self.seconds
 
 
-def job_of(account: Account, step: StepRun) -> JobFacts | None:
-    """What is known of the step's job; None where it has none.
+@dataclass(frozen=True, kw_only=True)
+class JobStep(RemoteStep):
+    """One step as ListPipelineExecutionSteps tells it. `type` is the service's word for what it did (`TrainingJob`,
+    `Condition`, ...)."""
+
+    arn: str | None = None
+    """Of its job, model or function."""
+    body_step: str | None = None
+    """The step in the body of a ForEach that it is one iteration of."""
+    job: JobFacts | None = None
+
+    @property
+    def job_name(self) -> str | None:
+        return None if self.arn is None else self.arn.rpartition("/")[2]
+
+    @property
+    def log_group(self) -> str | None:
+        if self.type == "Lambda" and self.arn is not None:
+            return f"/aws/lambda/{self.arn.rpartition(':function:')[2].partition(':')[0]}"
+        job = JOBS_OF_METADATA.get(self.type)
+        return job.logs if job is not None and self.arn is not None and self.cache_of is None else None
+
+    @property
+    def unhealthy(self) -> str:
+        """`train` logs healthy=0 where a health rule failed its model, which is a metric of its job."""
+        failed = self.status == "Succeeded" and self.job is not None and self.job.metrics.get("healthy") == 0
+        return "a health rule failed its model: its log says which, and what to do" if failed else ""
+
+    @property
+    def shown_status(self) -> str:
+        return "Unhealthy" if self.unhealthy else self.status
+
+
+def job_of(account: Account, step: JobStep) -> JobFacts | None:
+    """What is known of the step's job; None where it has none, and where what it made was paid for by another run.
 
     Raises:
         ServiceError: AWS refuses.
     """
     job = JOBS_OF_METADATA.get(step.type)
-    if job is None or step.job_name is None:
+    if job is None or step.job_name is None or step.cache_of:
         return None
     kind = str(job.price)
     about = f"job {step.job_name!r}"
@@ -69,7 +103,6 @@ def job_of(account: Account, step: StepRun) -> JobFacts | None:
     return JobFacts(
         kind=kind,
         name=step.job_name,
-        status=str(said.get(f"{kind}JobStatus", "")),
         instance_type=cluster.get("InstanceType"),
         count=cluster.get("InstanceCount"),
         seconds=seconds,
@@ -84,16 +117,16 @@ def _training(name: str, said: Mapping[str, Any]) -> JobFacts:
     types = [group.get("InstanceType") for group in groups]
     counts = [group.get("InstanceCount") for group in groups]
     transitions = said.get("SecondaryStatusTransitions") or ()
+    interruptions = sum(item.get("Status") == INTERRUPTED for item in transitions)
     return JobFacts(
         kind="Training",
         name=name,
-        status=str(said.get("TrainingJobStatus", "")),
         instance_type=types[0] if len(set(types)) == 1 else None,
         count=None if None in counts else sum(int(number or 0) for number in counts),
         seconds=said.get("TrainingTimeInSeconds"),
         billable=said.get("BillableTimeInSeconds"),
         spot=bool(said.get("EnableManagedSpotTraining")),
-        interruptions=sum(item.get("Status") == INTERRUPTED for item in transitions),
+        interruptions=max(interruptions, said.get("SecondaryStatus") == INTERRUPTED),
         phase=said.get("SecondaryStatus"),
         metrics={str(item["MetricName"]): float(item["Value"]) for item in said.get("FinalMetricDataList") or ()},
         fresh=_is_fresh(said),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from drivetrain.base.formatting import duration, share
+from drivetrain.deploying.runs import RemoteRun, RemoteStep, Report, Row
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, job_of
-from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, describe, executions
-from drivetrain.targets.sagemaker.deploy.executions.logs import starting_point
+from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, JobStep, job_of
+from drivetrain.targets.sagemaker.deploy.executions.executions import describe, executions
+from drivetrain.targets.sagemaker.deploy.executions.following import starting_point
 from drivetrain.targets.sagemaker.document.step_types import step_type
 from drivetrain.targets.sagemaker.prices.lines import money
 from drivetrain.targets.sagemaker.prices.table import PriceTable, age_line, current
@@ -19,169 +20,10 @@ from drivetrain.targets.sagemaker.refusals import DeniedError
 
 HOUR = 3600
 LOOKED_BACK = 20
+COLUMNS = ("machines", "billed", "cost")
 
 
-@dataclass(frozen=True)
-class StepReport:
-    """A step and its job."""
-
-    step: StepRun
-    job: JobFacts | None = None
-    cost: float | None = None
-    """Of the billed machine time, volumes aside; None where the price or the time is not known."""
-    on_demand_cost: float | None = None
-    """What it would have cost on demand."""
-    starts_from: str = ""
-    """What a training says that it starts from; or that its log, where it does, may not be read."""
-
-    @property
-    def unhealthy(self) -> bool:
-        """Whether a health rule failed its model: `train` logs healthy=0 then, which is a metric of its job."""
-        return self.step.status == "Succeeded" and self.job is not None and self.job.metrics.get("healthy") == 0
-
-    def to_json(self) -> dict[str, Any]:
-        step, job = self.step, self.job
-        return {
-            "step": step.name,
-            "type": step.type,
-            "status": step.shown_status,
-            "unhealthy": self.unhealthy,
-            "started": step.started,
-            "seconds": step.seconds,
-            "attempts": step.attempts,
-            "cached_from": step.cached_from,
-            "reason": step.reason,
-            "starts_from": self.starts_from or None,
-            "job": None
-            if job is None
-            else {
-                "name": job.name,
-                "instance_type": job.instance_type,
-                "count": job.count,
-                "seconds": job.seconds,
-                "billable_seconds": job.billable,
-                "spot": job.spot,
-                "interruptions": job.interruptions,
-                "saving": job.saving,
-                "metrics": dict(job.metrics),
-                "fresh": job.fresh,
-            },
-            "cost": self.cost,
-            "on_demand_cost": self.on_demand_cost,
-        }
-
-
-@dataclass(frozen=True)
-class Report:
-    """An execution with its steps' jobs and costs."""
-
-    execution: Execution
-    steps: tuple[StepReport, ...]
-    currency: str
-    prices: str
-    """Of which day the oldest of the prices is, in words; empty where none was used."""
-
-    @property
-    def cost(self) -> float | None:
-        """Of all steps whose cost is known; None where none is."""
-        known = [step.cost for step in self.steps if step.cost is not None]
-        return sum(known) if known else None
-
-    @property
-    def complete(self) -> bool:
-        """Whether the cost of every job that has ended is known. Of a step that was tried again the service tells only
-        the last job, and of one that failed before it began any no type."""
-        return all(
-            step.step.attempts == 1
-            and (step.cost is not None or not step.step.type or step_type(step.step.type).is_free)
-            for step in self.steps
-            if step.step.ended is not None and step.step.cached_from is None
-        )
-
-    @property
-    def billable(self) -> float:
-        """Billed seconds of all hosts together."""
-        return sum((step.job.billable or 0) * (step.job.count or 1) for step in self.steps if step.job is not None)
-
-    @property
-    def saved(self) -> float | None:
-        """What spot machines saved, in the currency; None where none ran or prices are not known."""
-        saved = [
-            step.on_demand_cost - step.cost
-            for step in self.steps
-            if step.job is not None and step.job.spot and step.cost is not None and step.on_demand_cost is not None
-        ]
-        return sum(saved) if saved else None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of the table of steps that only this target has."""
-        return ("machines", "billed", "cost")
-
-    def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
-        """Each step with the cells of `columns`, a remark, and whether it has a log."""
-        for item in self.steps:
-            job = item.job
-            cells = (
-                "" if job is None or job.instance_type is None else f"{job.count} x {job.instance_type}",
-                "" if job is None or job.billable is None else duration(job.billable),
-                "" if item.cost is None else money(item.cost, self.currency),
-            )
-            step = replace(item.step, status="Unhealthy") if item.unhealthy else item.step
-            yield step, cells, _remark(item), job is not None
-
-    def total(self) -> str | None:
-        """What the machines cost; None where that is not known."""
-        if self.cost is None:
-            return None
-        said = f"Cost of the machines: {'' if self.complete else 'at least '}{money(self.cost, self.currency)}"
-        if self.saved is not None:
-            said += f"; spot machines saved {money(self.saved, self.currency)}"
-        return f"{said} ({self.prices})"
-
-    def to_json(self) -> dict[str, Any]:
-        execution = self.execution
-        return {
-            "execution": execution.id,
-            "arn": execution.arn,
-            "pipeline": execution.pipeline,
-            "name": execution.name,
-            "version": execution.version,
-            "status": execution.status,
-            "reason": execution.reason,
-            "started": execution.started,
-            "ended": execution.ended,
-            "steps": [step.to_json() for step in self.steps],
-            "billable_seconds": self.billable,
-            "cost": self.cost,
-            "cost_is_complete": self.complete,
-            "saved_by_spot": self.saved,
-            "currency": self.currency,
-            "prices": self.prices,
-        }
-
-
-def _remark(item: StepReport) -> str:
-    step, job = item.step, item.job
-    parts = [] if step.value is None else [step.value]
-    if item.unhealthy:
-        parts.append("a health rule failed its model: its log says which, and what to do")
-    if step.cached_from:
-        parts.append(f"from {step.cached_from}")
-    if item.starts_from:
-        parts.append(item.starts_from)
-    if job is not None and job.fresh:
-        parts.append("--fresh")
-    if step.attempts > 1:
-        parts.append(f"{step.attempts} attempts")
-    if job is not None and job.interruptions:
-        parts.append(f"interrupted {job.interruptions} times")
-    if job is not None and job.saving is not None:
-        parts.append(f"spot saved {share(job.saving)}")
-    return ", ".join(parts)
-
-
-def report(account: Account, execution: Execution, prices: PriceTable | None = None) -> Report:
+def report(account: Account, execution: RemoteRun, prices: PriceTable | None = None) -> Report:
     """The report of an execution that goes on or has ended.
 
     Args:
@@ -192,35 +34,138 @@ def report(account: Account, execution: Execution, prices: PriceTable | None = N
     """
     table = current() if prices is None else prices
     used: list[datetime.date] = []
-    steps: list[StepReport] = []
-    for step in execution.steps:
-        # What was taken over was paid for by the execution that ran it.
-        job = None if step.cached_from else job_of(account, step)
-        starts = _starting_point(account, step) if job is not None and job.kind == "Training" else ""
-        steps.append(replace(_priced(step, job, table, account.region, used), starts_from=starts))
-    return Report(execution, tuple(steps), table.currency, age_line(min(used)) if used else "")
+    steps = [_with_job(account, step, table, used) for step in execution.steps]
+    costs = _costs(steps)
+    more = {**costs, "currency": table.currency, "prices": age_line(min(used)) if used else ""}
+    return Report(
+        execution=replace(execution, steps=tuple(steps)),
+        rows=tuple(_row(step, table.currency) for step in steps),
+        columns=COLUMNS,
+        total=_total(more),
+        more=more,
+    )
 
 
-def _starting_point(account: Account, step: StepRun) -> str:
+def _with_job(account: Account, step: RemoteStep, table: PriceTable, used: list[datetime.date]) -> JobStep:
+    """The step with its job, and what that cost; `used` gets the dates of the prices."""
+    assert isinstance(step, JobStep)
+    job = step.job or job_of(account, step)
+    if job is not None and job.kind == "Training":
+        job = replace(job, starts=_starting_point(account, step))
+    return replace(step, job=None if job is None else _priced(job, table, account.region, used))
+
+
+def _starting_point(account: Account, step: JobStep) -> str:
     try:
         return starting_point(account, step)
     except DeniedError:
         return "its log may not be read"
 
 
-def _priced(
-    step: StepRun, job: JobFacts | None, table: PriceTable, region: str, used: list[datetime.date]
-) -> StepReport:
-    if job is None or job.instance_type is None or job.count is None or job.billable is None:
-        return StepReport(step, job)
+def _priced(job: JobFacts, table: PriceTable, region: str, used: list[datetime.date]) -> JobFacts:
+    if job.instance_type is None or job.count is None or job.billable is None:
+        return job
     price = table.hourly(region, job.kind, job.instance_type)
     if price is None:
-        return StepReport(step, job)
+        return job
     used.append(price.date)
     rate = price.amount * job.count / HOUR
     # A spot machine's hour costs what one on demand costs: the discount is in the billed time.
     # https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html
-    return StepReport(step, job, rate * job.billable, rate * (job.seconds if job.seconds is not None else job.billable))
+    on_demand = rate * (job.seconds if job.seconds is not None else job.billable)
+    return replace(job, cost=rate * job.billable, on_demand_cost=on_demand)
+
+
+def _costs(steps: Sequence[JobStep]) -> dict[str, Any]:
+    """Those of all steps whose cost is known; None where none is.
+
+    The cost is complete where that of every job that has ended is known. Of a step that was tried again the service
+    tells only the last job, and of one that failed before it began any no type.
+    """
+    jobs = [step.job for step in steps if step.job is not None]
+    known = [job.cost for job in jobs if job.cost is not None]
+    saved = [job.on_demand_cost - job.cost for job in jobs
+             if job.spot and job.cost is not None and job.on_demand_cost is not None]  # fmt: skip
+    return {
+        "billable_seconds": sum((job.billable or 0) * (job.count or 1) for job in jobs),
+        "cost": sum(known) if known else None,
+        "cost_is_complete": all(
+            step.attempts == 1
+            and ((step.job and step.job.cost) is not None or not step.type or step_type(step.type).is_free)
+            for step in steps
+            if step.ended is not None and step.cache_of is None
+        ),
+        "saved_by_spot": sum(saved) if saved else None,
+    }
+
+
+def _total(costs: Mapping[str, Any]) -> str | None:
+    """What the machines cost, in words; None where that is not known."""
+    if costs["cost"] is None:
+        return None
+    least = "" if costs["cost_is_complete"] else "at least "
+    said = f"Cost of the machines: {least}{money(costs['cost'], costs['currency'])}"
+    if costs["saved_by_spot"] is not None:
+        said += f"; spot machines saved {money(costs['saved_by_spot'], costs['currency'])}"
+    return f"{said} ({costs['prices']})"
+
+
+def _row(step: JobStep, currency: str) -> Row:
+    job = step.job
+    if job is None:
+        return Row(step, _json(step), ("", "", ""), _remark(step))
+    cells = (
+        "" if job.instance_type is None else f"{job.count} x {job.instance_type}",
+        "" if job.billable is None else duration(job.billable),
+        "" if job.cost is None else money(job.cost, currency),
+    )
+    return Row(step, _json(step), cells, _remark(step), has_log=True)
+
+
+def _json(step: JobStep) -> dict[str, Any]:
+    job = step.job
+    return {
+        "step": step.name,
+        "type": step.type,
+        "status": step.status,
+        "unhealthy": step.unhealthy != "",
+        "started": step.started,
+        "seconds": step.seconds,
+        "attempts": step.attempts,
+        "cached_from": step.cache_of,
+        "reason": step.reason,
+        "starts_from": (job and job.starts) or None,
+        "job": None
+        if job is None
+        else {
+            "name": job.name,
+            "instance_type": job.instance_type,
+            "count": job.count,
+            "seconds": job.seconds,
+            "billable_seconds": job.billable,
+            "spot": job.spot,
+            "interruptions": job.interruptions,
+            "saving": job.saving,
+            "metrics": dict(job.metrics),
+            "fresh": job.fresh,
+        },
+        "cost": job and job.cost,
+        "on_demand_cost": job and job.on_demand_cost,
+    }
+
+
+def _remark(step: JobStep) -> str:
+    job = step.job
+    parts = [step.value, step.unhealthy, f"from {step.cache_of}" if step.cache_of else None]
+    if job is not None:
+        parts += [job.starts, "--fresh" if job.fresh else None]
+    if step.attempts > 1:
+        parts.append(f"{step.attempts} attempts")
+    if job is not None and job.interruptions:
+        parts.append(f"interrupted {job.interruptions} times")
+    if job is not None and job.saving is not None:
+        parts.append(f"spot saved {share(job.saving)}")
+    return ", ".join(filter(None, parts))
 
 
 def measured_seconds(account: Account, pipeline: str) -> Mapping[str, float]:
@@ -237,7 +182,8 @@ def measured_seconds(account: Account, pipeline: str) -> Mapping[str, float]:
             found: dict[str, float] = {}
             unknown: set[str] = set()  # without the time of one iteration the others' are no measure of all
             for step in describe(account, execution.arn).steps:
-                name, job = step.body_step or step.name, None if step.cached_from else job_of(account, step)
+                assert isinstance(step, JobStep)
+                name, job = step.body_step or step.name, job_of(account, step)
                 if job is None or job.seconds is None:
                     unknown.add(name)
                 else:

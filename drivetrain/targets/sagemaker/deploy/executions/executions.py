@@ -1,122 +1,33 @@
-"""Executions of a deployed pipeline: found, started, stopped, described."""
+"""Executions of a deployed pipeline: listed, started, stopped, described."""
 
 from __future__ import annotations
 
-import difflib
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.runs import LATEST, RemoteRun
+from drivetrain.run_store.model import ENDED, GOING
 from drivetrain.spec.binding import bind
-from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobStep
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.document.lengths import too_long
 from drivetrain.targets.sagemaker.document.selection import check_selection
-from drivetrain.targets.sagemaker.settings import NAME
 
-LATEST = "latest"
-GOING = frozenset(["Executing", "Stopping"])
 _SHOWN = 100
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StartPipelineExecution.html
 _PIPELINE = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
 _DISPLAY_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,81}")
 
 
-@dataclass(frozen=True)
-class StepRun:
-    """What ListPipelineExecutionSteps says of one step. Times are seconds since the epoch.
-
-    `type` is the service's word for what it did (`TrainingJob`, `Condition`, ...), `job` the ARN of its job or model.
-    """
-
-    name: str
-    status: str
-    type: str = ""
-    title: str = ""
-    started: float | None = None
-    ended: float | None = None
-    job: str | None = None
-    outcome: str | None = None
-    """What a condition came to."""
-    cached_from: str | None = None
-    """The execution whose result was taken, from the cache or because the step was not selected."""
-    reason: str | None = None
-    attempts: int = 1
-    body_step: str | None = None
-    """The step in the body of a ForEach that it is one iteration of."""
-
-    @property
-    def job_name(self) -> str | None:
-        return None if self.job is None else self.job.rpartition("/")[2]
-
-    @property
-    def shown_status(self) -> str:
-        """As local runs have it: what came from the cache, or from another execution, is `Cached`."""
-        return "Cached" if self.cached_from and self.status == "Succeeded" else self.status
-
-    @property
-    def value(self) -> str | None:
-        """What came out, in a word: a condition's `yes` or `no`, a registered version."""
-        if self.type == "Condition" and self.outcome is not None:
-            return "yes" if self.outcome == "True" else "no"
-        if self.type == "RegisterModel" and self.job is not None:
-            return f"version {self.job_name}"
-        return None
-
-    @property
-    def seconds(self) -> float | None:
-        """Wall time, when it has ended."""
-        return None if self.started is None or self.ended is None else self.ended - self.started
-
-
-@dataclass(frozen=True)
-class Execution:
-    """One execution. Times are seconds since the epoch."""
-
-    arn: str
-    pipeline: str
-    status: str
-    name: str = ""
-    started: float | None = None
-    modified: float | None = None
-    reason: str | None = None
-    version: int | None = None
-    steps: tuple[StepRun, ...] = ()
-    """Those that have begun, the first one first."""
-
-    @property
-    def id(self) -> str:
-        return self.arn.rpartition("/")[2]
-
-    @property
-    def is_going(self) -> bool:
-        return self.status in GOING
-
-    @property
-    def ended(self) -> float | None:
-        return None if self.is_going else self.modified
-
-    def summary(self) -> dict[str, Any]:
-        """What a list of executions says of one; the rest is known of a single one."""
-        return {
-            "execution": self.id,
-            "arn": self.arn,
-            "pipeline": self.pipeline,
-            "name": self.name,
-            "status": self.status,
-            "started": self.started,
-            "reason": self.reason,
-        }
-
-
-def executions(account: Account, pipeline: str, limit: int | None = None) -> list[Execution]:
+def executions(account: Account, pipeline: str, limit: int | None = None) -> list[RemoteRun]:
     """The pipeline's executions, the newest first, without their steps.
 
     Raises:
@@ -134,12 +45,13 @@ def executions(account: Account, pipeline: str, limit: int | None = None) -> lis
         MaxResults=min(limit or _SHOWN, _SHOWN),
     )
     return [
-        Execution(
+        RemoteRun(
+            id=str(item["PipelineExecutionArn"]).rpartition("/")[2],
             arn=str(item["PipelineExecutionArn"]),
             pipeline=pipeline,
             status=str(item.get("PipelineExecutionStatus", "")),
-            name=str(item.get("PipelineExecutionDisplayName") or ""),
-            started=_seconds(item.get("StartTime")),
+            name=item.get("PipelineExecutionDisplayName"),
+            started=_seconds(item.get("StartTime")) or 0.0,
             reason=item.get("PipelineExecutionFailureReason"),
         )
         for item in islice(found, limit)
@@ -160,46 +72,21 @@ def _about(account: Account, pipeline: str) -> str:
     return f"pipeline {pipeline!r}"
 
 
-def find(account: Account, pipeline: str, which: str = LATEST) -> str:
-    """The ARN of an execution: by ARN, by id, by the beginning of an id, or `latest`.
+def of_arn(arn: str, pipeline: str) -> str:
+    """The ARN of one of the pipeline's executions.
 
     Raises:
-        UserError: there is none, several begin so, or the ARN is that of another pipeline's.
+        UserError: it is none.
     """
-    if which.startswith("arn:"):
-        # The service may spell the name in lower case in the ARN.
-        if "/execution/" not in which:
-            raise UserError(f"{which} is no ARN of an execution. Give its id, the beginning of it, or {LATEST!r}.")
-        if (other := pipeline_of(which)).lower() != pipeline.lower():
-            raise UserError(f"{which} is an execution of {other!r}, not of {pipeline!r}.")
-        return which
-    if not which.strip():
-        raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")
-    there = executions(account, pipeline, 1 if which == LATEST else None)
-    if not there:
-        raise UserError(
-            f"Pipeline {pipeline!r} has not been executed yet. Start it: drivetrain start {pipeline} --region "
-            f"{account.region}"
-        )
-    if which == LATEST:
-        return there[0].arn
-    found = [item for item in there if item.id.startswith(which) or item.name == which]
-    exact = [item for item in found if which in (item.id, item.name)]
-    if len(exact or found) == 1:
-        return (exact or found)[0].arn
-    if found:
-        shown = ", ".join(item.id for item in found[:5])
-        raise UserError(f"{len(found)} executions of {pipeline!r} are {which!r}: {shown}. Give the id.")
-    names = [name for item in there for name in (item.id, item.name) if name]
-    likely = difflib.get_close_matches(which, names[:_SHOWN], n=1, cutoff=0.6)
-    listed = runs_command("list", (), NAME, pipeline, ("--region", account.region))
-    raise UserError(
-        f"No execution {which!r} of {pipeline!r}. {f'Did you mean {likely[0]!r}? ' if likely else ''}Those that are "
-        f"there: {listed}"
-    )
+    if "/execution/" not in arn:
+        raise UserError(f"{arn} is no ARN of an execution. Give its id, the beginning of it, or {LATEST!r}.")
+    # The service may spell the name in lower case in the ARN.
+    if (other := pipeline_of(arn)).lower() != pipeline.lower():
+        raise UserError(f"{arn} is an execution of {other!r}, not of {pipeline!r}.")
+    return arn
 
 
-def describe(account: Account, arn: str) -> Execution:
+def describe(account: Account, arn: str) -> RemoteRun:
     """An execution with its steps.
 
     Raises:
@@ -215,16 +102,18 @@ def describe(account: Account, arn: str) -> Execution:
         PipelineExecutionArn=arn,
         SortOrder="Ascending",
     )
-    return Execution(
+    status = str(said["PipelineExecutionStatus"])
+    return RemoteRun(
+        id=arn.rpartition("/")[2],
         arn=arn,
         pipeline=pipeline_of(arn),
-        status=str(said["PipelineExecutionStatus"]),
-        name=str(said.get("PipelineExecutionDisplayName") or ""),
-        started=_seconds(said.get("CreationTime")),
-        modified=_seconds(said.get("LastModifiedTime")),
+        status=status,
+        name=said.get("PipelineExecutionDisplayName"),
+        started=_seconds(said.get("CreationTime")) or 0.0,
+        ended=None if status in GOING else _seconds(said.get("LastModifiedTime")),
         reason=said.get("FailureReason") or None,
         version=said.get("PipelineVersionId"),
-        steps=tuple(_step(item) for item in steps),
+        steps=tuple(map(step_of, steps)),
     )
 
 
@@ -356,29 +245,41 @@ def stop(account: Account, arn: str) -> None:
     )
 
 
-def _step(said: Mapping[str, Any]) -> StepRun:
+def step_of(said: Mapping[str, Any]) -> JobStep:
+    """A step as ListPipelineExecutionSteps tells it."""
     kind, about = next(iter(members(said.get("Metadata")).items()), ("", None))
     facts = members(about)
     cached = members(said.get("CacheHitResult") or said.get("SelectiveExecutionResult"))
     context = members(said.get("IterationContext"))
-    name, body_step = str(said["StepName"]), None
+    name, body_step, status = str(said["StepName"]), None, str(said.get("StepStatus", ""))
     if context:
         body_step = name.removesuffix(f"-{context.get('Index')}")
         name = f"{context.get('ParentStepName')}[{context.get('Index')}].{body_step}"
-    return StepRun(
+    step = JobStep(
         name=name,
-        status=str(said.get("StepStatus", "")),
+        status="Cached" if cached and status == "Succeeded" else status,
         type=kind,
         title=name if context else str(said.get("StepDisplayName") or name),
         started=_seconds(said.get("StartTime")),
         ended=_seconds(said.get("EndTime")),
-        job=facts.get("Arn") or facts.get("CheckJobArn"),
-        outcome=facts.get("Outcome"),
-        cached_from=str(cached["SourcePipelineExecutionArn"]).rpartition("/")[2] if cached else None,
+        arn=facts.get("Arn") or facts.get("CheckJobArn"),
+        value=_value(kind, facts),
+        cache_of=str(cached["SourcePipelineExecutionArn"]).rpartition("/")[2] if cached else None,
         reason=said.get("FailureReason") or facts.get("ErrorMessage"),
         attempts=int(said.get("AttemptCount") or 1),
         body_step=body_step,
     )
+    if step.log_group is not None:
+        return step
+    why = f"it is taken from {step.cache_of}" if step.cache_of else "it starts no program"
+    return replace(step, no_log=why, may_log=not kind and status not in ENDED)
+
+
+def _value(kind: str, facts: Mapping[str, Any]) -> str | None:
+    """The result in a word: a condition's `yes` or `no`, a registered version."""
+    if kind == "Condition" and facts.get("Outcome") is not None:
+        return "yes" if facts["Outcome"] == "True" else "no"
+    return f"version {facts['Arn'].rpartition('/')[2]}" if kind == "RegisterModel" and facts.get("Arn") else None
 
 
 def _seconds(time: Any) -> float | None:

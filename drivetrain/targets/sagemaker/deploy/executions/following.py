@@ -1,134 +1,185 @@
-"""An execution on SageMaker as the events of a local run, so that one display shows both.
-
-The service is asked every few seconds; what is new since the last answer becomes events.
-"""
+"""An execution as whoever follows it looks at it, and the logs of its steps in CloudWatch."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 
-from drivetrain.run_store.events import (
-    Event,
-    ExecutionFinished,
-    ExecutionStarted,
-    MetricLogged,
-    StepFinished,
-    StepInterrupted,
-    StepNoted,
-    StepRestarted,
-    StepRetrying,
-    StepStarted,
-)
+from drivetrain.base.masking import without_secrets
+from drivetrain.deploying.following import Wait
+from drivetrain.deploying.runs import RemoteRun, RemoteStep
+from drivetrain.run_store import starting_point as said_at_start
+from drivetrain.run_store.model import Metric, StepRun
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import INTERRUPTED, JobFacts, job_of
-from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, definition_of, describe
+from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import job_of
+from drivetrain.targets.sagemaker.deploy.executions.executions import JobStep, definition_of, describe
+from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
+from drivetrain.targets.sagemaker.refusals import AbsentError
 
-POLL_SECONDS = 5.0
-ENDED = frozenset(["Succeeded", "Failed", "Stopped"])
-Wait = Callable[[float], object]
-
-
-@dataclass
-class _Seen:
-    """What was told of a step."""
-
-    attempt: int = 0
-    ended: bool = False
-    phase: str | None = None
-    interruptions: int = 0
-    metrics: dict[str, float] = field(default_factory=dict[str, float])
+AFTER_SECONDS = 1.0
+"""What a Lambda logs comes before its answer, and the clocks differ a little."""
+STAMPS_ARE_LATE_SECONDS = 6 * 3600
+"""The time of a stream's last event is late, by less than an hour as a rule.
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html"""
+_FIRST_EVENTS = 200
 
 
-def follow(
-    account: Account,
-    arn: str,
-    tell: Callable[[Event], object],
-    *,
-    wait: Wait = time.sleep,
-    clock: Callable[[], float] = time.time,
-) -> Execution:
-    """Tell of an execution until it ends; gives how it ended.
+class FollowedExecution:
+    """An execution that is looked at again and again."""
 
-    Args:
-        wait: called with the seconds until the service is asked again.
-        clock: seconds since the epoch.
+    def __init__(self, account: Account, arn: str) -> None:
+        self._account, self._arn = account, arn
+        self._ended: dict[str, JobStep] = {}
+
+    def look(self, *, closely: bool = False) -> RemoteRun:
+        now = describe(self._account, self._arn)
+        return replace(now, steps=tuple(map(self._with_job, now.steps))) if closely else now
+
+    def _with_job(self, step: RemoteStep) -> RemoteStep:
+        """The step with its job, which is asked for until the step has ended."""
+        assert isinstance(step, JobStep)
+        if step.name not in self._ended:
+            job = job_of(self._account, step)
+            metrics = {} if job is None else {name: Metric(value=value) for name, value in job.metrics.items()}
+            step = replace(step, job=job, logged=metrics)
+            if not step.has_ended:
+                return step
+            self._ended[step.name] = step
+        return self._ended[step.name]
+
+    def planned(self, run: RemoteRun) -> Sequence[StepRun]:
+        steps = definition_of(self._account, self._arn).walk()
+        return [StepRun(name=step.name, type=step.type, title=step.display_name or step.name) for step in steps]
+
+    def followed(self, wait: Wait) -> AbstractContextManager[None]:
+        return self._account.followed(wait)
+
+    def log(self, run: RemoteRun, step: RemoteStep, num_lines: int | None) -> StepLog:
+        assert isinstance(step, JobStep)
+        return StepLog(self._account, step, run.id, num_lines)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: of which host (`algo-1`), when (seconds since the epoch), what."""
+
+    host: str
+    time: float
+    text: str
+
+
+class StepLog:
+    """Reads what is new, host by host."""
+
+    def __init__(self, account: Account, step: JobStep, run: str = "", num_lines: int | None = None) -> None:
+        assert step.log_group is not None, "a step without a log is refused before"
+        self.account = account
+        self.step = step
+        """As it was looked at last."""
+        self.group = step.log_group
+        self._run, self._num_lines = run, num_lines
+        self._tokens: dict[str, str] = {}
+        self._looks = 0
+        self._problem: str | None = None
+
+    @property
+    def prefix(self) -> str | None:
+        """Of its streams; None for a Lambda."""
+        return None if self.step.type == "Lambda" else f"{self.step.job_name}/"
+
+    @property
+    def _span(self) -> dict[str, int]:
+        """A Lambda's streams are those of its instances; what ran before and after the step is not this step's."""
+        step = self.step
+        if self.prefix is not None or step.started is None:
+            return {}
+        found = {"startTime": int(step.started * 1000)}
+        return found if step.ended is None else {**found, "endTime": int((step.ended + AFTER_SECONDS) * 1000)}
+
+    def new_lines(self, step: RemoteStep) -> Sequence[Line]:
+        """In the order of time, host by host."""
+        assert isinstance(step, JobStep)
+        rest: list[Line] = []
+        if step.arn != self.step.arn:  # it is tried again, by another job
+            rest = self._new_lines()
+            self._tokens = {}
+        self.step = step
+        lines = [*rest, *self._new_lines()]
+        self._looks += 1
+        first, self._problem = self._looks == 1, None
+        if first and not lines:
+            why = "has no log: nothing was written" if step.has_ended else "has no log yet; --follow waits for it"
+            self._problem = f"Step {step.name!r} of {self._run} {why} (log group {self.group})."
+        return lines[max(len(lines) - self._num_lines, 0) :] if first and self._num_lines is not None else lines
+
+    def waits(self) -> Sequence[str]:
+        return ()
+
+    def problem(self) -> str | None:
+        return self._problem
+
+    def _new_lines(self) -> list[Line]:
+        found: list[Line] = []
+        for stream in self.streams():
+            found += self._read(stream)
+        return sorted(found, key=lambda line: line.time)
+
+    def streams(self) -> list[str]:
+        """Those that there are, by name; of a Lambda the last ones first."""
+        about = f"log group {self.group}"
+        since = self._span.get("startTime", 0) - STAMPS_ARE_LATE_SECONDS * 1000
+        more = {"orderBy": "LastEventTime"} if self.prefix is None else {"logStreamNamePrefix": self.prefix}
+        try:
+            streams = self.account.pages(
+                "logs", "describe_log_streams", "logStreams", about=about, logGroupName=self.group, **more
+            )
+            return [
+                str(stream["logStreamName"]) for stream in streams if stream.get("lastEventTimestamp", since) >= since
+            ]
+        except AbsentError:
+            return []  # the first job of its kind in the account has not logged yet
+
+    def _read(self, stream: str) -> Iterator[Line]:
+        host = stream.rpartition("/")[2].rpartition("-")[0] or stream
+        while True:
+            token = self._tokens.get(stream)
+            said = self.account.call(
+                "logs",
+                "get_log_events",
+                about=f"log stream {stream}",
+                logGroupName=self.group,
+                logStreamName=stream,
+                startFromHead=True,
+                **({} if token is None else {"nextToken": token}),
+                **self._span,
+            )
+            for event in said["events"]:
+                yield Line(host, event["timestamp"] / 1000, str(event["message"]).rstrip("\n"))
+            # The end is where the same token comes back.
+            if said["nextForwardToken"] == token:
+                return
+            self._tokens[stream] = said["nextForwardToken"]
+
+
+def starting_point(account: Account, step: JobStep) -> str:
+    """What a training's log says at its beginning: `starts from nothing (there is no earlier model)`; empty where it
+    says nothing.
 
     Raises:
-        UserError: AWS refuses.
+        ServiceError: AWS refuses.
     """
-    now = describe(account, arn)
-    with account.followed(wait):
-        return _follow(account, now, tell, wait, clock)
-
-
-def _follow(
-    account: Account, now: Execution, tell: Callable[[Event], object], wait: Wait, clock: Callable[[], float]
-) -> Execution:
-    arn = now.arn
-    steps = definition_of(account, arn).walk()
-    tell(
-        ExecutionStarted(
-            now.id, now.pipeline, tuple((step.name, step.type, step.display_name or step.name) for step in steps)
+    for stream in StepLog(account, step).streams()[:1]:
+        said = account.call(
+            "logs",
+            "get_log_events",
+            about=f"log stream {stream}",
+            logGroupName=JOBS_OF_METADATA[step.type].logs,
+            logStreamName=stream,
+            startFromHead=True,
+            limit=_FIRST_EVENTS,
         )
-    )
-    seen: dict[str, _Seen] = {}
-    while True:
-        for step in now.steps:
-            _tell_of(account, step, seen.setdefault(step.name, _Seen()), tell, clock)
-        if not now.is_going:
-            break
-        wait(POLL_SECONDS)
-        now = describe(account, arn)
-    for step in steps:
-        if step.name not in seen:
-            tell(StepFinished(step.name, "NotExecuted", 0.0))
-    seconds = (now.modified or clock()) - (now.started or clock())
-    status = now.status if now.status in ("Succeeded", "CompletedWithFailures", "Stopped") else "Failed"
-    tell(ExecutionFinished(now.id, status, max(seconds, 0.0), now.reason))
-    return now
-
-
-def _tell_of(
-    account: Account, step: StepRun, seen: _Seen, tell: Callable[[Event], object], clock: Callable[[], float]
-) -> None:
-    if seen.ended:
-        return
-    if step.shown_status == "Cached":
-        seen.ended = True
-        tell(StepFinished(step.name, "Cached", 0.0, cache_of=step.cached_from))
-        return
-    if step.attempts > seen.attempt:
-        if seen.attempt:
-            tell(StepRetrying(step.name, seen.attempt, step.reason or "", 0.0))
-        seen.attempt = step.attempts
-        tell(StepStarted(step.name, step.attempts))
-    job = job_of(account, step)
-    if job is not None:
-        _tell_of_job(step, job, seen, tell, clock)
-    if step.status in ENDED:
-        seen.ended = True
-        seconds = step.seconds if step.seconds is not None else 0.0
-        status = "Succeeded" if step.status == "Succeeded" else "Failed" if step.status == "Failed" else "Stopped"
-        tell(StepFinished(step.name, status, seconds, step.reason, value=step.value))
-
-
-def _tell_of_job(
-    step: StepRun, job: JobFacts, seen: _Seen, tell: Callable[[Event], object], clock: Callable[[], float]
-) -> None:
-    """Interruptions, what it does, and its metrics."""
-    if job.interruptions > seen.interruptions or (job.phase == INTERRUPTED and seen.phase != INTERRUPTED):
-        seen.interruptions = max(job.interruptions, seen.interruptions + 1)
-        why = "the spot machines were taken away"
-        tell(StepInterrupted(step.name, step.attempts, None, seen.interruptions + 1, why))
-    if seen.phase == INTERRUPTED and job.phase == "Training":
-        tell(StepRestarted(step.name, step.attempts, seen.interruptions + 1))
-    elif job.phase is not None and job.phase != seen.phase and step.status not in ENDED and job.phase != INTERRUPTED:
-        tell(StepNoted(step.name, step.attempts, job.phase.lower()))
-    seen.phase = job.phase
-    elapsed = clock() - step.started if step.started is not None else 0.0
-    for name, value in job.metrics.items():
-        if seen.metrics.get(name) != value:
-            seen.metrics[name] = value
-            tell(MetricLogged(step.name, name, value, max(elapsed, 0.0)))
+        for event in said["events"]:
+            if found := said_at_start.starting_point(str(event["message"])):
+                return without_secrets(found)
+    return ""

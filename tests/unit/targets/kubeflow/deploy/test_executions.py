@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.following import follow
 from drivetrain.run_store.events import ExecutionStarted, StepFinished, StepStarted
 from drivetrain.targets.deployer import StartRequest
-from drivetrain.targets.kubeflow.deploy.executions import logs
-from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
-from drivetrain.targets.kubeflow.deploy.executions.following import follow
 from drivetrain.targets.kubeflow.deploy.executions.starting import bound
-from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep, planned, step_runs
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt, Seen
 from tests.fixtures.kubeflow_pipelines.place import Place
 
@@ -169,14 +166,14 @@ def test_the_iterations_of_a_step_are_one_row() -> None:
         attempt = Attempt(f"pod{number}", f"node{number}", 0, status != "Executing")
         return Seen(status, float(number), 60.0 + number if attempt.is_over else None, attempts=(attempt,))
 
-    def train(*iterations: Seen, each: str = "Succeeded", ended: str | None = None) -> StepRun:
+    def train(*iterations: Seen, each: str = "Succeeded", ended: str | None = None) -> PodStep:
         told = {"each": [Seen(each)], "train": list(iterations)}
         return list(step_runs(spec_with_loop(), told, ended=ended))[-1]
 
     found = [(each.name, each.type, each.loop) for each in planned(spec_with_loop())]
     assert found == [("each", "ForEach", ""), ("train", "Task", "each")]
     step = train(seen(1, "Succeeded"), seen(2, "Succeeded"))
-    assert (step.status, step.runs, step.seconds, step.pods) == ("Succeeded", 2, 61.0, ("pod1", "pod2"))
+    assert (step.status, step.iterations, step.seconds, step.pods) == ("Succeeded", 2, 61.0, ("pod1", "pod2"))
     assert train(seen(1, "Succeeded"), seen(2, "Failed")).status == "Failed"
     step = train(seen(1, "Executing"), seen(2, "Succeeded"))
     assert (step.status, step.seconds) == ("Executing", None)
@@ -198,7 +195,7 @@ def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
             lambda: (store.terminate_run(handle.id), store.conclude(handle.id)),
         ]
     )
-    follow(deployed.deployer().api, "nightly", handle.id, told.append, pause=lambda seconds: next(scenes)())
+    follow(deployed.deployer()._followed(handle), told.append, wait=lambda _: next(scenes)())
     steps = (("prepare", "Task", "prepare"), ("evaluate", "Task", "evaluate"), ("gate", "Condition", "gate"))
     (begun, *events, ended) = told
     assert begun == ExecutionStarted(handle.id, "nightly", (*steps, begun.steps[3]))
@@ -211,24 +208,3 @@ def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
         StepFinished(begun.steps[3][0], "NotExecuted", 0.0),
     ]
     assert (ended.status, ended.execution) == ("Stopped", handle.id)
-
-
-def test_who_follows_waits_for_a_step_whose_pod_has_not_begun(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    api: Any = object()
-    going = Execution("r", "nightly", "Executing", planned=(Planned("train", "Task", "Train"),))
-    without_pod = replace(going, steps=(StepRun("train", "Train", "Task", "Executing"),))
-    programs = ((Attempt("p", "n", 0, is_over=False),),)
-    begun = replace(going, steps=(StepRun("train", "Train", "Task", "Executing", programs=programs),))
-    for name in ("train", None):
-        answers = [without_pod, begun]
-        monkeypatch.setattr(logs, "describe", lambda *_, answers=answers: answers.pop(0))
-        found, step = logs.awaited_step(api, going, name, lambda _: None)
-        assert found is begun and step.pods == ("p",) and answers == []
-        said = "Step 'train' has not" if name else "No step has"
-        assert capsys.readouterr().err == f"{said} begun yet. Following goes on.\n"
-    with pytest.raises(UserError, match=r"has no step 'trian'\. Did you mean 'train'"):
-        logs.awaited_step(api, going, "trian", lambda _: None)
-    with pytest.raises(UserError, match="No step of execution r has begun"):
-        logs.awaited_step(api, replace(going, status="Failed"), "train", lambda _: None)

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.kubeflow.deploy.executions import logs
-from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
-from drivetrain.targets.kubeflow.deploy.executions.logs import Line, read_log
+from drivetrain.deploying.logs import copy_log
+from drivetrain.deploying.runs import RemoteRun
+from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
 from drivetrain.targets.kubeflow.deploy.executions.output import Output, program_lines
-from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
+from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import Api
@@ -100,8 +100,8 @@ def test_where_no_program_could_begin_the_launcher_says_why(root: str) -> None:
     why = 'failed to execute component: failed to download input artifact "code": Invalid region'
     api = Logs(node_0=f"{BEFORE}F1128 09:36:00.512345      10 main.go:59] {why}\n")
     assert output(api).lines("r", ended(root)) == api.texts["node_0"].splitlines()
-    (step,) = output(api).explained("r", (failed(root, "its driver: Error (exit code 1)"),))
-    assert str(step.reason).splitlines()[-1] == why
+    (made,) = output(api).explained("r", (failed(root, "its driver: Error (exit code 1)"),))
+    assert str(made.reason).splitlines()[-1] == why
     running = replace(ended(root), is_over=False)
     assert output(Logs(pod_0=BEFORE)).lines("r", running) == []
 
@@ -132,31 +132,35 @@ def test_a_pod_that_runs_is_asked_for_by_its_name_and_its_last_line_may_grow(roo
     assert output(api).lines("r", running) == ["one", "two"] and api.asked == ["pod-0"]
 
 
-def failed(root: str, *messages: str) -> StepRun:
+def step(name: str, status: str, *programs: tuple[Attempt, ...], **more: Any) -> PodStep:
+    return PodStep(name=name, title=name, type="Task", status=status, programs=programs, **more)
+
+
+def failed(root: str, *messages: str) -> PodStep:
     attempt = ended(root)
-    return StepRun("make", "make", "Task", "Failed", messages=messages, programs=((attempt,),), failed_by=attempt)
+    return step("make", "Failed", (attempt,), messages=messages, failed_by=attempt)
 
 
 def test_the_reason_of_a_failure_is_the_programs_last_line(root: str) -> None:
     keep(f"{root}/executor-logs-0", "made 10 rows\nerror: no rows in s3://a\n\n")
-    (step,) = output().explained("r", (failed(root, "main: Error (exit code 1)"),))
-    assert step.reason == "main: Error (exit code 1)\nmade 10 rows\nerror: no rows in s3://a"
-    (step,) = output().explained("r", (failed(root, "main: Error (exit code 1)", "Max duration limit exceeded"),))
-    assert (step.reason or "").endswith("\nerror: no rows in s3://a (Max duration limit exceeded)")
+    (made,) = output().explained("r", (failed(root, "main: Error (exit code 1)"),))
+    assert made.reason == "main: Error (exit code 1)\nmade 10 rows\nerror: no rows in s3://a"
+    (made,) = output().explained("r", (failed(root, "main: Error (exit code 1)", "Max duration limit exceeded"),))
+    assert (made.reason or "").endswith("\nerror: no rows in s3://a (Max duration limit exceeded)")
 
 
 def test_a_secret_in_the_last_lines_is_masked(root: str) -> None:
     keep(f"{root}/executor-logs-0", "error: https://user:hunter2hunter2@host refuses\n")
-    (step,) = output().explained("r", (failed(root, "m"),))
-    assert "hunter2" not in str(step.reason) and "refuses" in str(step.reason)
+    (made,) = output().explained("r", (failed(root, "m"),))
+    assert "hunter2" not in str(made.reason) and "refuses" in str(made.reason)
 
 
 def test_without_storage_the_archive_says_why_and_the_storage_is_asked_once(root: str) -> None:
     api = Logs(node_0=BEFORE + "error: no rows\n" + AFTER)
     found = output(api, f"http://127.0.0.1:{closed_port()}")
     with environment({"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{closed_port()}"}):
-        (step,) = found.explained("r", (failed(root, "m"),))
-    assert step.reason == "m\nerror: no rows" and "cannot be used" in str(found.problem)
+        (made,) = found.explained("r", (failed(root, "m"),))
+    assert made.reason == "m\nerror: no rows" and "cannot be used" in str(found.problem)
     keep(f"{root}/executor-logs-0", "from the storage\n")
     assert found.lines("r", ended(root)) == ["error: no rows"]
 
@@ -168,12 +172,12 @@ def test_a_failure_is_explained_once_for_all_looks(root: str) -> None:
     assert api.asked == ["node-0"]
 
 
-def training(*attempts: Attempt, status: str = "Succeeded", trains: bool = True) -> StepRun:
-    return StepRun("train", "train", "Task", status, programs=(attempts,), trains=trains)
+def training(*attempts: Attempt, status: str = "Succeeded", trains: bool = True) -> PodStep:
+    return step("train", status, attempts, trains=trains)
 
 
-def starts_from(found: Output, step: StepRun) -> str:
-    return found.explained("r", (step,))[0].starts_from
+def starts_from(found: Output, trained: PodStep) -> str:
+    return found.explained("r", (trained,))[0].starts
 
 
 def test_a_training_says_what_its_newest_attempt_starts_from(root: str) -> None:
@@ -197,14 +201,14 @@ def test_what_no_training_says_is_asked_of_no_other_step_and_of_no_loop(root: st
 
 def test_a_training_that_runs_is_asked_until_it_has_said_it(root: str) -> None:
     api = Logs(pod_0="loading\nstarts from: step")
-    found, step = output(api), training(replace(ended(root), is_over=False), status="Executing")
-    assert starts_from(found, step) == ""
+    found, trained = output(api), training(replace(ended(root), is_over=False), status="Executing")
+    assert starts_from(found, trained) == ""
     api.texts["pod_0"] = "loading\nstarts from: step 8 of this training\nepoch"
     for _ in range(2):
-        assert starts_from(found, step) == "starts from step 8 of this training"
+        assert starts_from(found, trained) == "starts from step 8 of this training"
     assert api.asked == ["pod-0", "pod-0"]
     silent = output(Logs(pod_0="epoch\n" * 20_000))
-    assert [starts_from(silent, step) for _ in range(2)] == ["", ""]
+    assert [starts_from(silent, trained) for _ in range(2)] == ["", ""]
 
 
 def test_a_training_whose_log_cannot_be_read_says_so(root: str) -> None:
@@ -213,15 +217,26 @@ def test_a_training_whose_log_cannot_be_read_says_so(root: str) -> None:
     assert starts_from(output(), training(ended(root))) == ""  # nothing is kept of it
 
 
-def going(*attempts: Attempt, status: str = "Executing") -> Execution:
-    step = StepRun("make", "make", "Task", status, programs=(attempts,))
-    return Execution("r", "p", "Executing", steps=(step,), pods_in="kubeflow")
+def going(*attempts: Attempt, status: str = "Executing") -> RemoteRun:
+    made = step("make", status, tuple(replace(each, namespace="kubeflow") for each in attempts))
+    return RemoteRun(id="r", pipeline="p", status="Executing", started=0.0, steps=(made,))
 
 
-def shown(execution: Execution, from_: Output, **options: Any) -> list[str]:
-    found: list[Line] = []
-    read_log(cast(Api, None), from_, execution, execution.steps[0], found.append, **options)
-    return [line.text for line in found]
+class Looks(FollowedExecution):
+    """A run of which each look is given."""
+
+    looks: Iterator[RemoteRun] = iter(())
+
+    def look(self, *, closely: bool = False) -> RemoteRun:
+        return next(self.looks)
+
+
+def shown(run: RemoteRun, from_: Output, looks: Iterator[RemoteRun] | None = None, **options: Any) -> list[str]:
+    found: list[str] = []
+    followed = Looks(cast(Api, None), from_, "p", "r")
+    followed.__dict__["looks"] = looks or iter(())
+    copy_log(followed, run, run.steps[0], lambda line: found.append(line.text), wait=lambda _: None, **options)
+    return found
 
 
 def test_a_pod_whose_log_comes_at_its_end_is_said_with_the_command(root: str) -> None:
@@ -230,15 +245,12 @@ def test_a_pod_whose_log_comes_at_its_end_is_said_with_the_command(root: str) ->
         shown(going(running), output())
 
 
-def test_who_follows_is_told_at_once_and_sees_the_log_at_the_end(
-    root: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_who_follows_is_told_at_once_and_sees_the_log_at_the_end(root: str, capsys: pytest.CaptureFixture[str]) -> None:
     keep(f"{root}/executor-logs-0", PRINTED)
     running = replace(ended(root), is_over=False)
     answers = iter([going(running), going(running), going(ended(root), status="Succeeded")])
-    monkeypatch.setattr(logs, "describe", lambda *_: next(answers))
     pending = going(replace(running, pending="Unschedulable"))
-    assert shown(pending, output(), follow=True, pause=lambda _: None) == PRINTED.splitlines()
+    assert shown(pending, output(), answers, follow=True) == PRINTED.splitlines()
     first, second = capsys.readouterr().err.splitlines()
     assert (
         "is pending (Unschedulable) and has no log yet" in first and "kubectl -n kubeflow describe pod pod-0" in first
@@ -246,34 +258,30 @@ def test_who_follows_is_told_at_once_and_sees_the_log_at_the_end(
     assert second.endswith("Meanwhile: kubectl -n kubeflow logs pod-0 -c main -f")
 
 
-def test_who_follows_sees_each_line_once_and_each_attempt_that_begins(
-    root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_follows_sees_each_line_once_and_each_attempt_that_begins(root: str) -> None:
     """In a multi-user installation, where a running pod's log is there."""
     keep(f"{root}/executor-logs-1", "one\ntwo\nthree\n")
     keep(f"{root}/executor-logs-2", "again\n")
     first, second = replace(ended(root, 1), is_over=False), ended(root, 2)
     api = Logs(pod_1=BEFORE + "one\ntw")
 
-    def looks() -> Iterator[Execution]:
+    def looks() -> Iterator[RemoteRun]:
         api.texts["pod_1"] = BEFORE + "one\ntwo\n"
         yield going(ended(root, 0), first)
         yield going(ended(root, 0), ended(root, 1), second, status="Failed")
 
-    answers = looks()
-    monkeypatch.setattr(logs, "describe", lambda *_: next(answers))
-    found = shown(going(ended(root, 0), first), output(api), follow=True, pause=lambda _: None)
+    found = shown(going(ended(root, 0), first), output(api), looks(), follow=True)
     assert found == ["one", "two", "three", "again"]
 
 
 def test_a_log_that_is_gone_is_an_error_that_says_why(root: str) -> None:
-    step = going(ended(root, 0), ended(root, 1), status="Failed")
+    run = going(ended(root, 0), ended(root, 1), status="Failed")
     keep(f"{root}/executor-logs-0", "of an earlier attempt\n")
     with pytest.raises(UserError, match="log of pod pod-1 is gone: it ended before its log was kept"):
-        shown(step, output())
+        shown(run, output())
     unread = pytest.raises(UserError, match=r"kept in the storage, which cannot be read: http://127\.0\.0\.1")
     with environment({"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{closed_port()}"}), unread:
-        shown(step, output())
+        shown(run, output())
 
 
 def test_the_last_lines_alone(root: str) -> None:

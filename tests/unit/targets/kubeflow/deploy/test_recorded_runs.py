@@ -13,10 +13,12 @@ from typing import Any, cast
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.kubeflow.deploy.deployer import Report
+from drivetrain.deploying.logs import step_with_log
+from drivetrain.deploying.runs import RemoteRun
+from drivetrain.targets.kubeflow.deploy.deployer import report
 from drivetrain.targets.kubeflow.deploy.executions import executions
-from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
-from drivetrain.targets.kubeflow.deploy.executions.logs import step_with_log
+from drivetrain.targets.kubeflow.deploy.executions.executions import describe
+from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.executions.workflow import read_workflow
 from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, ForeignError
 from drivetrain.targets.kubeflow.deploy.shapes import problem_of
@@ -184,16 +186,20 @@ class Server:
         assert problem_of(answer, shape) is None
         return answer
 
-    def described(self) -> Execution:
+    def described(self) -> RemoteRun:
         return describe(cast(Api, self), "p", "r")
 
 
-def shown(execution: Execution) -> dict[str, str]:
+def steps_of(execution: RemoteRun) -> list[PodStep]:
+    return cast("list[PodStep]", list(execution.steps))
+
+
+def shown(execution: RemoteRun) -> dict[str, str]:
     """The steps of an execution in the words of the table."""
     found: dict[str, str] = {}
-    for step in execution.steps:
-        counted = step.status in ("Failed", "Executing", "Stopped") or step.attempts > 1
-        count = f" {step.runs} iterations" if step.runs > 1 else f" {step.attempts}" if counted else ""
+    for step in steps_of(execution):
+        counted = step.status in ("Failed", "Executing", "Stopped") or step.tried > 1
+        count = f" {step.iterations} iterations" if step.iterations > 1 else f" {step.tried}" if counted else ""
         found[step.name] = step.status + count + (f" {step.branch}" if step.branch else "")
     return found
 
@@ -212,7 +218,7 @@ def test_what_is_said_of_a_recorded_run(run: str) -> None:
 @pytest.mark.parametrize("run", EXPECTED)
 def test_times_are_those_of_the_recording(run: str) -> None:
     found = Server(run).described()
-    for step in found.steps:
+    for step in steps_of(found):
         if step.status != "NotExecuted" and not run[0].isdigit():  # of older versions no times were recorded
             assert step.started is not None and found.started is not None and step.started >= found.started
         # A decided condition has none: its node ends with its branch.
@@ -275,7 +281,7 @@ def test_a_workflow_with_odd_nodes_is_read_as_far_as_it_goes() -> None:
             node |= {"startedAt": "soon", "finishedAt": "99999999", "inputs": {"parameters": odd}}
         found = Server("chain-ok", manifest=manifest).described()
         assert (shown(found), found.steps[0].seconds) == (CHAIN_DONE, None)
-        assert found.steps[0].programs[0][0].log is None
+        assert steps_of(found)[0].programs[0][0].log is None
 
 
 def test_a_version_that_is_deleted_is_said() -> None:
@@ -336,9 +342,9 @@ def test_a_workflow_that_could_not_be_made_says_why() -> None:
 def test_a_pod_that_waits_is_told_with_its_reason() -> None:
     """Recorded while its fourth attempt was pending."""
     found = Server("retry-notemplatedefaults").described()
-    ((_, _, remark, _),) = Report(found).rows()
+    (remark,) = (row.remark for row in report(found).rows)
     assert remark == "4 attempts, pending: PodInitializing"
-    ((_, _, fresh, _),) = Report(replace(found, fresh=True)).rows()
+    (fresh,) = (row.remark for row in report(replace(found, fresh=True)).rows)
     assert fresh == f"--fresh, {remark}"
     manifest = recorded("retry-notemplatedefaults")["workflow"]
     nodes: dict[str, Json] = manifest["status"]["nodes"]
@@ -362,10 +368,10 @@ def test_a_training_is_known_by_the_place_of_its_checkpoints() -> None:
         }
     }
     found = server.described()
-    assert {step.name: step.trains for step in found.steps} == {"prepare": False, "train": True}
-    told = replace(found, steps=(replace(found.steps[1], starts_from="starts from step 8"),))
-    ((_, _, remark, _),) = Report(told).rows()
-    assert remark == "starts from step 8" and Report(told).to_json()["steps"][0]["starts_from"] == remark
+    assert {step.name: step.trains for step in steps_of(found)} == {"prepare": False, "train": True}
+    told = replace(found, steps=(replace(steps_of(found)[1], starts="starts from step 8"),))
+    (remark,) = (row.remark for row in report(told).rows)
+    assert remark == "starts from step 8" and report(told).to_json()["steps"][0]["starts_from"] == remark
 
 
 def test_a_pod_of_the_platform_that_failed_is_the_reason() -> None:
@@ -414,6 +420,6 @@ def test_who_is_too_late_to_stop_it_is_told_so() -> None:
 
 def test_pods_are_named_as_the_cluster_names_them() -> None:
     """The log of this pod was recorded under both of its names."""
-    (make, _) = Server("chain-ok").described().steps
+    (make, _) = steps_of(Server("chain-ok").described())
     assert make.pods == ("chain-htljc-system-container-impl-3862424703",)
     assert make.programs[0][0].node == "chain-htljc-3862424703"

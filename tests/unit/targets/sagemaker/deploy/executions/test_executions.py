@@ -7,7 +7,9 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.steps import fresh_token
+from drivetrain.targets.sagemaker.deploy.deployer import SageMaker
 from drivetrain.targets.sagemaker.deploy.executions import executions
+from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobStep
 from drivetrain.targets.sagemaker.refusals import AbsentError
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition
@@ -122,35 +124,24 @@ def test_selected_steps_take_what_they_need_of_the_latest_that_has_ended(started
     assert said["SelectiveExecutionConfig"] == {"SelectedSteps": [{"StepName": "prepare"}]}
 
 
-def test_an_execution_is_found_by_id_beginning_name_or_as_latest(place: Place) -> None:
+def test_executions_are_listed_the_newest_first_and_one_is_named_by_its_arn(place: Place) -> None:
     place.apply(place.wanted())
     arns = [executions.start(place.account, NAME, name=f"run-{n}") for n in range(3)]
-    assert executions.find(place.account, NAME) == arns[2]
-    assert executions.find(place.account, NAME, arns[1]) == arns[1]
-    assert executions.find(place.account, NAME, arns[0].rpartition("/")[2]) == arns[0]
-    assert executions.find(place.account, NAME, "run-1") == arns[1]
-    assert executions.find(place.account, NAME, arns[0].rpartition("/")[2][:8]) == arns[0]
-    listed = "drivetrain runs list --on sagemaker -p nightly --region us"
-    with pytest.raises(UserError, match=f"No execution 'nowhere' .* there: {listed}"):
-        executions.find(place.account, NAME, "nowhere")
-    with pytest.raises(UserError, match=r"No execution 'run_2' of 'nightly'\. Did you mean 'run-2'\?"):
-        executions.find(place.account, NAME, "run_2")
+    listed = executions.executions(place.account, NAME, 2)
+    assert [(each.arn, each.name) for each in listed] == [(arns[2], "run-2"), (arns[1], "run-1")]
+    deployer = SageMaker("us-east-1", None)
+    assert deployer.find(NAME, arns[1]).address == arns[1]
     with pytest.raises(UserError, match="arn:nonsense is no ARN of an execution"):
-        executions.find(place.account, NAME, "arn:nonsense")
-    for nothing in ("", " "):
-        with pytest.raises(UserError, match="No execution is named"):
-            executions.find(place.account, NAME, nothing)
-    of_another = arns[0].replace(f"pipeline/{NAME}/", "pipeline/weekly/")
+        deployer.find(NAME, "arn:nonsense")
     with pytest.raises(UserError, match="is an execution of 'weekly', not of 'nightly'"):
-        executions.find(place.account, NAME, of_another)
-    assert [each.arn for each in executions.executions(place.account, NAME, 2)] == [arns[2], arns[1]]
+        deployer.find(NAME, arns[0].replace(f"pipeline/{NAME}/", "pipeline/weekly/"))
     with pytest.raises(AbsentError, match=r"no pipeline 'other' in region us-east-1\. .* drivetrain list --deployed"):
-        executions.find(place.account, "other")
+        executions.executions(place.account, "other")
     for impossible in ("no such", "nightly.pi", "", "-x", "a" * 257):
         with pytest.raises(
             UserError, match=r"is no name of a pipeline\. Allowed: letters .* drivetrain list --deployed"
         ):
-            executions.find(place.account, impossible)
+            executions.executions(place.account, impossible)
         with pytest.raises(UserError, match="is no name of a pipeline"):
             executions.start(place.account, impossible)
 
@@ -166,10 +157,11 @@ def test_steps_are_described(started: tuple[Place, Playing]) -> None:
     playing.conclude("Failed", "Step stop failed.")
     found = executions.describe(place.account, playing.arn)
     prepare, train, stop = found.steps
+    assert isinstance(prepare, JobStep)
     assert (found.status, found.reason, found.is_going) == ("Failed", "Step stop failed.", False)
     assert found.pipeline == NAME and found.ended is not None
     assert (prepare.name, prepare.type, prepare.seconds, prepare.job_name) == ("prepare", "ProcessingJob", 61, name)
-    assert train.cached_from == found.id
+    assert (train.status, train.cache_of) == ("Cached", found.id)
     assert (stop.status, stop.reason) == ("Failed", "because")
     assert executions.definition_of(place.account, playing.arn).raw == json.loads(place.wanted().text)
 
@@ -183,29 +175,25 @@ def test_an_execution_is_stopped_once(started: tuple[Place, Playing]) -> None:
         executions.stop(place.account, playing.arn)
 
 
-def test_an_empty_id_names_no_execution_where_there_is_but_one_either(started: tuple[Place, Playing]) -> None:
-    place, _ = started
-    with pytest.raises(UserError, match="No execution is named"):
-        executions.find(place.account, NAME, "")
-
-
 @pytest.mark.parametrize(
-    ("said", "status", "value"),
+    ("said", "shown"),
     [
-        ({"status": "Succeeded"}, "Succeeded", None),
-        ({"status": "Succeeded", "cached_from": "e1"}, "Cached", None),
-        ({"status": "Failed", "cached_from": "e1"}, "Failed", None),
-        ({"status": "Succeeded", "type": "Condition", "outcome": "True"}, "Succeeded", "yes"),
-        ({"status": "Succeeded", "type": "Condition", "outcome": "False"}, "Succeeded", "no"),
-        ({"status": "Executing", "type": "Condition"}, "Executing", None),
+        ({"StepStatus": "Succeeded"}, ("Succeeded", None)),
+        ({"StepStatus": "Succeeded", "CacheHitResult": {"SourcePipelineExecutionArn": "a/e1"}}, ("Cached", None)),
+        ({"StepStatus": "Failed", "CacheHitResult": {"SourcePipelineExecutionArn": "a/e1"}}, ("Failed", None)),
+        ({"StepStatus": "Succeeded", "Metadata": {"Condition": {"Outcome": "True"}}}, ("Succeeded", "yes")),
+        ({"StepStatus": "Succeeded", "Metadata": {"Condition": {"Outcome": "False"}}}, ("Succeeded", "no")),
+        ({"StepStatus": "Executing", "Metadata": {"Condition": {}}}, ("Executing", None)),
         (
-            {"status": "Succeeded", "type": "RegisterModel", "job": "arn:aws:sagemaker:eu-west-1:1:model-package/m/7"},
-            "Succeeded",
-            "version 7",
+            {"StepStatus": "Succeeded", "Metadata": {"RegisterModel": {"Arn": "arn:...:model-package/m/7"}}},
+            ("Succeeded", "version 7"),
         ),
-        ({"status": "Succeeded", "type": "TrainingJob", "job": "arn:...:training-job/x"}, "Succeeded", None),
+        (
+            {"StepStatus": "Succeeded", "Metadata": {"TrainingJob": {"Arn": "arn:...:training-job/x"}}},
+            ("Succeeded", None),
+        ),
     ],
 )
-def test_a_step_is_shown_as_in_a_local_run(said: dict[str, Any], status: str, value: str | None) -> None:
-    step = executions.StepRun("step", **said)
-    assert (step.shown_status, step.value) == (status, value)
+def test_a_step_is_shown_as_in_a_local_run(said: dict[str, Any], shown: tuple[str, str | None]) -> None:
+    step = executions.step_of({"StepName": "step", **said})
+    assert (step.shown_status, step.value) == shown

@@ -9,6 +9,9 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.deployed.execution_text import shown
+from drivetrain.deploying.following import LogLine, follow
+from drivetrain.deploying.logs import copy_log, read_log, step_with_log
+from drivetrain.deploying.runs import RemoteRun
 from drivetrain.run_store.events import (
     Event,
     ExecutionFinished,
@@ -24,9 +27,9 @@ from drivetrain.run_store.events import (
 from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions import execution_report, executions
+from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, JobStep
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import measured_seconds, report
-from drivetrain.targets.sagemaker.deploy.executions.following import follow
-from drivetrain.targets.sagemaker.deploy.executions.logs import Line, awaited_step, read_log, step_with_logs
+from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
 from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
 from drivetrain.targets.sagemaker.refusals import DeniedError, ServiceError
 from tests.fixtures.sagemaker_service.playing import Playing
@@ -94,8 +97,7 @@ def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) 
         playing.conclude("Succeeded")
 
     ended = follow(
-        place.account,
-        playing.arn,
+        FollowedExecution(place.account, playing.arn),
         told.append,
         wait=script(first, second, third, fourth, fifth, last),
         clock=lambda: 0.0,
@@ -141,7 +143,7 @@ def test_cached_retried_and_failed_steps_are_told(started: tuple[Place, Playing]
         playing.end("train", "Failed", seconds=9, FailureReason="out of memory")
         playing.conclude("Failed", "Step train failed")
 
-    follow(place.account, playing.arn, told.append, wait=script(first, second, third))
+    follow(FollowedExecution(place.account, playing.arn), told.append, wait=script(first, second, third))
     assert told[1:-1] == [
         StepFinished("prepare", "Cached", 0.0, cache_of=playing.arn.rpartition("/")[2]),
         StepStarted("train", 1),
@@ -179,20 +181,20 @@ def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Play
     playing.end("stop", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
     playing.conclude("Succeeded")
     found = report(place.account, executions.describe(place.account, playing.arn), prices())
-    prepare, train, stop = found.steps
+    prepare, train, stop = (row.step.job for row in found.rows)
+    assert isinstance(prepare, JobFacts) and isinstance(train, JobFacts) and stop is None
     assert prepare.cost == pytest.approx(300 * 7.2 / 3600)
     assert train.cost == pytest.approx(2 * 300 * 3.6 / 3600)
     assert train.on_demand_cost == pytest.approx(2 * 1000 * 3.6 / 3600)
-    assert train.job is not None and train.job.saving == pytest.approx(0.7) and train.job.interruptions == 1
-    assert stop.job is None and stop.cost is None
-    assert found.cost == pytest.approx(0.6 + 0.6) and found.complete
-    assert found.saved == pytest.approx(1.4)
-    assert found.billable == 300 + 600
+    assert train.saving == pytest.approx(0.7) and train.interruptions == 1
+    assert found.more["cost"] == pytest.approx(0.6 + 0.6) and found.more["cost_is_complete"]
+    assert found.more["saved_by_spot"] == pytest.approx(1.4)
+    assert found.more["billable_seconds"] == 300 + 600
     assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
     executions.start(place.account, NAME)  # one that goes on does not count
     assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
     said = found.to_json()
-    assert [remark for _, _, remark, _ in found.rows()][:2] == ["", "--fresh, interrupted 1 times, spot saved 70.0 %"]
+    assert [row.remark for row in found.rows][:2] == ["", "--fresh, interrupted 1 times, spot saved 70.0 %"]
     assert said["steps"][1]["job"]["billable_seconds"] == 300 and said["saved_by_spot"] == pytest.approx(1.4)
 
 
@@ -212,8 +214,8 @@ def test_prices_are_as_old_as_the_oldest_that_was_used(started: tuple[Place, Pla
         )
     )
     found = report(place.account, executions.describe(place.account, playing.arn), table)
-    assert found.cost is not None
-    assert str(old) in found.prices
+    assert found.more["cost"] is not None
+    assert str(old) in found.more["prices"]
     assert "under $0.01" in shown(found, about_runs) and "$0.00" not in shown(found, about_runs)
 
 
@@ -223,7 +225,7 @@ def test_a_machine_without_a_price_leaves_the_cost_open(started: tuple[Place, Pl
     playing.end("train")
     playing.conclude("Succeeded")
     found = report(place.account, executions.describe(place.account, playing.arn), replace(prices(), sheets=()))
-    assert found.cost is None and not found.complete
+    assert found.more["cost"] is None and not found.more["cost_is_complete"]
 
 
 def put(place: Place, job: str, host: str, *texts: str, at: int = 0) -> None:
@@ -248,7 +250,7 @@ def test_a_report_says_what_a_training_starts_from(
 
     def remark() -> str:
         found = report(place.account, executions.describe(place.account, playing.arn), prices())
-        (train,) = (remark for step, _, remark, _ in found.rows() if step.name == "train")
+        (train,) = (row.remark for row in found.rows if row.step.name == "train")
         assert found.to_json()["steps"][-1]["starts_from"] == (train or None)
         return train
 
@@ -270,7 +272,7 @@ def test_a_log_is_followed_until_the_step_ends(started: tuple[Place, Playing]) -
     assert job is not None
     put(place, job, "algo-1", "one", "two")
     put(place, job + "-other", "algo-1", "not ours")
-    lines: list[Line] = []
+    lines: list[LogLine] = []
 
     def more() -> None:
         put(place, job, "algo-1", "three", at=100)
@@ -280,9 +282,8 @@ def test_a_log_is_followed_until_the_step_ends(started: tuple[Place, Playing]) -
         put(place, job, "algo-1", "four", at=200)
         playing.end("train")
 
-    execution = executions.describe(place.account, playing.arn)
-    step = step_with_logs(execution, None)
-    read_log(place.account, execution, step, lines.append, follow=True, wait=script(more, last))
+    followed = FollowedExecution(place.account, playing.arn)
+    read_log(followed, None, lines.append, follow=True, wait=script(more, last))
     assert [(line.host, line.text) for line in lines] == [
         ("algo-1", "one"),
         ("algo-1", "two"),
@@ -290,37 +291,31 @@ def test_a_log_is_followed_until_the_step_ends(started: tuple[Place, Playing]) -
         ("algo-1", "three"),
         ("algo-1", "four"),
     ]
-    again: list[Line] = []
-    ended = executions.describe(place.account, playing.arn)
-    read_log(place.account, ended, step_with_logs(ended, "train"), again.append, num_lines=2)
+    again: list[LogLine] = []
+    read_log(followed, "train", again.append, num_lines=2)
     assert [line.text for line in again] == ["three", "four"]
 
 
 def test_a_step_without_a_log_says_why(started: tuple[Place, Playing]) -> None:
     place, playing = started
-    with pytest.raises(UserError, match="has a log yet"):
-        step_with_logs(executions.describe(place.account, playing.arn), None)
+    followed = FollowedExecution(place.account, playing.arn)
     playing.begin("prepare", "Processing")
     playing.end("prepare", "Failed", FailureReason="no")
     playing.begin("train")
     playing.end("train", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
     playing.begin("stop")
-    execution = executions.describe(place.account, playing.arn)
-    assert step_with_logs(execution, None).name == "prepare"
-    with pytest.raises(UserError, match=r"No step 'prepar' has begun .* Did you mean 'prepare'\? Begun: prepare"):
-        step_with_logs(execution, "prepar")
-    with pytest.raises(UserError, match=r"No step 'x' has begun .*\. Begun: prepare, train, stop"):
-        step_with_logs(execution, "x")
+    execution = followed.look()
+    assert step_with_log(execution, None).name == "prepare"
+    assert [step.may_log for step in execution.steps] == [False, False, True], "the service has not said what it is"
     with pytest.raises(UserError, match="it is taken from"):
-        step_with_logs(execution, "train")
+        step_with_log(execution, "train")
     with pytest.raises(UserError, match="it starts no program"):
-        step_with_logs(execution, "stop")
+        step_with_log(execution, "stop")
     with pytest.raises(UserError, match="nothing was written"):
-        read_log(place.account, execution, step_with_logs(execution, "prepare"), print)
+        read_log(followed, "prepare", print)
     playing.begin("more", "Processing")
-    execution = executions.describe(place.account, playing.arn)
     with pytest.raises(UserError, match="has no log yet; --follow waits for it"):
-        read_log(place.account, execution, step_with_logs(execution, "more"), print)
+        read_log(followed, "more", print)
 
 
 def test_why_a_step_failed_is_told_whole_with_where_its_log_is(
@@ -346,7 +341,7 @@ def test_what_is_not_counted_is_said(started: tuple[Place, Playing]) -> None:
     playing.end("prepare")
 
     def is_complete() -> bool:
-        return report(place.account, executions.describe(place.account, playing.arn), prices()).complete
+        return report(place.account, executions.describe(place.account, playing.arn), prices()).more["cost_is_complete"]
 
     assert is_complete()
     playing.begin("gate")
@@ -362,7 +357,7 @@ def test_what_is_not_counted_is_said(started: tuple[Place, Playing]) -> None:
     assert is_complete(), "it goes on"
     playing.end("tune")
     found = report(place.account, executions.describe(place.account, playing.arn), prices())
-    assert not found.complete and "at least" in shown(found, about_runs)
+    assert not found.more["cost_is_complete"] and "at least" in shown(found, about_runs)
 
 
 def test_a_check_is_billed_as_its_job(started: tuple[Place, Playing]) -> None:
@@ -372,7 +367,7 @@ def test_a_check_is_billed_as_its_job(started: tuple[Place, Playing]) -> None:
     step = playing._step("quality")
     step["Metadata"] = {"QualityCheck": {"CheckType": "DATA", "CheckJobArn": step["Metadata"]["ProcessingJob"]["Arn"]}}
     found = report(place.account, executions.describe(place.account, playing.arn), prices())
-    assert found.cost == pytest.approx(7.2) and found.complete
+    assert found.more["cost"] == pytest.approx(7.2) and found.more["cost_is_complete"]
 
 
 def test_a_log_goes_on_with_the_job_of_the_next_try(started: tuple[Place, Playing]) -> None:
@@ -380,7 +375,7 @@ def test_a_log_goes_on_with_the_job_of_the_next_try(started: tuple[Place, Playin
     job = playing.begin("train", "Training")
     assert job is not None
     put(place, job, "algo-1", "first try")
-    lines: list[Line] = []
+    lines: list[LogLine] = []
 
     def again() -> None:
         put(place, job, "algo-1", "its end", at=10)
@@ -388,27 +383,9 @@ def test_a_log_goes_on_with_the_job_of_the_next_try(started: tuple[Place, Playin
         step.update(AttemptCount=2, Metadata={"TrainingJob": {"Arn": f"{step['Metadata']['TrainingJob']['Arn']}2"}})
         put(place, f"{job}2", "algo-1", "second try", at=20)
 
-    execution = executions.describe(place.account, playing.arn)
     wait = script(again, lambda: playing.end("train"))
-    read_log(place.account, execution, step_with_logs(execution, "train"), lines.append, follow=True, wait=wait)
+    read_log(FollowedExecution(place.account, playing.arn), "train", lines.append, follow=True, wait=wait)
     assert [line.text for line in lines] == ["first try", "its end", "second try"]
-
-
-def test_who_follows_waits_for_a_step_that_has_not_begun(started: tuple[Place, Playing]) -> None:
-    place, playing = started
-    execution = executions.describe(place.account, playing.arn)
-    for name in ("train", None):
-        playing_now = script(lambda: None, lambda: playing.begin("train", "Training")) if name else script()
-        execution, step = awaited_step(place.account, execution, name, playing_now)
-        assert step.name == "train"
-    with pytest.raises(UserError, match=r"has no step 'trian'\. Did you mean 'train'"):
-        awaited_step(place.account, execution, "trian", script())
-    playing.begin("stop")
-    playing.conclude("Failed", "no")
-    execution = executions.describe(place.account, playing.arn)
-    for name, said in (("prepare", "No step 'prepare' has begun"), ("stop", "it starts no program")):
-        with pytest.raises(UserError, match=said):
-            awaited_step(place.account, execution, name, script())
 
 
 def test_a_place_that_does_not_answer_for_a_while_is_followed_on(
@@ -427,13 +404,14 @@ def test_a_place_that_does_not_answer_for_a_while_is_followed_on(
 
     monkeypatch.setattr(Account, "_called", called)
     waits: list[float] = []
-    assert follow(place.account, playing.arn, lambda _: None, wait=waits.append).status == "Succeeded"
+    followed = FollowedExecution(place.account, playing.arn)
+    assert follow(followed, lambda _: None, wait=waits.append).status == "Succeeded"
     assert waits == [5.0, 5.0]
     assert capsys.readouterr().err == "AWS cannot be reached. Following goes on, for up to 10 min 00 s.\n"
     lost[0] = 9
     monkeypatch.setattr("drivetrain.targets.sagemaker.account.FOLLOWING_SECONDS", -1.0)
     with pytest.raises(ServiceError, match="cannot be reached"):
-        follow(place.account, playing.arn, lambda _: None, wait=waits.append)
+        follow(followed, lambda _: None, wait=waits.append)
 
 
 @pytest.mark.parametrize("stamp", [-1_000, 86_400_000], ids=["late stamp", "still in use"])
@@ -455,9 +433,16 @@ def test_of_a_lambda_only_what_the_step_logged_is_shown(stamp: int) -> None:
             ]
             return {"events": [] if "nextToken" in given else events, "nextForwardToken": "end"}
 
-    step = executions.StepRun(
-        "notify", "Succeeded", type="Lambda", started=began / 1000, ended=began / 1000 + 5, job="arn:x:function:notify"
+    step = JobStep(
+        name="notify",
+        title="notify",
+        status="Succeeded",
+        type="Lambda",
+        started=began / 1000,
+        ended=began / 1000 + 5,
+        arn="arn:x:function:notify",
     )
-    lines: list[Line] = []
-    read_log(Logged("us-east-1"), executions.Execution("arn:x/e", "p", "Succeeded"), step, lines.append)
+    lines: list[LogLine] = []
+    run = RemoteRun(id="e", pipeline="p", status="Succeeded", started=0.0, steps=(step,))
+    copy_log(FollowedExecution(Logged("us-east-1"), "arn:x/e"), run, step, lines.append)
     assert [line.text for line in lines] == ["of this step"]

@@ -1,0 +1,147 @@
+"""Whoever follows a deployed run, whatever the target: its events, and the log of a step that has not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.deploying.following import LogLine, LogReader, Wait, follow
+from drivetrain.deploying.logs import awaited_step, read_log, step_with_log
+from drivetrain.deploying.runs import RemoteRun, RemoteStep
+from drivetrain.run_store.events import Event, ExecutionStarted, StepFinished, StepStarted
+from drivetrain.run_store.model import StepRun
+
+
+@dataclass
+class Line:
+    text: str
+    host: str = "algo-1"
+
+
+@dataclass
+class Followed:
+    """A run of which each look is given; each look logs a line more."""
+
+    looks: list[RemoteRun]
+    steps: tuple[str, ...] = ("prepare", "train")
+    wrong: str | None = None
+
+    def look(self, *, closely: bool = False) -> RemoteRun:
+        return self.looks.pop(0)
+
+    def planned(self, run: RemoteRun) -> Sequence[StepRun]:
+        return [StepRun(name=name, type="Task", title=name.title()) for name in self.steps]
+
+    def followed(self, wait: Wait) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def log(self, run: RemoteRun, step: RemoteStep, num_lines: int | None) -> LogReader:
+        return self
+
+    def new_lines(self, step: RemoteStep) -> Sequence[LogLine]:
+        return [Line(f"{step.name} {step.status}")]
+
+    def waits(self) -> Sequence[str]:
+        return ["the log comes later"]
+
+    def problem(self) -> str | None:
+        return self.wrong
+
+
+def step(name: str, status: str = "Executing", no_log: str | None = None, **more: Any) -> RemoteStep:
+    given: dict[str, Any] = {"attempts": 1, "may_log": status == "Executing", **more}
+    return RemoteStep(name=name, type="Task", title=name.title(), status=status, no_log=no_log, **given)
+
+
+def run(*steps: RemoteStep, status: str = "Executing", **more: Any) -> RemoteRun:
+    ended = 1060.0 if status != "Executing" else None
+    return RemoteRun(id="r", pipeline="p", status=status, started=1000.0, ended=ended, steps=steps, **more)
+
+
+def test_a_run_is_told_as_one_of_this_machine() -> None:
+    prepared = step("prepare", "Succeeded", started=1000.0, ended=1009.0)
+    looks = [run(), run(step("prepare")), run(prepared, status="Failed")]
+    told: list[Event] = []
+    assert follow(Followed(looks), told.append, wait=lambda _: None).status == "Failed"
+    assert told[0] == ExecutionStarted("r", "p", (("prepare", "Task", "Prepare"), ("train", "Task", "Train")))
+    assert told[1:-1] == [
+        StepStarted("prepare", 1),
+        StepFinished("prepare", "Succeeded", 9.0),
+        StepFinished("train", "NotExecuted", 0.0),
+    ]
+    assert (type(told[-1]).__name__, getattr(told[-1], "seconds", None)) == ("ExecutionFinished", 60.0)
+
+
+@pytest.mark.parametrize("status", ["Failed", "Stopped"])
+def test_a_step_of_which_nothing_is_known_at_the_end_ended_as_the_run_did(status: str) -> None:
+    told: list[Event] = []
+    follow(Followed([run(step("prepare")), run(status=status)]), told.append, wait=lambda _: None)
+    assert told[1] == StepStarted("prepare", 1)
+    ends = {event.step: event.status for event in told if isinstance(event, StepFinished)}
+    assert ends == {"prepare": status, "train": "NotExecuted"}
+
+
+def test_the_step_that_a_person_wants_to_read_about_is_chosen() -> None:
+    done, failed, running = step("a", "Succeeded"), step("b", "Failed"), step("c")
+    assert step_with_log(run(done, running, failed), None) is failed
+    assert step_with_log(run(done, running), None) is running
+    assert step_with_log(run(done, step("d", "Succeeded"), step("e", no_log="it starts no program")), None).name == "d"
+    assert step_with_log(run(done, failed), "A") is done, "by its title, too"
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "says"),
+    [
+        (run(), None, "No step of execution r has a log yet."),
+        (run(status="Failed", note="Why."), None, "No step of execution r has a log. Why."),
+        (run(note="Why."), "train", "No step 'train' has begun in execution r. Begun: none. Why."),
+        (run(step("train"), step("x")), "trian", "r. Did you mean 'train'? Begun: train, x."),
+        (
+            run(step("train", no_log="it starts no program")),
+            "train",
+            "'train' of r has no log: it starts no program.",
+        ),
+    ],
+)
+def test_a_step_without_a_log_says_why(there: RemoteRun, name: str | None, says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        step_with_log(there, name)
+    assert str(refused.value).endswith(says)
+
+
+@pytest.mark.parametrize("name", ["train", "Train", None])
+def test_who_follows_waits_for_a_step_that_has_not_begun(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    followed = Followed([run(step("train", no_log="no pod of it is known")), run(step("train"))])
+    _, found = awaited_step(followed, run(note="no room"), name, lambda _: None)
+    assert found.no_log is None and followed.looks == []
+    said = "No step has" if name is None else f"Step {name!r} has not"
+    assert capsys.readouterr().err == f"{said} begun yet (no room). Following goes on.\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "says"),
+    [
+        (run(), "trian", "Execution r has no step 'trian'. Did you mean 'train'?"),
+        (run(status="Failed"), "train", "No step 'train' has begun in execution r"),
+        (run(step("train", no_log="it starts no program", may_log=False)), "train", "it starts no program"),
+    ],
+)
+def test_a_log_that_will_never_come_is_not_waited_for(there: RemoteRun, name: str, says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        awaited_step(Followed([]), there, name, lambda _: None)
+    assert says in str(refused.value)
+
+
+def test_a_log_is_followed_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    looks = [run(step("train")), run(step("train")), run(), run(step("train", "Succeeded"))]
+    lines: list[str] = []
+    read_log(Followed(looks), None, lambda line: lines.append(line.text), follow=True, wait=lambda _: None)
+    assert lines == [*(3 * ["train Executing"]), "train Succeeded"]
+    assert capsys.readouterr().err == "the log comes later\n", "once"
+    with pytest.raises(UserError, match="it is gone"):
+        read_log(Followed([run(step("train"))], wrong="it is gone"), "train", print)
