@@ -66,7 +66,7 @@ def framework_of(step: JobStep, graph: Graph) -> str:
     """
     if not says_framework(step):
         return "torch"
-    from drivetrain.recommend.framework import framework_of_step
+    from drivetrain.resolving.frameworks import framework_of_step
 
     return framework_of_step(step, graph)
 

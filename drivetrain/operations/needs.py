@@ -75,7 +75,7 @@ def refuse_lacking(
         if not found:
             continue
         from drivetrain.assets.requirements import build_command, normal
-        from drivetrain.recommend.framework import frameworks_of
+        from drivetrain.resolving.frameworks import frameworks_of
 
         for name, need, place in found:
             if normal(name) in there | _ELSEWHERE:
@@ -101,7 +101,7 @@ def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
     if "torch" not in step.program.needs:  # which stands for whatever framework it is
         return step.program.needs
     from drivetrain.catalog.strategies import TORCH
-    from drivetrain.recommend.framework import frameworks_of, needs_of
+    from drivetrain.resolving.frameworks import frameworks_of, needs_of
 
     found = sorted(frameworks_of(step, graph)) or [TORCH]
     return list(dict.fromkeys(need for framework in found for need in needs_of(step, graph, framework)))

@@ -18,11 +18,17 @@ from drivetrain.base.records import dataclass
 from drivetrain.catalog.degrees import World, fill
 from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.json_options import parse_options
-from drivetrain.catalog.strategies import AUTO, TORCH, all_strategies, read_strategy
+from drivetrain.catalog.strategies import (
+    AUTO,
+    TORCH,
+    all_strategies,
+    framework_of_recipe,
+    read_strategy,
+    recipe_file,
+)
 from drivetrain.recommend.choice import check_fits, recommend
 from drivetrain.recommend.facts import Facts, FactsError
 from drivetrain.recommend.facts_places import beside, look_up
-from drivetrain.recommend.framework import check_recipe
 from drivetrain.recommend.memory import stages_of_a_rank
 from drivetrain.recommend.save_time import save_time_note
 from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Sizing
@@ -77,7 +83,7 @@ class _Settler:
         found = list(ways(step, self.pipeline.parameters))
         for training in found:
             try:
-                check_recipe(training, self.folder)
+                _check_recipe(training, self.folder)
             except UserError as error:
                 raise SpecError(f"{_capital(training.where)}: {error}") from None
         if found[0].strategy == AUTO:
@@ -225,3 +231,30 @@ def plan_of(training: Training, facts: Facts) -> Sizing | None:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _check_recipe(training: Training, folder: Path) -> None:
+    """
+    Args:
+        folder: of the user's pipeline, in which a recipe of their own may lie.
+
+    Raises:
+        UserError: the recipe is of another framework than the strategy; or nobody could choose a strategy for it.
+    """
+    recipe, strategy = training.text("recipe"), training.strategy
+    source = recipe_file(recipe, folder) if recipe is not None else None
+    if source is None or strategy is None:
+        return
+    own = framework_of_recipe(source)
+    fitting = ", ".join(all_strategies(framework=own)) or "there is none"
+    if strategy == AUTO:
+        if own != TORCH:
+            raise UserError(
+                f"strategy 'auto' chooses by what recipes of torch were measured to need, and recipe {recipe!r} is of "
+                f"{own}. Name a strategy of {own}: {fitting}."
+            )
+    elif (wanted := read_strategy(strategy).framework) != own:
+        raise UserError(
+            f"recipe {recipe!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
+            f"{fitting}; or a recipe of {wanted}."
+        )

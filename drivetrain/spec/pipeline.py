@@ -14,7 +14,7 @@ from drivetrain.catalog import quotas
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily, Matching
 from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.resources import CachePolicy
-from drivetrain.spec.steps import ConditionStep, ForEachStep, NativeStep, Step, flatten
+from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, NativeStep, Step, flatten
 from drivetrain.spec.values import ParameterRef, Pending, Scalar, ValueType, references_in
 
 # Fields of a step that hold other steps, and what is said of them.
@@ -263,6 +263,16 @@ class Graph:
     def loops(self) -> dict[str, ForEachStep]:
         """Step of a body -> its for_each."""
         return {inner.name: step for step in self.steps if isinstance(step, ForEachStep) for inner in step.body}
+
+    def instance_types(self, step: JobStep) -> tuple[str, ...]:
+        """All on which a step may run, the cluster's own first; of a parameter its default, then its choices."""
+        cluster = step.cluster
+        own: list[Any] = [cluster.machine]
+        if isinstance(cluster.machine, ParameterRef):
+            declared = [each for each in self.pipeline.parameters if each.name == cluster.machine.name]
+            own = [value for each in declared for value in (each.default, *each.choices)]
+        others = [each.instance_type for each in (*cluster.groups, *cluster.alternatives)]
+        return tuple(dict.fromkeys(each for each in (*own, *others) if isinstance(each, str)))
 
     def waits_for(self, name: str) -> set[str]:
         """What must end before a step starts: its own needs, and the conditions it stands under."""

@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("triggers",),
     ("rules",),
     ("authoring",),
+    ("resolving",),
     ("assets",),
     ("deploying",),
     ("targets",),

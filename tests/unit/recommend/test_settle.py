@@ -19,9 +19,9 @@ from drivetrain.components.train_script import train_script
 from drivetrain.recommend.choice import options_of, recommend
 from drivetrain.recommend.facts import read_file
 from drivetrain.recommend.facts_places import SHIPPED
-from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of
 from drivetrain.recommend.settle import settle
 from drivetrain.recommend.sizing import Sizing
+from drivetrain.resolving.frameworks import framework_of_step, framework_problem, needs_of
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import ConditionStep, TrainingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
+from drivetrain.resolving.vendor_libraries import library_of
 from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent, Schedule
 from drivetrain.spec.resources import Checkpoint, Spot
 from drivetrain.spec.steps import (
@@ -47,7 +48,6 @@ from drivetrain.targets.kubeflow.compile.values import integers_in, problem_of
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import RESERVED_VARIABLES, settings_of
 from drivetrain.targets.target import Problem
-from drivetrain.targets.vendor_libraries import library_of
 
 TITLE = "Kubeflow Pipelines"
 _TEXT = "text-of-"
@@ -377,7 +377,7 @@ def _checkpoints(step: Step, graph: Graph) -> Iterator[Problem]:
 
 @_rule
 def _libraries_of_a_vendor(step: Step, graph: Graph) -> Iterator[Problem]:
-    if isinstance(step, TrainingStep) and (needed := library_of(step, graph.pipeline)):
+    if isinstance(step, TrainingStep) and (needed := library_of(step, graph)):
         yield Problem(
             step.name,
             needed.field,

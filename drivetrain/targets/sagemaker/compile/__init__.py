@@ -38,7 +38,7 @@ from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
 
 if TYPE_CHECKING:
-    from drivetrain.targets.vendor_libraries import Needed
+    from drivetrain.resolving.vendor_libraries import Needed
 
 _TRANSFORM = "drivetrain.components.transform_data:transform_data"
 _ON_ONE_HOST = (
@@ -166,7 +166,7 @@ def unsupported(pipeline: Pipeline) -> list[Problem]:
     ]
     found += [problem for step in flatten(pipeline.steps) if (problem := _hosts_problem(step))]
     if any(isinstance(step, TrainingStep) for step in flatten(pipeline.steps)):
-        from drivetrain.targets.vendor_libraries import libraries_of
+        from drivetrain.resolving.vendor_libraries import libraries_of
 
         found += [problem for needed in libraries_of(pipeline) for problem in _library_problems(needed, pipeline)]
     return found or [Problem("", "", message) for message in problems_on(pipeline, NAME)]

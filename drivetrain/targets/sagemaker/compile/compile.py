@@ -39,7 +39,7 @@ from drivetrain.spec.steps import (
     flatten,
     is_our_training,
 )
-from drivetrain.spec.values import ParameterRef, Value
+from drivetrain.spec.values import Value
 from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, native_with_fresh, retry_fields
@@ -271,7 +271,7 @@ class _Compiler:
         if own is None and on_spark:
             from drivetrain.targets.sagemaker.compile.spark_job import image_for
 
-            stock, lacking = image_for(step, self.place.region, self.instance_types(step))
+            stock, lacking = image_for(step, self.place.region, self.graph.instance_types(step))
         elif own is None:
             try:
                 framework, stock = self.framework_and_image(step)
@@ -285,7 +285,7 @@ class _Compiler:
             self._code[key] = code_channel(self.root, used, self._wheels[lacking])
             self.assets |= {asset.uri: asset for asset in self._code[key].assets}
         image = step.image or Generated(self.place.image or (stock.uri if stock else ""))
-        for kind in self.instance_types(step):
+        for kind in self.graph.instance_types(step):
             if problem := machine_problem(image, kind):
                 raise SpecError(f"Step {step.name!r}: {problem}")
         spark = None
@@ -301,9 +301,9 @@ class _Compiler:
         framework = framework_of(step, self.graph)
         stock = self.stock(gpu=self.on_gpu(step), framework=framework)
         if isinstance(step, TrainingStep):
-            from drivetrain.targets.vendor_libraries import library_of
+            from drivetrain.resolving.vendor_libraries import library_of
 
-            if library_of(step, self.pipeline):
+            if library_of(step, self.graph):
                 from drivetrain.targets.sagemaker.libraries import library_image
 
                 stock = library_image(self.place.region)
@@ -314,7 +314,7 @@ class _Compiler:
         if not says_framework(step):
             return step.program.needs
         from drivetrain.catalog.strategies import TORCH
-        from drivetrain.recommend.framework import framework_problem, needs_of, recipe_needs
+        from drivetrain.resolving.frameworks import framework_problem, needs_of, recipe_needs
 
         if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
             raise SpecError(f"Step {step.name!r}: {problem}")
@@ -345,16 +345,8 @@ class _Compiler:
         return self._stock[key]
 
     def on_gpu(self, step: JobStep) -> bool:
-        """Whether the instance type has NVIDIA GPUs; of a parameter, its default is asked."""
-        return has_gpu(self.instance_types(step)[0])
-
-    def instance_types(self, step: JobStep) -> list[str]:
-        """All on which the step may run, the cluster's own first; of a parameter its default, then its choices."""
-        kind, more = step.cluster.machine, (*step.cluster.groups, *step.cluster.alternatives)
-        kinds: list[Any] = [kind]
-        if isinstance(kind, ParameterRef):
-            kinds = [each for p in self.pipeline.parameters if p.name == kind.name for each in (p.default, *p.choices)]
-        return [*map(str, kinds), *(each.instance_type for each in more)]
+        """Whether the instance type has NVIDIA GPUs; of a parameter its default, else its first choice is asked."""
+        return any(map(has_gpu, self.graph.instance_types(step)[:1]))
 
     def uri(self, value: Value) -> Value:
         """A path on this machine becomes the URI of its content; everything else is one already."""

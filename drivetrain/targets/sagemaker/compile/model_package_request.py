@@ -127,7 +127,7 @@ def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
     if producer is None:
         return False
     if says_framework(producer):
-        from drivetrain.recommend.framework import frameworks_of
+        from drivetrain.resolving.frameworks import frameworks_of
 
         if frameworks_of(producer, graph):
             return False

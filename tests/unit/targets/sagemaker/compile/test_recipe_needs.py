@@ -10,7 +10,7 @@ import pytest
 from drivetrain import Pipeline, UserError, step
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
-from drivetrain.recommend.framework import recipe_needs
+from drivetrain.resolving.frameworks import recipe_needs
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 

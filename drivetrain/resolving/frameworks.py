@@ -1,4 +1,4 @@
-"""Which framework a step runs on, and the packages that it needs; whether recipe, strategy and torch go together."""
+"""The framework that a step runs on, the packages that it needs, and whether torch is new enough for its strategy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from drivetrain.catalog.strategies import (
     TORCH,
     StrategyFacts,
     all_strategies,
-    framework_of_recipe,
     needs_of_recipe,
     read_strategy,
     recipe_file,
@@ -20,35 +19,8 @@ from drivetrain.catalog.strategies import (
 )
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.steps import JobStep, is_our_training
-from drivetrain.spec.trainings import Training, trainings, ways
+from drivetrain.spec.trainings import trainings, ways
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef
-
-
-def check_recipe(training: Training, folder: Path) -> None:
-    """
-    Args:
-        folder: of the user's pipeline, in which a recipe of their own may lie.
-
-    Raises:
-        UserError: the recipe is of another framework than the strategy; or nobody could choose a strategy for it.
-    """
-    recipe, strategy = training.text("recipe"), training.strategy
-    source = recipe_file(recipe, folder) if recipe is not None else None
-    if source is None or strategy is None:
-        return
-    own = framework_of_recipe(source)
-    fitting = ", ".join(all_strategies(framework=own)) or "there is none"
-    if strategy == AUTO:
-        if own != TORCH:
-            raise UserError(
-                f"strategy 'auto' chooses by what recipes of torch were measured to need, and recipe {recipe!r} is of "
-                f"{own}. Name a strategy of {own}: {fitting}."
-            )
-    elif (wanted := read_strategy(strategy).framework) != own:
-        raise UserError(
-            f"recipe {recipe!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
-            f"{fitting}; or a recipe of {wanted}."
-        )
 
 
 def framework_of_step(step: JobStep, graph: Graph) -> str:
