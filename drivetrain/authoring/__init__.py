@@ -139,6 +139,7 @@ def step(
         "inputs": inputs,
         "fixed": never_changing,
         "parameters": parameters,
+        "outputs": tuple(component.outputs),
         "cluster": cluster or Cluster(),
         "image": image,
         "environment": {key: as_value(value) for key, value in (environment or {}).items()},
@@ -156,7 +157,6 @@ def step(
             )
         return TrainingStep(
             **common,
-            outputs=tuple(component.outputs),
             checkpoint=checkpoint,
             logs=_logs(component, parameters),
             resumable_parameters=(*component.resumable, *_as_before(component, parameters)),
@@ -166,9 +166,7 @@ def step(
         raise SpecError(f"Step {label!r} is a processing job, which has no checkpoints. Use a training component.")
     if options is not None:
         raise SpecError(f"Step {label!r} is a processing job: options= are for training jobs. Leave them out.")
-    return ProcessingStep(
-        **common, outputs=tuple(component.outputs), metrics=numbers_of(component), texts=component.texts
-    )
+    return ProcessingStep(**common, metrics=numbers_of(component), texts=component.texts)
 
 
 def _logs(component: Component[..., Any], parameters: Mapping[str, Any]) -> dict[str, str]:

@@ -208,10 +208,8 @@ def bind(
                 f"Step {label!r}: {key} is {shown(given[key])}; it takes a text with JSON. Write {key}=json.dumps(...)."
             )
         value = as_value(given[key])
-        if declared.type is float and type(value) is int:
-            value = float(value)
-        _refuse_ill_typed(label, declared, value)
-        parameters[key] = value
+        parameters[key] = float(value) if declared.type is float and type(value) is int else value
+        _refuse_ill_typed(label, declared, parameters[key])
         if isinstance(parameter := given[key], Parameter):
             for value in dict.fromkeys((parameter.default, *parameter.choices)):
                 if value is not None:
