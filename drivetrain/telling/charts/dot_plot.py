@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from drivetrain.base.formatting import cut, number, signed
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling.charts.charts import CHARACTER, bottom_labels, tick_text, ticks
+from drivetrain.telling.charts.frame import CHARACTER, Axis, figure, key, svg, tick_marks, ticks
 
 WIDTH, ROW, TOP, BOTTOM = 400.0, 22.0, 8.0, 24.0
 NAME_CELLS, VALUE_CELLS = 16, 9
@@ -38,17 +38,17 @@ def dot_plot(
 ) -> Markup:
     """Rows from top to bottom in the order given. `differences` writes values with their sign."""
     write = signed if differences else number
-    scale = _Scale(rows, reference)
+    scale = _scale(rows, reference)
     height = TOP + ROW * len(rows) + BOTTOM
     described = "; ".join(f"{row.name} {write(row.value)}" for row in rows[:20])
     more = f"; {len(rows) - 20} more" if len(rows) > 20 else ""
     bottom = height - BOTTOM
     drawn: list[Content] = [
-        el("line", x1=scale.x(tick), x2=scale.x(tick), y1=TOP, y2=bottom, class_="grid") for tick in scale.ticks
+        el("line", x1=scale.at(tick), x2=scale.at(tick), y1=TOP, y2=bottom, class_="grid") for tick, _ in scale.marks
     ]
-    drawn += bottom_labels([(scale.x(tick), tick_text(tick, scale.ticks)) for tick in scale.ticks], bottom + 16, WIDTH)
+    drawn += scale.labels_below(bottom + 16, WIDTH)
     if reference is not None and math.isfinite(reference):
-        at = scale.x(reference)
+        at = scale.at(reference)
         drawn.append(
             el(
                 "g",
@@ -57,52 +57,38 @@ def dot_plot(
             )
         )
     drawn += [_row(scale, row, TOP + ROW * place + ROW / 2, write) for place, row in enumerate(rows)]
-    key = None
-    if reference is not None:
-        key = el("span", el("i", class_="rule"), f" {reference_name} ", el("b", write(reference)), class_="legend")
-    picture = el(
-        "svg",
-        el("title", f"{title}: {described}{more}"),
-        drawn,
-        viewBox=f"0 0 {WIDTH:.0f} {height:.0f}",
-        class_="chart dots",
-        role="img",
-        aria_label=f"{title}: {described}{more}",
-    )
-    return el("figure", el("figcaption", el("b", title), key, note), picture, class_="curve")
+    legend = None if reference is None else key("rule", reference_name, write(reference))
+    told = f"{title}: {described}{more}"
+    picture = svg(told, drawn, size=(WIDTH, height), kind="chart dots")
+    return figure(title, [legend, note], picture)
 
 
-class _Scale:
-    """From values to pixels; round numbers at its ends, and never beyond [0, 1] where all values lie in it."""
-
-    def __init__(self, rows: Sequence[Row], reference: float | None) -> None:
-        values = [row.value for row in rows]
-        values += [end for row in rows if row.interval for end in row.interval]
-        values += [row.limit for row in rows if row.limit is not None]
-        values += [reference] if reference is not None else []
-        values = [value for value in values if math.isfinite(value)]
-        low, high = min(values, default=0.0), max(values, default=1.0)
-        self.ticks = ticks(low, high, 5)
-        if low >= 0 and high <= 1:
-            self.ticks = [tick for tick in self.ticks if 0 <= tick <= 1] or [0.0, 1.0]
-        self.low, self.high = min(self.ticks[0], low), max(self.ticks[-1], high)
-
-    def x(self, value: float) -> float:
-        room = WIDTH - NAME - VALUE - 12
-        return NAME + (value - self.low) / ((self.high - self.low) or 1.0) * room
+def _scale(rows: Sequence[Row], reference: float | None) -> Axis:
+    """Round numbers at its ends, and never beyond [0, 1] where all values lie in it."""
+    values = [row.value for row in rows]
+    values += [end for row in rows if row.interval for end in row.interval]
+    values += [row.limit for row in rows if row.limit is not None]
+    values += [reference] if reference is not None else []
+    values = [value for value in values if math.isfinite(value)]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    places = ticks(low, high, 5)
+    if low >= 0 and high <= 1:
+        places = [tick for tick in places if 0 <= tick <= 1] or [0.0, 1.0]
+    low, high = min(places[0], low), max(places[-1], high)
+    return Axis(low, high, NAME, WIDTH - VALUE - 12, tick_marks(places))
 
 
-def _row(scale: _Scale, row: Row, y: float, write: object) -> Markup:
+def _row(scale: Axis, row: Row, y: float, write: object) -> Markup:
     said = (signed if write is signed else number)(row.value)
     between = ""
     line = None
     if row.interval is not None:
-        left, right = (scale.x(end) for end in row.interval)
+        left, right = (scale.at(end) for end in row.interval)
         between = f", interval {number(row.interval[0])} to {number(row.interval[1])}"
         line = el("line", x1=left, x2=right, y1=y, y2=y, class_="between")
     limit = None
     if row.limit is not None:
-        at = scale.x(row.limit)
+        at = scale.at(row.limit)
         limit = el("line", x1=at, x2=at, y1=y - 8, y2=y + 8, class_="limit")
     return el(
         "g",
@@ -111,7 +97,7 @@ def _row(scale: _Scale, row: Row, y: float, write: object) -> Markup:
         el("text", cut(row.name, NAME_CELLS), x=NAME - 14, y=y + 4, text_anchor="end", class_="label"),
         line,
         limit,
-        el("circle", cx=scale.x(row.value), cy=y, r=4.2, class_="mark"),
+        el("circle", cx=scale.at(row.value), cy=y, r=4.2, class_="mark"),
         el("text", said, x=WIDTH - 4, y=y + 4, text_anchor="end", class_="value"),
         class_=f"row {row.tone}".rstrip(),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from drivetrain.base.formatting import cells, count, cut, number, share
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling.charts.charts import text_width
+from drivetrain.telling.charts.frame import figure, svg, text_width
 from drivetrain.telling.content.plotted import PlottedMatrix
 
 # Beyond this a cell is a speck; the most frequent confusions are told instead.
@@ -21,7 +21,8 @@ _ACROSS, _DOWN = "predicted class", "true class"
 def heat_map(title: str, matrix: PlottedMatrix) -> Markup:
     """The picture, shaded by the share of each row, and the most frequent confusions in words."""
     small = max(len(matrix.rows), len(matrix.columns)) <= MAX_SIDE
-    side = f"{len(matrix.rows):,} classes are too many for a picture." if not small else None
+    too_many = f"{len(matrix.rows):,} classes are too many for a picture."
+    side = None if small else el("span", too_many, class_="legend")
     confused = _confusions(matrix)
     told = [
         el(
@@ -36,8 +37,7 @@ def heat_map(title: str, matrix: PlottedMatrix) -> Markup:
     caption = "Most frequent confusions" + (f", {MAX_CONFUSIONS} of {len(confused):,}" if more > 0 else "")
     return el(
         "div",
-        el("figure", el("figcaption", el("b", title), el("span", side, class_="legend") if side else None),
-           el("div", _Picture(matrix).drawn(title), class_="scroll", tabindex=0) if small else None, class_="curve"),
+        figure(title, side, _Picture(matrix).drawn(title) if small else None, scrolls=small),
         el("table", el("caption", caption), el("tbody", told), class_="spent") if told else None,
         class_="charts confusion",
     )  # fmt: skip
@@ -81,17 +81,9 @@ class _Picture:
         total = sum(map(sum, self.matrix.cells))
         right = f"{_amount(sum(diagonal))} of {_amount(total)} on the diagonal" if total else "empty"
         summary = f"{title}: {count(len(self.row_names), 'class', 'classes')}, {right}"
-        return el(
-            "svg",
-            el("title", summary),
-            self._names(),
-            [self._line(place) for place in range(len(self.row_names))],
-            viewBox=f"0 0 {self.width:.0f} {self.height:.0f}",
-            style=f"max-width:{self.width:.0f}px",
-            class_="chart heat",
-            role="img",
-            aria_label=summary,
-        )
+        body = [self._names(), [self._line(place) for place in range(len(self.row_names))]]
+        style = f"max-width:{self.width:.0f}px"
+        return svg(summary, body, size=(self.width, self.height), kind="chart heat", style=style)
 
     def _names(self) -> Content:
         yield el("text", _ACROSS, x=self.middle, y=12, text_anchor="middle", class_="axis-label")

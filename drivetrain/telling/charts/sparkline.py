@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup, el
+from drivetrain.telling.charts.frame import svg
 
 WIDTH, HEIGHT, EDGE = 96, 24, 3
 
@@ -26,13 +27,6 @@ def sparkline(name: str, values: Sequence[float]) -> Markup | None:
         for place, value in enumerate(finite)
     ]
     told = f"{name}: from {number(finite[0])} to {number(finite[-1])}"
-    return el(
-        "svg",
-        el("title", told),
-        el("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)),
-        el("circle", cx=points[-1][0], cy=points[-1][1], r=2.2),
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        class_="spark",
-        role="img",
-        aria_label=told,
-    )
+    path = el("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points))
+    end = el("circle", cx=points[-1][0], cy=points[-1][1], r=2.2)
+    return svg(told, path, end, size=(WIDTH, HEIGHT), kind="spark")

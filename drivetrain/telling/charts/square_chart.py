@@ -9,10 +9,10 @@ from itertools import pairwise, zip_longest
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling.charts.charts import bottom_labels, room_beside, tick_text, ticks
+from drivetrain.telling.charts.frame import RIGHT, Axis, Frame, figure, key, room_beside, svg, ticks
 
 SIDE = 360.0
-TOP, RIGHT, BOTTOM = 10.0, 14.0, 40.0
+TOP, BOTTOM = 10.0, 40.0
 # Lines that can be told apart by their colours; the others are drawn behind them in grey.
 MAX_NAMED = 4
 MAX_DOTS = 24
@@ -45,7 +45,7 @@ def square_chart(
     """`lines` in colours with a legend, `others` in grey behind them; `diagonal` names the line from 0 to 1. `mark` is
     an upright line at an x with its name, and `band` the interval of it."""
     lines = lines[:MAX_NAMED]
-    frame = _Frame([point for line in (*lines, *others) for point in line.points])
+    frame = _Frame.around([point for line in (*lines, *others) for point in line.points])
     body: list[Content] = [frame.axes(x_label, y_label)]
     if diagonal:
         body.append(
@@ -53,39 +53,25 @@ def square_chart(
                                               class_="chance"))
         )  # fmt: skip
     if band is not None:
-        left, right = (min(max(frame.x(end), frame.left), frame.right) for end in band)
+        left, right = (frame.across.inside(end) for end in band)
         body.append(el("rect", el("title", f"interval {number(band[0])} to {number(band[1])}"), x=left, y=TOP,
-                       width=right - left, height=frame.bottom - TOP, class_="interval-band"))  # fmt: skip
+                       width=right - left, height=frame.up.start - TOP, class_="interval-band"))  # fmt: skip
     if mark is not None:
         at = frame.x(mark[0])
         body.append(
-            el("g", el("title", mark[1]), el("line", x1=at, x2=at, y1=TOP, y2=frame.bottom, class_="reference"))
+            el("g", el("title", mark[1]), el("line", x1=at, x2=at, y1=TOP, y2=frame.up.start, class_="reference"))
         )
     body += [
         el("g", el("title", line.name), el("path", d=frame.path(line.points), class_="other-line")) for line in others
     ]
     # The first is drawn last: it is the one that matters most.
     body += reversed([_line(frame, place, line) for place, line in enumerate(lines, 1)])
-    keys = [
-        el("span", el("i", class_=f"key s{place}"), f" {line.name} ", el("b", line.note) if line.note else None,
-           class_="legend")
-        for place, line in enumerate(lines, 1)
-    ]  # fmt: skip
-    if others:
-        keys.append(el("span", el("i", class_="key other"), f" {others_name}", class_="legend"))
-    if mark is not None:
-        keys.append(el("span", el("i", class_="rule"), f" {mark[1]}", class_="legend"))
+    keys = [key(f"key s{place}", line.name, line.note) for place, line in enumerate(lines, 1)]
+    keys += [key("key other", others_name)] if others else []
+    keys += [key("rule", mark[1])] if mark else []
     told = "; ".join([*(f"{line.name} {line.note}".rstrip() for line in lines), *([mark[1]] if mark else [])])
-    picture = el(
-        "svg",
-        el("title", f"{title}: {told}"),
-        body,
-        viewBox=f"0 0 {SIDE:.0f} {SIDE - 40:.0f}",
-        class_="chart",
-        role="img",
-        aria_label=f"{title}: {told}",
-    )
-    return el("figure", el("figcaption", el("b", title), keys), picture, class_="curve square")
+    picture = svg(f"{title}: {told}", body, size=(SIDE, SIDE - 40), kind="chart")
+    return figure(title, keys, picture, kind="curve square")
 
 
 def _line(frame: _Frame, place: int, line: Line) -> Markup:
@@ -122,23 +108,15 @@ def _radius(count: float | None, most: float) -> float:
     return 2.4 if count is None else 1.5 + 6.0 * math.sqrt(count / most)
 
 
-class _Frame:
-    """From values to pixels: the unit square where all values lie in it, else round numbers around them."""
+class _Frame(Frame):
+    """The unit square where all values lie in it, else round numbers around them."""
 
-    def __init__(self, points: Sequence[tuple[float, float]]) -> None:
-        self.x_ticks = _axis([x for x, _ in points])
-        self.y_ticks = _axis([y for _, y in points])
+    @classmethod
+    def around(cls, points: Sequence[tuple[float, float]]) -> _Frame:
+        up = Axis.of(_ticks([y for _, y in points]), SIDE - 40 - BOTTOM, TOP)
         # The name of the axis stands to the left of its labels.
-        self.left = room_beside([tick_text(tick, self.y_ticks) + "   " for tick in self.y_ticks])
-        self.right, self.bottom = SIDE - RIGHT, SIDE - 40 - BOTTOM
-
-    def x(self, value: float) -> float:
-        first, last = self.x_ticks[0], self.x_ticks[-1]
-        return self.left + (value - first) / (last - first) * (self.right - self.left)
-
-    def y(self, value: float) -> float:
-        first, last = self.y_ticks[0], self.y_ticks[-1]
-        return self.bottom - (value - first) / (last - first) * (self.bottom - TOP)
+        left = room_beside(text + "   " for _, text in up.marks)
+        return cls(Axis.of(_ticks([x for x, _ in points]), left, SIDE - RIGHT), up, SIDE)
 
     def path(self, points: Sequence[tuple[float, float]]) -> str:
         """A path of the points that can be told apart on the picture."""
@@ -170,19 +148,6 @@ class _Frame:
                 since = 0.0
         return kept[:MAX_DOTS]
 
-    def axes(self, x_label: str, y_label: str) -> Content:
-        for tick in self.y_ticks:
-            yield el("line", x1=self.left, x2=self.right, y1=self.y(tick), y2=self.y(tick), class_="grid")
-            yield el("text", tick_text(tick, self.y_ticks), x=self.left - 7, y=self.y(tick) + 3.5, text_anchor="end")
-        for tick in self.x_ticks:
-            yield el("line", x1=self.x(tick), x2=self.x(tick), y1=self.bottom, y2=self.bottom + 4, class_="tick")
-        marks = [(self.x(tick), tick_text(tick, self.x_ticks)) for tick in self.x_ticks]
-        yield from bottom_labels(marks, self.bottom + 16, SIDE)
-        yield el("line", x1=self.left, x2=self.right, y1=self.bottom, y2=self.bottom, class_="base")
-        yield el("text", x_label, x=(self.left + self.right) / 2, y=self.bottom + 34, text_anchor="middle")
-        middle = (TOP + self.bottom) / 2
-        yield el("text", y_label, x=12, y=middle, text_anchor="middle", transform=f"rotate(-90 12 {middle:.1f})")
-
 
 def _between(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
     """Whether b lies on the level or upright line from a to c."""
@@ -190,7 +155,7 @@ def _between(a: tuple[float, float], b: tuple[float, float], c: tuple[float, flo
     return level or (a[0] == b[0] == c[0] and (a[1] <= b[1] <= c[1] or a[1] >= b[1] >= c[1]))
 
 
-def _axis(values: Sequence[float]) -> list[float]:
+def _ticks(values: Sequence[float]) -> list[float]:
     if all(0 <= value <= 1 for value in values):
         return [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     return ticks(min(values), max(values), 5)

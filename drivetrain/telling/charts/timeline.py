@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count, duration
 from drivetrain.base.markup import Markup, el
-from drivetrain.telling.charts.charts import bottom_labels, text_width, tick_text, ticks
+from drivetrain.telling.charts.frame import Axis, Frame, figure, key, svg, text_width, tick_marks, ticks
 from drivetrain.telling.content.goodput import JobTimes, spans
 
 KINDS = {"training": "training", "lost": "taken again later", "restart": "leaving and starting", "down": "no machines"}
@@ -25,29 +25,9 @@ def timeline(times: JobTimes) -> Markup | None:
     if not stretches:
         return None
     picture = _Picture(times, stretches)
-    summary = in_words(times)
-    return el(
-        "figure",
-        el("figcaption", el("b", f"Steps of {times.step} over time"), _legend(times, stretches)),
-        el(
-            "div",
-            el(
-                "svg",
-                el("title", summary),
-                picture.axes(),
-                picture.lane(),
-                picture.steps(),
-                picture.interruptions(),
-                viewBox=f"0 0 {WIDTH:.0f} {picture.height:.0f}",
-                class_="chart spans",
-                role="img",
-                aria_label=summary,
-            ),
-            class_="scroll",
-            tabindex=0,
-        ),
-        class_="curve wide",
-    )
+    body = [picture.axes(), picture.lane(), picture.steps(), picture.interruptions()]
+    drawn = svg(in_words(times), body, size=(WIDTH, picture.height), kind="chart spans")
+    return figure(f"Steps of {times.step} over time", _legend(times, stretches), drawn, kind="curve wide", scrolls=True)
 
 
 def in_words(times: JobTimes) -> str:
@@ -67,15 +47,11 @@ def in_words(times: JobTimes) -> str:
 
 def _legend(times: JobTimes, stretches: Sequence[Stretch]) -> list[Markup]:
     there = {kind for kind, _, _ in stretches}
-    keys = [
-        el("span", el("i", class_=f"block k-{kind}"), f" {name}", class_="legend")
-        for kind, name in KINDS.items()
-        if kind in there
-    ]
+    keys = [key(f"block k-{kind}", name) for kind, name in KINDS.items() if kind in there]
     if any(one.saved for one in times.attempts):
-        keys.append(el("span", el("i", class_="block k-save"), " save", class_="legend"))
+        keys.append(key("block k-save", "save"))
     if times.interruptions and times.attempts:
-        keys.append(el("span", el("i", "✕", class_="cross"), " interruption", class_="legend"))
+        keys.append(key("cross", "interruption", sign="✕"))
     return keys
 
 
@@ -84,42 +60,30 @@ class _Picture:
         self.times, self.stretches = times, stretches
         self.attempts = [one for one in times.attempts if one.took_steps]
         self.start = stretches[0][1]
-        self.length = max(stretches[-1][2] - self.start, 1e-9)
-        self.unit, self.unit_seconds = _unit(self.length)
+        length = max(stretches[-1][2] - self.start, 1e-9)
+        self.unit, unit_seconds = _unit(length)
         most = max((one.step or 0 for one in self.attempts), default=0)
-        self.y_ticks = ticks(0, max(most, 1), 4)
-        self.plot_bottom = TOP + PLOT if self.attempts else TOP - GAP
-        self.lane_top = self.plot_bottom + GAP
+        plot_bottom = TOP + PLOT if self.attempts else TOP - GAP
+        self.lane_top = plot_bottom + GAP
         self.height = self.lane_top + LANE + 40
+        along = [tick for tick in ticks(0, length / unit_seconds, 8) if tick * unit_seconds <= length]
+        marks = [(tick * unit_seconds, text) for tick, text in tick_marks(along)]
+        up = Axis.of(ticks(0, max(most, 1), 4), plot_bottom, plot_bottom - PLOT)
+        self.frame = Frame(Axis(0.0, length, LEFT, WIDTH - RIGHT, marks), up, WIDTH)
 
     def x(self, moment: float) -> float:
-        return LEFT + min(max((moment - self.start) / self.length, 0.0), 1.0) * (WIDTH - LEFT - RIGHT)
+        return self.frame.across.inside(moment - self.start)
 
     def y(self, step: float) -> float:
-        return self.plot_bottom - step / self.y_ticks[-1] * PLOT
+        return self.frame.y(step)
 
     def axes(self) -> Markup:
-        along = [
-            tick for tick in ticks(0, self.length / self.unit_seconds, 8) if tick * self.unit_seconds <= self.length
-        ]
         below = self.lane_top + LANE
-        columns = [
-            el("line", x1=at, x2=at, y1=below, y2=below + 4, class_="tick")
-            for at in [self.x(self.start + tick * self.unit_seconds) for tick in along]
-        ]
-        marks = [(self.x(self.start + tick * self.unit_seconds), tick_text(tick, along)) for tick in along]
-        columns += bottom_labels(marks, below + 17, WIDTH)
-        rows = [
-            (
-                el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=self.y(tick), y2=self.y(tick), class_="grid"),
-                el("text", tick_text(tick, self.y_ticks), x=LEFT - 8, y=self.y(tick) + 3.5, text_anchor="end"),
-            )
-            for tick in (self.y_ticks if self.attempts else [])
-        ]
         middle = (LEFT + WIDTH - RIGHT) / 2
         label = el("text", f"{self.unit} since its start", x=middle, y=below + 34, text_anchor="middle")
         step = el("text", "step", x=LEFT - 8, y=TOP - 12, text_anchor="end") if self.attempts else None
-        return el("g", rows, columns, label, step, class_="axis")
+        levels = self.frame.levels() if self.attempts else None
+        return el("g", levels, self.frame.columns(below), label, step, class_="axis")
 
     def lane(self) -> Markup:
         """What each stretch was spent on."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from drivetrain.base.formatting import duration, share
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.telling import section
+from drivetrain.telling.charts.frame import figure, svg
 from drivetrain.telling.content.health import HealthFacts
 from drivetrain.training.health.wording import rules_in_words
 
@@ -173,15 +174,6 @@ def _figure(title: str, legend: Content, body: Content, height: float, one: Heal
         el("text", label, x=x, y=f"{height + 15:.0f}", text_anchor=anchor)
         for label, x, anchor in (("0", LEFT, "start"), (whole, WIDTH, "end"))
     ]
-    picture = el(
-        "svg",
-        el("title", f"{title}, {whole} in all"),
-        body,
-        ends,
-        viewBox=f"0 0 {WIDTH:.0f} {height + 20:.0f}",
-        class_="chart health",
-        role="img",
-        aria_label=f"{title}, {whole} in all",
-    )
-    caption = el("figcaption", el("b", title), el("span", legend, class_="legend phases") if legend else None)
-    return el("figure", caption, el("div", picture, class_="scroll", tabindex=0), class_="curve wide")
+    picture = svg(f"{title}, {whole} in all", body, ends, size=(WIDTH, height + 20), kind="chart health")
+    keys = el("span", legend, class_="legend phases") if legend else None
+    return figure(title, keys, picture, kind="curve wide", scrolls=True)

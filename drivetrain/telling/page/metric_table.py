@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling.charts.charts import tick_text, ticks
+from drivetrain.telling.charts.frame import Axis, svg, tick_text, ticks
 from drivetrain.telling.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.telling.content.findings import natural, words
 from drivetrain.telling.content.untrusted_json import drawable
@@ -91,29 +91,18 @@ def _own_scale(measure: Measure) -> tuple[float, float]:
 def _bar(measure: Measure, scale: tuple[float, float]) -> Markup | None:
     if measure.interval is None or any(drawable(end) is None for end in (measure.value, *measure.interval)):
         return None
-    low, high = scale
-    room = BAR_WIDTH - 8
-
-    def x(value: float) -> float:
-        return 4 + (value - low) / ((high - low) or 1.0) * room
-
-    left, right = x(measure.interval[0]), x(measure.interval[1])
+    axis = Axis(*scale, 4, BAR_WIDTH - 4, ())
+    left, right = map(axis.at, measure.interval)
     middle = BAR_HEIGHT / 2
     label = f"{words(measure.name)}: {value_words(measure)}, interval {interval_words(measure)}"
-    return el(
-        "svg",
-        el("title", label),
+    body = (
         el("rect", x=0, y=middle - 3, width=BAR_WIDTH, height=6, rx=3, class_="track"),
         # An interval of no width is still a mark.
         el("rect", x=left, y=middle - 3, width=max(right - left, 1.5), height=6, rx=3, class_="span"),
-        el("circle", cx=x(measure.value), cy=middle, r=3.6, class_="mark"),
-        viewBox=f"0 0 {BAR_WIDTH:.0f} {BAR_HEIGHT:.0f}",
-        width=BAR_WIDTH,
-        height=BAR_HEIGHT,
-        class_="chart interval",
-        role="img",
-        aria_label=label,
+        el("circle", cx=axis.at(measure.value), cy=middle, r=3.6, class_="mark"),
     )
+    size = (BAR_WIDTH, BAR_HEIGHT)
+    return svg(label, body, size=size, kind="chart interval", width=BAR_WIDTH, height=BAR_HEIGHT)
 
 
 def class_table(found: EvaluationFacts) -> Markup | None:

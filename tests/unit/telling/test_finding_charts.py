@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from drivetrain.base.formatting import cut
 from drivetrain.telling.charts import dot_plot as dots
-from drivetrain.telling.charts.charts import Series, line_chart, ticks
+from drivetrain.telling.charts.charts import Series, line_chart
 from drivetrain.telling.charts.dot_plot import Row, dot_plot
+from drivetrain.telling.charts.frame import ticks
 from drivetrain.telling.charts.heat_map import MAX_CONFUSIONS, MAX_SIDE, heat_map
 from drivetrain.telling.charts.rate_charts import rate_charts
 from drivetrain.telling.charts.square_chart import MAX_DOTS, MAX_NAMED, Line, square_chart

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.telling.charts.charts import MAX_MARKS, Series, bar_chart, line_chart, tick_text, ticks
+from drivetrain.telling.charts.charts import MAX_MARKS, Series, bar_chart, line_chart
 from drivetrain.telling.charts.curves import class_charts, training_charts
+from drivetrain.telling.charts.frame import tick_text, ticks
 from drivetrain.telling.content import Curve, Measured
 from drivetrain.telling.content.findings import overall, per_class
 from drivetrain.telling.content.goodput import Attempt, JobTimes
