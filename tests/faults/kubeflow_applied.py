@@ -17,7 +17,7 @@ FAULT = "Kubeflow's API fails or apply is killed, at any call: done or taken bac
 TRIALS, QUICK, AT_ONCE = 400, 12, 2
 PRELOAD = ("tests.faults.harness.kubeflow_applying",)
 # More than an apply makes: some faults come after the end, which must do no harm either.
-_MOST_CALLS = 20
+_MOST_CALLS, _WITH_STORAGE = 20, 45
 # Servers end with the process.
 _SERVING: list[ExitStack] = []
 
@@ -36,7 +36,7 @@ def prepare(folder: Path) -> Place:
 
 
 def trial(given: Trial, shared: Place) -> Found:
-    from tests.faults.harness.kubeflow_applying import CHANGED, FIRST_CALL, KINDS, Fault, attempt, violations
+    from tests.faults.harness.kubeflow_applying import CHANGED, FIRST_CALL, KILLED, KINDS, Fault, attempt, violations
 
     changed = CHANGED if given.number % 2 else ()
     _empty(shared, applied=bool(changed))
@@ -48,7 +48,8 @@ def trial(given: Trial, shared: Place) -> Found:
     for more in range(given.draw.randint(0, 1), -1, -1):  # one fault, or one more on top of what the first left
         before = shared.standing()
         kind = given.draw.choice(KINDS)
-        fault = Fault(kind, given.draw.randint(FIRST_CALL.get(kind, 1), _MOST_CALLS), shared)
+        most = _WITH_STORAGE if kind in KILLED else _MOST_CALLS  # killed it is at calls of the storage, too
+        fault = Fault(kind, given.draw.randint(FIRST_CALL.get(kind, 1), most), shared)
         ended = attempt(shared, fault, *changed)
         did[kind if fault.at else "came after the end"] += 1
         if not more:
