@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from drivetrain.deploying.runs import RemoteRun, RemoteStep
@@ -22,6 +22,16 @@ Wait = Callable[[float], object]
 
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a log, and the host or pod that wrote it."""
+
+    host: str
+    text: str
+    time: float = 0.0
+    """When, in seconds since the epoch, where the target says it."""
 
 
 class LogReader(Protocol):
@@ -42,15 +52,6 @@ class LogReader(Protocol):
     def problem(self) -> str | None:
         """Why there are no lines, or not all of them, where no more are waited for."""
         ...
-
-
-class LogLine(Protocol):
-    """A line of a log, and the host or pod that wrote it."""
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def text(self) -> str: ...
 
 
 class FollowedRun(Protocol):

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.deployed import execution_text
+from drivetrain.cli.runs import deployed as execution_text
 from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import Deployer, Handle
 from drivetrain.targets.kubeflow.deploy.deployer import Kubeflow

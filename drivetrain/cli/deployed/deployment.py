@@ -1,17 +1,13 @@
-"""What the commands share that reach into a deployment: their arguments and options, and what they ask and show."""
+"""What the commands share that reach into a deployment: their arguments and options, and what they ask."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
-
-if TYPE_CHECKING:
-    from drivetrain.targets.deployer import Deployer, Handle
 
 Target = Annotated[
     str | None,
@@ -36,24 +32,6 @@ Deployed = Annotated[
     Argument(metavar="PIPELINE", help="The name of a deployed pipeline, or FILE.py[:FUNCTION].", show_default=False),
 ]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
-
-
-def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
-    """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
-    from drivetrain.cli.deployed.execution_text import shown
-    from drivetrain.cli.errors import FAILED, INTERRUPTED
-    from drivetrain.operations.running import new_progress
-    from drivetrain.telling.terminal import say
-
-    with new_progress(as_json=as_json) as progress:
-        found = deployer.follow(handle, progress)
-    if as_json:
-        say(json.dumps({"event": "summary", **found.to_json()}, ensure_ascii=False))  # a line as the events before it
-    else:
-        say("\n" + shown(found, deployer.about_runs))
-    if found.execution.status == "Stopped":
-        return INTERRUPTED
-    return 0 if found.execution.status in ("Succeeded", "CompletedWithFailures") else FAILED
 
 
 def confirm(question: str, *, yes: bool, instead: str) -> bool:

@@ -53,7 +53,7 @@ def start(
       drivetrain start nightly --fresh
     """
     from drivetrain.cli import options
-    from drivetrain.cli.deployed.deployment import follow_to_end
+    from drivetrain.cli.runs.deployed import follow_to_end
     from drivetrain.operations.deployment import deployer_of, refuse_in_vain
     from drivetrain.targets.deployer import StartRequest
     from drivetrain.telling.terminal import say, say_json

@@ -103,7 +103,7 @@ def list_(
     """
     local = {"--where": where, "--sort": sort, "--home": home}
     if deployed := _deployed(on, pipeline, config, set_, region, local, lists=True):
-        from drivetrain.cli.deployed import deployed_runs
+        from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.print_list(*deployed, limit, as_json=as_json)
     from drivetrain.operations.concluding import enter_missing
@@ -172,7 +172,7 @@ def show(
     """
     local = {"--events": events, "--spot-discount": spot_discount, "--price": price, "--home": home}
     if deployed := _deployed(on, pipeline, config, set_, region, local):
-        from drivetrain.cli.deployed import deployed_runs
+        from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.show(*deployed, execution, follow=follow, as_json=as_json)
     if follow:
@@ -240,7 +240,7 @@ def compare(
     """
     chosen = executions or ["latest~1", "latest"]
     if deployed := _deployed(on, pipeline, config, set_, region, {"--output": output, "--home": home}):
-        from drivetrain.cli.deployed import deployed_runs
+        from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.compare(*deployed, chosen, as_json=as_json)
     from drivetrain.cli.runs import compare as comparing
@@ -295,7 +295,7 @@ def logs(
       drivetrain runs logs latest train --on kubeflow -p retraining -f
     """
     if deployed := _deployed(on, pipeline, config, set_, region, {"--attempt": attempt, "--home": home}):
-        from drivetrain.cli.deployed import deployed_runs
+        from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.print_log(*deployed, execution, step, follow=follow, num_lines=lines, as_json=as_json)
     from drivetrain.cli.runs.logs import print_logs
@@ -328,18 +328,21 @@ def stop(
       drivetrain runs stop
       drivetrain runs stop latest --on sagemaker -p retraining -c production.yaml
     """
-    if deployed := _deployed(on, pipeline, config, set_, region, {"--home": home}):
-        from drivetrain.cli.deployed import deployed_runs
-
-        return deployed_runs.stop(*deployed, execution, as_json=as_json)
     from drivetrain.run_store.stopping import stop as stop_run
     from drivetrain.telling.terminal import say, say_json
 
-    id = stop_run(local_home(home), execution)
-    if as_json:
-        say_json({"execution": id})
+    if deployed := _deployed(on, pipeline, config, set_, region, {"--home": home}):
+        deployer, name = deployed
+        handle = deployer.find(name, execution)
+        deployer.stop(handle)
+        said, again = handle.to_json(), deployer.about_runs("show", name, handle.id) + " --follow"
     else:
-        say(f"Stopping {id}. See how it ends: drivetrain runs show {id} --follow{home_option(home)}")
+        id = stop_run(local_home(home), execution)
+        said, again = {"execution": id}, f"drivetrain runs show {id} --follow{home_option(home)}"
+    if as_json:
+        say_json(said)
+    else:
+        say(f"Stopping {said['execution']}. See how it ends: {again}")
 
 
 here.add_to(app)

@@ -18,12 +18,6 @@ from drivetrain.run_store.model import StepRun
 
 
 @dataclass
-class Line:
-    text: str
-    host: str = "algo-1"
-
-
-@dataclass
 class Followed:
     """A run of which each look is given; each look logs a line more."""
 
@@ -44,7 +38,7 @@ class Followed:
         return self
 
     def new_lines(self, step: RemoteStep) -> Sequence[LogLine]:
-        return [Line(f"{step.name} {step.status}")]
+        return [LogLine("algo-1", f"{step.name} {step.status}")]
 
     def waits(self) -> Sequence[str]:
         return ["the log comes later"]

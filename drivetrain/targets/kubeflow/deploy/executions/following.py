@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from drivetrain.deploying.following import Wait
+from drivetrain.deploying.following import LogLine, Wait
 from drivetrain.deploying.runs import RemoteRun, RemoteStep
 from drivetrain.run_store.model import StepRun
 from drivetrain.targets.kubeflow.deploy.executions.executions import describe
@@ -18,14 +18,6 @@ from drivetrain.targets.kubeflow.deploy.executions.output import Output
 from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
 from drivetrain.targets.kubeflow.deploy.rest import Api
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line, and the pod that printed it."""
-
-    host: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -58,14 +50,14 @@ class StepLog:
         self._given: dict[str, int] = {}
         self._missing: list[Attempt] = []
 
-    def new_lines(self, step: RemoteStep) -> Sequence[Line]:
+    def new_lines(self, step: RemoteStep) -> Sequence[LogLine]:
         assert isinstance(step, PodStep)
-        found: list[Line] = []
+        found: list[LogLine] = []
         self._missing = []
         for attempts in step.programs:
             begun = next((place for place, each in enumerate(attempts) if each.pod in self._given), len(attempts) - 1)
             for attempt in attempts[begun:]:
-                found += [Line(attempt.pod, text) for text in self._new_of(attempt)]
+                found += [LogLine(attempt.pod, text) for text in self._new_of(attempt)]
         self._num_lines = None
         return found
 

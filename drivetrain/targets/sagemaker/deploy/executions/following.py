@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from drivetrain.base.masking import without_secrets
-from drivetrain.deploying.following import Wait
+from drivetrain.deploying.following import LogLine, Wait
 from drivetrain.deploying.runs import RemoteRun, RemoteStep
 from drivetrain.run_store import starting_point as said_at_start
 from drivetrain.run_store.model import Metric, StepRun
@@ -60,15 +60,6 @@ class FollowedExecution:
         return StepLog(self._account, step, run.id, num_lines)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line: of which host (`algo-1`), when (seconds since the epoch), what."""
-
-    host: str
-    time: float
-    text: str
-
-
 class StepLog:
     """Reads what is new, host by host."""
 
@@ -97,10 +88,10 @@ class StepLog:
         found = {"startTime": int(step.started * 1000)}
         return found if step.ended is None else {**found, "endTime": int((step.ended + AFTER_SECONDS) * 1000)}
 
-    def new_lines(self, step: RemoteStep) -> Sequence[Line]:
+    def new_lines(self, step: RemoteStep) -> Sequence[LogLine]:
         """In the order of time, host by host."""
         assert isinstance(step, JobStep)
-        rest: list[Line] = []
+        rest: list[LogLine] = []
         if step.arn != self.step.arn:  # it is tried again, by another job
             rest = self._new_lines()
             self._tokens = {}
@@ -119,8 +110,8 @@ class StepLog:
     def problem(self) -> str | None:
         return self._problem
 
-    def _new_lines(self) -> list[Line]:
-        found: list[Line] = []
+    def _new_lines(self) -> list[LogLine]:
+        found: list[LogLine] = []
         for stream in self.streams():
             found += self._read(stream)
         return sorted(found, key=lambda line: line.time)
@@ -140,7 +131,7 @@ class StepLog:
         except AbsentError:
             return []  # the first job of its kind in the account has not logged yet
 
-    def _read(self, stream: str) -> Iterator[Line]:
+    def _read(self, stream: str) -> Iterator[LogLine]:
         host = stream.rpartition("/")[2].rpartition("-")[0] or stream
         while True:
             token = self._tokens.get(stream)
@@ -155,7 +146,7 @@ class StepLog:
                 **self._span,
             )
             for event in said["events"]:
-                yield Line(host, event["timestamp"] / 1000, str(event["message"]).rstrip("\n"))
+                yield LogLine(host, str(event["message"]).rstrip("\n"), event["timestamp"] / 1000)
             # The end is where the same token comes back.
             if said["nextForwardToken"] == token:
                 return

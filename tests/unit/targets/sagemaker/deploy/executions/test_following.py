@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.deployed.execution_text import shown
+from drivetrain.cli.runs.deployed import shown
 from drivetrain.deploying.following import LogLine, follow
 from drivetrain.deploying.logs import copy_log, read_log, step_with_log
 from drivetrain.deploying.runs import RemoteRun

@@ -1,19 +1,24 @@
-"""An execution of a deployed pipeline for a terminal: its steps, and what its target says beside them."""
+"""`drivetrain runs list|show|compare|logs --on TARGET`: the runs of a deployed pipeline, as a terminal shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
+from drivetrain.base.masking import without_secrets
+from drivetrain.cli.errors import FAILED, INTERRUPTED
+from drivetrain.cli.runs.logs import LinePrinter
+from drivetrain.operations.running import new_progress
 from drivetrain.run_store.events import shown_run_status
 from drivetrain.run_store.reasons import in_a_line
-from drivetrain.telling.terminal import paint, table
+from drivetrain.telling.terminal import paint, say, say_json, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from drivetrain.deploying.runs import RemoteRun, RemoteStep, Report
+    from drivetrain.targets.deployer import Deployer, Handle
 
 COST = "cost"
 """What a target calls the column of its table of steps that says what each cost."""
@@ -118,3 +123,93 @@ def listed(executions: Sequence[RemoteRun]) -> str:
     ]
     styles = [[each.status, each.status, "", "", "dim"] for each in executions]
     return table(("execution", "status", "started", "name", ""), rows, styles=styles)
+
+
+def print_list(deployer: Deployer, pipeline: str, limit: int, *, as_json: bool) -> None:
+    """Print the newest executions, without their steps.
+
+    Raises:
+        UserError: there is no such pipeline, or the target refuses.
+    """
+    found = deployer.executions(pipeline, limit)
+    if as_json:
+        say_json([each.summary() for each in found])
+    elif found:
+        say(listed(found))
+    else:
+        again = f"drivetrain start {deployer.again(pipeline)}"
+        say(f"Pipeline {pipeline!r} has not been executed yet. Start it: {again}")
+
+
+def show(deployer: Deployer, pipeline: str, execution: str, *, follow: bool, as_json: bool) -> int:
+    """Print the report of an execution, with `follow` once it has ended; gives the exit code.
+
+    Raises:
+        UserError: there is no such execution, or the target refuses.
+    """
+    handle = deployer.find(pipeline, execution)
+    if follow:
+        return follow_to_end(deployer, handle, as_json=as_json)
+    found = deployer.report(handle)
+    if as_json:
+        say_json(found.to_json())
+    else:
+        say(shown(found, deployer.about_runs))
+    return 0
+
+
+def compare(deployer: Deployer, pipeline: str, executions: Sequence[str], *, as_json: bool) -> None:
+    """Print time and, where known, cost of executions side by side.
+
+    Raises:
+        UserError: one is not there or given twice, or there is nothing to compare with.
+    """
+    if len(executions) < 2:
+        raise UserError("One execution has nothing to be compared with. Give two or more, such as: latest~1 latest")
+    handles = [deployer.find(pipeline, each) for each in executions]
+    ids = [handle.id for handle in handles]
+    if twice := next((id for place, id in enumerate(ids) if id in ids[:place]), None):
+        raise UserError(f"Execution {twice} is given twice. Give different ones.")
+    reports = [deployer.report(handle) for handle in handles]
+    if as_json:
+        say_json([report.to_json() for report in reports])
+    else:
+        say(compared(reports))
+
+
+def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
+    """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
+    with new_progress(as_json=as_json) as progress:
+        found = deployer.follow(handle, progress)
+    if as_json:
+        say(json.dumps({"event": "summary", **found.to_json()}, ensure_ascii=False))  # a line as the events before it
+    else:
+        say("\n" + shown(found, deployer.about_runs))
+    if found.execution.status == "Stopped":
+        return INTERRUPTED
+    return 0 if found.execution.status in ("Succeeded", "CompletedWithFailures") else FAILED
+
+
+def print_log(
+    deployer: Deployer,
+    pipeline: str,
+    execution: str,
+    step: str | None,
+    *,
+    follow: bool,
+    num_lines: int | None,
+    as_json: bool,
+) -> None:
+    """Print the log of a step; with `follow`, go on until it ends.
+
+    Raises:
+        UserError: no such execution or step, or one without a log.
+    """
+    printed = LinePrinter(as_json=as_json)
+    deployer.read_log(
+        deployer.find(pipeline, execution),
+        step,
+        lambda line: printed(line.host, without_secrets(line.text)),
+        follow=follow,
+        num_lines=num_lines,
+    )

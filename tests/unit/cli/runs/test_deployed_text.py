@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.cli.deployed.execution_text import compared, shown
+from drivetrain.cli.runs.deployed import compared, shown
 from drivetrain.deploying.runs import RemoteRun, RemoteStep, Report, Row
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions import execution_report
