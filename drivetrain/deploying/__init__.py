@@ -1,1 +1,1 @@
-"""What deploying is on every target."""
+"""Deploying: one plan, one way to apply it and one form of deployed runs for every target."""

@@ -26,7 +26,7 @@ Undo = Callable[[], object]
 """Takes one write back. It gives False where there was nothing to take back, and raises where it must not or cannot."""
 
 Left = tuple[str, BaseException]
-"""What was not taken back, and why."""
+"""A thing that was not taken back, and why."""
 
 
 class HalfDoneError(UserError):
@@ -34,11 +34,11 @@ class HalfDoneError(UserError):
 
 
 class StaleError(UserError):
-    """What is deployed is no longer what it was when the plan was made."""
+    """The pipeline was changed since the plan was made."""
 
 
 class Journal:
-    """What one apply has done, and what takes each of it back."""
+    """A log of one apply, with an undo for each thing that it wrote."""
 
     def __init__(self, tell: Tell) -> None:
         self.tell = tell
@@ -71,7 +71,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written. `address` is what people call it; `ids` what scripts know it by, such as its ARN."""
+    """A pipeline that was written: `address` for people, `ids` for scripts, such as its ARN."""
 
     address: str
     ids: Mapping[str, str]
@@ -80,21 +80,21 @@ class Written:
 
 @dataclass(frozen=True)
 class Applied:
-    """What apply did. `said` is the whole of it for scripts."""
+    """The result of apply; `said` is the whole of it for scripts."""
 
     address: str
     version: int | str | None
     is_empty: bool
-    """Whether there was nothing to do."""
+    """True where there was nothing to do."""
     said: Mapping[str, Any]
 
 
 class Deployed(Protocol):
-    """What is there."""
+    """A pipeline as it is deployed."""
 
     @property
     def ids(self) -> Mapping[str, str]:
-        """What scripts know it by, such as its ARN."""
+        """Its names for scripts, such as its ARN."""
         ...
 
 
@@ -102,7 +102,7 @@ D = TypeVar("D", bound=Deployed)
 
 
 class Place(Protocol[D]):
-    """What one apply writes to: an account and region, a namespace of a cluster; and what it writes.
+    """One pipeline and its place (an account and region, a namespace of a cluster), as one apply writes it.
 
     All methods raise UserError with one clear message.
     """
@@ -114,13 +114,13 @@ class Place(Protocol[D]):
 
     @property
     def wanted(self) -> Any:
-        """What the code says: its `name`, `fingerprint` (of all that applying writes), `sha256` (of the definition)."""
+        """The pipeline in code: `name`, `fingerprint` of all that applying writes, `sha256` of the definition."""
         ...
 
     @property
     def journal(self) -> Journal: ...
     def read(self) -> D | None:
-        """What is there."""
+        """The pipeline as it is deployed now; None where there is none."""
         ...
 
     def plan(self, there: D | None, terms: Terms) -> Plan:
@@ -128,7 +128,7 @@ class Place(Protocol[D]):
         ...
 
     def changed_by(self, there: D | None) -> str:
-        """Who wrote last, as a sentence with a space before it; empty where nobody knows."""
+        """A sentence that says who wrote last, with a space before it; empty where nobody knows."""
         ...
 
     def alone(self) -> AbstractContextManager[object]:
@@ -144,11 +144,11 @@ class Place(Protocol[D]):
         ...
 
     def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[Left]) -> str:
-        """What to say of an apply that failed; without an error, of one that was interrupted."""
+        """The message about an apply that failed; without an error, about one that was interrupted."""
         ...
 
     def read_again(self) -> list[str]:
-        """What is not as it was written."""
+        """Look whether all is as it was written; gives what is not."""
         ...
 
 
@@ -180,7 +180,7 @@ def apply(place: Place[Any], plan: Plan) -> Applied:
 
 
 def checked(place: Place[D], plan: Plan) -> tuple[D | None, Plan]:
-    """What is there, and the plan for it.
+    """Read what is deployed, and make the plan for it anew.
 
     Raises:
         StaleError: it is not what the plan was made of.

@@ -13,7 +13,7 @@ class Listed:
 
     name: str
     ids: Mapping[str, str]
-    """What scripts know it by, such as its ARN."""
+    """Its names for scripts, such as its ARN."""
     state: str
     """`as applied`: the definition is what apply wrote last. `edited`: others wrote it since. `being applied`: apply is
     at work, or was cut short. `not ours`: apply never wrote it. `not readable`: these credentials may not look at it.

@@ -29,7 +29,7 @@ class Difference(Frozen):
     text: str
     """A line for people; empty where the line of another difference says it."""
     place: str = ""
-    """Where it is, as --discard names it; empty on targets without such places."""
+    """Its place, as --discard names it; empty on targets without such places."""
     kind: str = ""
     old: Any = None
     new: Any = None
@@ -57,7 +57,7 @@ class Upload(Frozen):
 
 
 class Forecast(Frozen):
-    """Whether a step can be taken from the cache, and if it runs why; `why` is empty for what is never cached."""
+    """The next run of a step: from the cache, or why not; `why` is empty for a step that is never cached."""
 
     step: str
     cached: bool
@@ -65,7 +65,7 @@ class Forecast(Frozen):
 
 
 class Origin(Frozen):
-    """What was named on the command line; what `apply` compiles again."""
+    """The words of the command line, from which `apply` compiles again."""
 
     target: str | None = None
     """A pipeline's name or FILE.py[:FUNCTION]."""
@@ -77,7 +77,7 @@ class Origin(Frozen):
     withheld: tuple[str, ...] = ()
     """Names of settings that look like secrets, which a plan does not keep."""
     on: str | None = None
-    """What --target says."""
+    """The value of --target."""
 
 
 class Terms(Frozen):
@@ -91,7 +91,7 @@ class Terms(Frozen):
 
 
 class Plan(Terms):
-    """What applying would change, and what it was made of."""
+    """The changes that applying would make, and the states of code and account that they were found from."""
 
     target: str
     pipeline: str
@@ -112,19 +112,19 @@ class Plan(Terms):
     triggers: tuple[TriggerChange, ...] = ()
     uploads: tuple[Upload, ...] = ()
     storage: str
-    """Where uploads go, in words."""
+    """The place of uploads, in words."""
     drift: tuple[Difference, ...] = ()
-    """What others changed since the last apply."""
+    """Changes by others since the last apply."""
     overwritten: tuple[Difference, ...] = ()
     """The part of it that is not in the code, so that applying would undo it."""
     foreign: bool = False
     """The pipeline was not made by apply, or by another owner's."""
     owner: str | None = None
-    """Whose it is, in words, where it is another one's."""
+    """The other owner in words; None where it is ours."""
     lost: str | None = None
     """Why it is not known what apply wrote last, where it did."""
     last_write: str | None = None
-    """Who wrote the pipeline last, and when, as far as the service says it."""
+    """The last writer and the time, as far as the service says them."""
     steps: tuple[Forecast, ...] = ()
     cost: Json | None = None
     permissions: Json | None = None
@@ -136,7 +136,7 @@ class Plan(Terms):
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything is as the code says."""
+        """True where everything is as the code says."""
         return self.action == "none"
 
     @property
@@ -146,7 +146,7 @@ class Plan(Terms):
 
     @property
     def as_given(self) -> str:
-        """What names the pipeline and its settings on the command line, for commands that are advised."""
+        """The words that name the pipeline and its settings on the command line, for advice."""
         return as_given(self.origin, self.pipeline)
 
     def to_json(self) -> Json:
@@ -159,7 +159,7 @@ class Plan(Terms):
 
 
 def as_given(origin: Origin | None, pipeline: str) -> str:
-    """What names a pipeline and its settings on the command line."""
+    """The words that name a pipeline and its settings on the command line."""
     origin = origin or Origin()
     words = ["-d", origin.definition] if origin.definition else [origin.target or pipeline]
     for option, value in (("--name", origin.name), ("--target", origin.on), ("-c", origin.config)):

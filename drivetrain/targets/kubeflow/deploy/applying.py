@@ -28,7 +28,7 @@ from drivetrain.targets.kubeflow.deploy.planning import kept_and_gone, make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 
 CREATE_ATTEMPTS = 3
-"""Of a request whose answer was lost, and which was not done."""
+"""Tries of a request whose answer was lost, and which was not done."""
 
 
 class Namespace:
@@ -179,7 +179,7 @@ def _body(wanted: Desired, recurring: Recurring, experiment: str, pipeline_id: s
 
 
 def _as_it_was(old: RecurringRun) -> dict[str, Any]:
-    """What makes a recurring run anew that was deleted."""
+    """The request that makes a deleted recurring run anew."""
     said = old.said
     kept = ("display_name", "description", "experiment_id", "pipeline_version_reference", "trigger", "runtime_config")
     body: dict[str, Any] = {name: said[name] for name in kept if said.get(name) is not None}
@@ -187,7 +187,7 @@ def _as_it_was(old: RecurringRun) -> dict[str, Any]:
 
 
 def _is_same(there: dict[str, Any], body: dict[str, Any]) -> bool:
-    """Whether a recurring run is the one that a request asked for."""
+    """True of the recurring run that a request asked for."""
     names = ("display_name", "pipeline_version_reference")
     return (
         all(there.get(name) == body[name] for name in names)

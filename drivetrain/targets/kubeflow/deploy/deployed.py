@@ -1,4 +1,4 @@
-"""What is on the cluster of a pipeline: its versions, its recurring runs, and who made them.
+"""A pipeline as it is on the cluster: its versions, its recurring runs, and who made them.
 
 What apply makes says so in its description, a line `drivetrain: {...}`, which nothing but making it anew changes.
 """
@@ -30,7 +30,7 @@ def marked(text: str, **said: Any) -> str:
 
 
 def mark_of(resource: Mapping[str, Any]) -> Json | None:
-    """What the mark of a resource says; None of what others made."""
+    """Read the mark of a resource; None where others made it."""
     found = _MARK.search(str(resource.get("description") or ""))
     if found is None:
         return None
@@ -57,7 +57,7 @@ class Version:
 
     @property
     def number(self) -> int:
-        """Of a version that apply made; 0 of others."""
+        """The number in the name of a version that apply made; 0 of others."""
         found = _VERSION.fullmatch(self.name)
         return int(found[1]) if found and self.sha256 else 0
 
@@ -87,7 +87,7 @@ class RecurringRun:
 
     @property
     def body(self) -> Json:
-        """What of it a schedule says, as `Recurring.body` spells it."""
+        """The fields that a schedule says, as `Recurring.body` spells them."""
         return body_of(self.said)
 
 
@@ -127,7 +127,7 @@ def _spelled(field: str, value: Any) -> Any:
 
 
 def digest(body: Mapping[str, Any]) -> str:
-    """Of a recurring run's fields: its mark has it, so that what others change of it is known."""
+    """Hash a recurring run's fields. Its mark has the hash, so that changes by others are seen."""
     return hashlib.sha256(json.dumps(body_of(body), sort_keys=True).encode()).hexdigest()
 
 
@@ -145,17 +145,17 @@ class Deployed:
 
     @property
     def ids(self) -> dict[str, str]:
-        """What scripts know it by."""
+        """Its names for scripts."""
         return {"id": self.id}
 
     @property
     def number(self) -> int:
-        """Of the latest version that apply made; 0 where there is none."""
+        """The number of the latest version that apply made; 0 where there is none."""
         return 0 if self.applied is None else self.applied.number
 
     @property
     def is_ours(self) -> bool:
-        """Whether apply made it, or has taken it over with a version."""
+        """True where apply made it, or has taken it over with a version."""
         return mark_of(self.said) is not None or self.number > 0
 
     def other(self, root: str, project: str | None) -> str | None:
@@ -187,12 +187,12 @@ NOTHING = "nothing"
 
 
 def fingerprint(deployed: Deployed | None) -> str:
-    """Of the state that a plan was made of."""
+    """The fingerprint of the state that a plan is made of."""
     return NOTHING if deployed is None else deployed.fingerprint
 
 
 def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
-    """What is there of a pipeline.
+    """Read a pipeline from the cluster; None where there is none.
 
     Args:
         recurring: whether its recurring runs are asked for, too.

@@ -1,4 +1,4 @@
-"""What the code says: the version to be deployed, its recurring runs, and the objects that it names."""
+"""A pipeline as the code says: the version to be deployed, its recurring runs, and the objects that it names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def when(body: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Desired:
-    """What is to be deployed."""
+    """The pipeline that is to be deployed."""
 
     name: str
     settings: Settings
@@ -88,12 +88,12 @@ class Desired:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the IR's text."""
+        """The hash of the IR's text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of all that applying writes."""
+        """The hash of all that applying writes."""
         said = [self.name, self.settings.endpoint, self.settings.namespace, self.experiment, self.root, self.sha256]
         said += [self.project, self.description, [[each.trigger, each.body] for each in self.recurring]]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

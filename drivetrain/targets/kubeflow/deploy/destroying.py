@@ -27,7 +27,7 @@ _OWN = ("code", "data", "starting", FOLDER)
 
 @dataclass(frozen=True)
 class Remains:
-    """What is there of a pipeline: all that destroying takes away."""
+    """All that destroying a pipeline takes away."""
 
     name: str
     deployed: Deployed | None
@@ -46,7 +46,7 @@ class Remains:
         return self.deployed is None and not (self.objects or self.runs) and self.experiment is None
 
     def lines(self) -> list[str]:
-        """What goes, for people."""
+        """Lines for people about what goes."""
         found = [f"schedule {each.trigger!r}" for each in self.recurring]
         if self.deployed is not None:
             found.append(f"pipeline {self.name!r} with its versions")
@@ -77,7 +77,7 @@ def remains(
     foreign: bool,
     about_runs: Callable[[str, str, str], str],
 ) -> Remains:
-    """What there is to destroy.
+    """Find what there is to destroy.
 
     Args:
         owner: the pipeline where it is asked for.

@@ -1,4 +1,4 @@
-"""What is deployed in a namespace: every pipeline, whether it is what apply wrote, its last execution."""
+"""List the pipelines of a namespace: each with its state and its last execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a pipeline's folder in the storage is: a record beside what apply uploads.
+"""The owner of a pipeline's folder in the storage: a record beside what apply uploads.
 
 Two namespaces or clusters can be given one root by mistake. Without the record, destroying the pipeline of one would
 delete the code that the other's executions fetch.
@@ -33,13 +33,13 @@ class Owner:
         return f"pipeline {self.pipeline!r} in namespace {self.namespace!r} at {self.endpoint}"
 
     def record(self, root: str) -> Asset:
-        """What apply uploads to the pipeline's own folder."""
+        """The object that apply uploads to the pipeline's own folder."""
         said = {name: value for name, value in asdict(self).items() if value}
         content = json.dumps(said, sort_keys=True).encode()
         return Asset(uri_of(root), hashlib.sha256(content).hexdigest(), content)
 
     def recorded(self, objects: Objects, root: str) -> Owner | None:
-        """Whose the folder is, perhaps another project's; None where nobody has said so.
+        """Read the folder's owner, perhaps of another project; None where there is no record.
 
         Raises:
             UserError: it is of another namespace or pipeline, or the record cannot be read.
@@ -60,11 +60,11 @@ class Owner:
         return there
 
     def other(self, there: Owner | None) -> str | None:
-        """Whose a record is, in words; None where it is this one's, or says nothing of it."""
+        """The other project of a record, in words; None where it is this one's, or says nothing of it."""
         is_other = there is not None and there.project and there.project != self.project
         return f"project {there.project!r}" if there is not None and is_other else None
 
 
 def uri_of(root: str) -> str:
-    """Of the record in a pipeline's own folder."""
+    """The URI of the record in a pipeline's own folder."""
     return f"{root}/{FOLDER}/owner.json"

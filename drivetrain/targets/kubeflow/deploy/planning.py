@@ -1,4 +1,4 @@
-"""What applying would change: the code compared with what is deployed, by meaning."""
+"""Compare the code with what is deployed, by meaning."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def kept_and_gone(
 
 
 def schedule_changes(wanted: Desired, deployed: Deployed | None, *, replaced: bool) -> Iterator[TriggerChange]:
-    """What happens to recurring runs."""
+    """The recurring runs that are made, replaced or taken away."""
     kept, gone = kept_and_gone(wanted, deployed, replaced=replaced)
     old: dict[str, RecurringRun] = {}
     for each in gone:

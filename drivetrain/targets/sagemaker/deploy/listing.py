@@ -1,4 +1,4 @@
-"""What is deployed in an account: every pipeline, whether its definition is what apply wrote, its last execution."""
+"""List the pipelines of an account: each with its state and its last execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a deployed pipeline is: a tag of it, and a record beside what apply uploads.
+"""The owner of a deployed pipeline: a tag of it, and a record beside what apply uploads.
 
 Two teams of one account may call their pipelines alike. Each is known by its bucket and prefix, and its project
 (deploying/project.py). The record, `{root}/{pipeline}/applied/owner.json`, says the same of the folder: there may be no
@@ -24,7 +24,7 @@ NOBODY = "nobody knows whom"
 
 @dataclass(frozen=True)
 class Owner:
-    """Who deploys a pipeline. `project` is empty where it has no name."""
+    """Somebody who deploys pipelines. `project` is empty where it has no name."""
 
     root: str
     project: str = ""
@@ -39,7 +39,7 @@ class Owner:
         return f"{said[: MAX_TAG_CHARACTERS - _HASH_CHARACTERS - 1]}.{digest}"
 
     def other_in(self, tags: Mapping[str, str]) -> str | None:
-        """Whose a pipeline with these tags is, in words; None where it is this one's, or they do not say."""
+        """The other owner that tags name, in words; None where it is this one, or they do not say."""
         tag = tags.get(OWNER)
         return None if tag in (None, self.tag) else _words(tag, self)
 
@@ -48,18 +48,18 @@ class Owner:
         return json.dumps(asdict(self), sort_keys=True)
 
     def uri(self, pipeline: str) -> str:
-        """Where the record lies."""
+        """The URI of the record."""
         return f"{self.root}/{pipeline}/applied/owner.json"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Whose a pipeline's name is in the account."""
+    """The owner of a pipeline's name in the account."""
 
     other: str | None = None
     """The other one, in words; None where it is ours, or free."""
     is_known: bool = True
-    """Whether our folder has anything of this pipeline: rules and schedules without a pipeline are ours then."""
+    """True where our folder has anything of this pipeline: rules and schedules without a pipeline are ours then."""
 
     def seen(self, deployed: Deployed) -> Deployed:
         """The pipeline as we may read it: what another one's apply wrote last says nothing of our edits."""
@@ -100,7 +100,7 @@ def _tag_in(record: str) -> str:
 
 
 def _words(tag: str, owner: Owner) -> str:
-    """Of a tag's text: the place, and the project; `owner` is this one."""
+    """A tag in words: the project and its place; `owner` is this one."""
     if tag == NOBODY:
         return tag
     root, _, project = tag.partition(" ")

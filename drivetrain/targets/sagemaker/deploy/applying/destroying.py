@@ -40,7 +40,7 @@ _FOLDER = re.compile(r"(?P<own>s3://[^\s\"\\\\]+?)/(?:code|data)/(?P<hash>[0-9a-
 
 @dataclass(frozen=True)
 class Remains:
-    """What is there of a pipeline: all that destroying takes away."""
+    """All that destroying a pipeline takes away."""
 
     name: str
     root: str
@@ -51,14 +51,14 @@ class Remains:
     objects: tuple[str, ...]
     """URIs of code and data that no other pipeline uses."""
     kept: tuple[str, ...] = ()
-    """What stays though apply made it, and why: a line each."""
+    """Lines about what stays though apply made it, and why."""
 
     @property
     def is_empty(self) -> bool:
         return self.deployed is None and not (self.triggers or self.records or self.objects)
 
     def lines(self) -> list[str]:
-        """What goes, for people."""
+        """Lines for people about what goes."""
         found = [trigger.described for trigger in self.triggers]
         if self.deployed is not None:
             found.append(f"pipeline {self.name!r}")
@@ -81,12 +81,12 @@ class Remains:
 
 
 def _not_counted(root: str, name: str) -> tuple[str, str]:
-    """What lies beside the records and is none."""
+    """URIs of objects beside the records that are no records."""
     return lock_uri(root, name), Owner(root).uri(name)
 
 
 def remains(account: Account, name: str, owner: Owner, *, foreign: bool = False) -> Remains:
-    """What there is to destroy.
+    """Find what there is to destroy.
 
     Args:
         owner: who destroys it.
