@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import drivetrain
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean
+from drivetrain.run_store.home import HOME_MARK
 
 if TYPE_CHECKING:
     import ast
@@ -28,7 +29,6 @@ MAX_SOURCE_FILES = 2_000
 MAX_SOURCE_BYTES = 20 * 1024 * 1024
 IGNORE_FILE = ".drivetrainignore"
 # In every home of the local runner, wherever it lies.
-HOME_MARK = ".drivetrain-home"
 _NEVER = ("__pycache__", "node_modules", "site-packages")
 _OPENING = re.compile(rb"""(?:open|Path|read_\w+|load|loadtxt|genfromtxt|fromfile)\(\s*["']""")
 # Without such a line no function of a file changes a value for others.

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from drivetrain.base.formatting import duration, printable, status_word
 from drivetrain.run_store.reasons import in_a_line
 from drivetrain.run_store.run_values import CURVE, DECIDES, INDEXED, Value, enter_values
-from drivetrain.telling.content import Curve, RunFacts
+from drivetrain.telling.content import RunFacts, main_curve
 from drivetrain.telling.content.from_ledger import record_environment, run_facts, save_page
 from drivetrain.telling.content.given import Compared, given_settings
 
@@ -128,11 +128,6 @@ def _mail(to: str, text: str, server: str) -> None:
         client.send_message(message)
 
 
-MAX_POINTS = 40
-"""Of the small curve beside a run in a list."""
-_MAIN = ("validation_loss", "val_loss", "eval_loss", "loss", "train_loss", "training_loss")
-
-
 def conclude(home: Home, execution: str) -> tuple[RunFacts, Path]:
     """Write down what an ended run came to, and send notices of it; gives its facts and the file of its page.
 
@@ -192,20 +187,5 @@ def _values(home: Home, run: RunFacts) -> list[Value]:
     values += [("setting", name, value) for name, value in of_run.settings.items() if name not in run.parameters]
     curve = main_curve(run.curves)
     if curve is not None:
-        values.append((CURVE, curve.name, json.dumps(thinned(curve))))
+        values.append((CURVE, curve.name, json.dumps(curve.thinned())))
     return [*values, (INDEXED, INDEXED, 1)]
-
-
-def main_curve(curves: Iterable[Curve]) -> Curve | None:
-    """The one by which a training is known at first sight: its validation loss, or what comes closest."""
-    drawn = [curve for curve in curves if len(curve.points) > 1 and curve.name not in ("epoch", "step")]
-    rank = {name: place for place, name in enumerate(_MAIN)}
-    return min(drawn, key=lambda curve: rank.get(curve.name, len(rank) + ("loss" not in curve.name)), default=None)
-
-
-def thinned(curve: Curve) -> list[float]:
-    """At most MAX_POINTS of its values, evenly spread, the last one among them."""
-    values = [value for _, value in curve.points]
-    if len(values) <= MAX_POINTS:
-        return values
-    return [values[round(place * (len(values) - 1) / (MAX_POINTS - 1))] for place in range(MAX_POINTS)]

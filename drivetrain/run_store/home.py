@@ -19,11 +19,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from drivetrain.assets import HOME_MARK
 from drivetrain.base.errors import UserError
 from drivetrain.run_store.durable import NO_SPACE, make_durable, make_folders_durable
 
 VARIABLE = "DRIVETRAIN_HOME"
+HOME_MARK = ".drivetrain-home"
 DEFAULT = ".drivetrain"
 # The default ACL of a folder: all for its owner, nothing for its group and for others (linux/posix_acl_xattr.h).
 _DEFAULT_ACL = "system.posix_acl_default"

@@ -10,15 +10,19 @@ is stopped is Stopping first, as the statuses of DescribePipelineExecution and L
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import time
 import uuid
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base import partition_of
+from drivetrain.base.records import dataclass
 from drivetrain.catalog import EXECUTION_EVENT, STEP_EVENT
+from drivetrain.catalog.quotas import MAX_JOB_NAME_CHARACTERS
 from drivetrain.run_store.rows import dump
-from drivetrain.targets.sagemaker.run.execution import Facts
 
 if TYPE_CHECKING:
     import sqlite3
@@ -61,6 +65,41 @@ _LAST_METRIC = (
     "m.step = a.step AND m.attempt = a.number WHERE a.execution = id), 0)"
 )
 _INSERT = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
+
+# How every job of a pipeline is called on the service, too.
+JOB_PREFIX = "pipelines-"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The identity of one execution; `started` in seconds since the epoch."""
+
+    id: str
+    pipeline: str
+    region: str
+    account: str
+    started: float
+
+    def arn(self, resource: str, service: str = "sagemaker") -> str:
+        return f"arn:{partition_of(self.region)}:{service}:{self.region}:{self.account}:{resource}"
+
+    @property
+    def pipeline_arn(self) -> str:
+        return self.arn(f"pipeline/{self.pipeline.lower()}")
+
+    @property
+    def execution_arn(self) -> str:
+        return f"{self.pipeline_arn}/execution/{self.id}"
+
+    def job_name(self, step: str) -> str:
+        """The name of a step's job. It says nothing of the attempt, so that a repeated one writes to the same place."""
+        plain = re.sub(r"[^A-Za-z0-9]+", "-", step).strip("-")
+        name = f"{JOB_PREFIX}{self.id}-{plain}"
+        if plain == step and len(name) <= MAX_JOB_NAME_CHARACTERS:
+            return name
+        # What was changed or cut must not make two steps' names equal.
+        mark = hashlib.sha256(step.encode()).hexdigest()[:8]
+        return f"{name[: MAX_JOB_NAME_CHARACTERS - 9].rstrip('-')}-{mark}"
 
 
 def tell_execution(
@@ -133,8 +172,8 @@ def execution_event(
         "pipelineExecutionDisplayName": facts.id,
         "currentPipelineExecutionStatus": current,
         "previousPipelineExecutionStatus": previous,
-        "executionStartTime": _moment(started),
-        "executionEndTime": None if ended is None else _moment(ended),
+        "executionStartTime": moment(started),
+        "executionEndTime": None if ended is None else moment(ended),
         **_identity(facts),
     }
     return _event(facts, EXECUTION_EVENT, detail, now)
@@ -155,11 +194,11 @@ def step_event(
     reason: str | None = None,
 ) -> dict[str, Any]:
     """A step went from one status to another; of a step taken from the cache `current` is Succeeded."""
-    source = None if cache_of is None else facts.arn(f"pipeline/{facts.pipeline.lower()}/execution/{cache_of}")
+    source = None if cache_of is None else f"{facts.pipeline_arn}/execution/{cache_of}"
     detail: dict[str, Any] = {
         "metadata": _metadata(facts, name, type_name, response, reason),
-        "stepStartTime": None if started is None else _moment(started),
-        "stepEndTime": None if ended is None else _moment(ended),
+        "stepStartTime": None if started is None else moment(started),
+        "stepEndTime": None if ended is None else moment(ended),
         "stepName": name,
         "stepType": type_name,
         "previousStepStatus": previous,
@@ -192,7 +231,7 @@ def _metadata(
 
 
 def _identity(facts: Facts) -> dict[str, Any]:
-    return {"pipelineArn": facts.field("PipelineArn"), "pipelineExecutionArn": facts.execution_arn}
+    return {"pipelineArn": facts.pipeline_arn, "pipelineExecutionArn": facts.execution_arn}
 
 
 def _event(facts: Facts, kind: str, detail: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -202,14 +241,15 @@ def _event(facts: Facts, kind: str, detail: Mapping[str, Any], now: float) -> di
         "detail-type": kind,
         "source": "aws.sagemaker",
         "account": facts.account,
-        "time": _moment(now),
+        "time": moment(now),
         "region": facts.region,
-        "resources": [facts.field("PipelineArn"), facts.execution_arn],
+        "resources": [facts.pipeline_arn, facts.execution_arn],
         "detail": {key: value for key, value in detail.items() if value is not None},
     }
 
 
-def _moment(seconds: float) -> str:
+def moment(seconds: float) -> str:
+    """As the service writes times."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 

@@ -24,7 +24,7 @@ from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.rows import ArtifactEntry, Child, Move, ObjectEntry, dump
 from drivetrain.run_store.run_values import enter_values
 from drivetrain.run_store.schema import full_ledger_errors, open_to_write
-from drivetrain.targets.sagemaker.run.execution import Facts
+from drivetrain.run_store.statuses import Facts
 
 if TYPE_CHECKING:
     import sqlite3

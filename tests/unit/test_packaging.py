@@ -58,12 +58,7 @@ CLIMBS = {
     ("drivetrain.rules.option_rules", "drivetrain.targets.sagemaker.settings"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.document"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.settings"),
-    ("drivetrain.run_store.home", "drivetrain.assets"),
-    ("drivetrain.run_store.statuses", "drivetrain.targets.sagemaker.run.execution"),
     ("drivetrain.run_store.verifying", "drivetrain.targets.sagemaker.run.jobs.job_data"),
-    ("drivetrain.run_store.writer", "drivetrain.targets.sagemaker.run.execution"),
-    ("drivetrain.telling.content.index", "drivetrain.operations.concluding"),
-    ("drivetrain.telling.site", "drivetrain.operations.concluding"),
 }
 # What travels into containers: it imports the standard library at import time, and nothing else of ours.
 # The declarations of the programs' parameters, of which components are made: they lie beside what they configure.
@@ -251,7 +246,6 @@ def test_an_editor_finds_every_name_that_is_imported(monkeypatch: pytest.MonkeyP
 
 # What one target still knows of another one: the list may only shrink.
 OF_THE_OTHER = {
-    ("drivetrain.targets.kubeflow.run.runner", "drivetrain.targets.sagemaker.run.execution"),
     ("drivetrain.targets.kubeflow.run.runner", "drivetrain.targets.sagemaker.run.options"),
 }
 

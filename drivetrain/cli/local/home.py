@@ -80,8 +80,7 @@ def _check_home(place: homes.Home, given: Path | None) -> None:
     Raises:
         UserError: somebody named a folder that holds no runs and was never made for them.
     """
-    from drivetrain.assets import HOME_MARK
-    from drivetrain.run_store.home import VARIABLE
+    from drivetrain.run_store.home import HOME_MARK, VARIABLE
 
     named = given is not None or os.environ.get(VARIABLE)
     if named and not place.ledger.exists() and not (place.root / HOME_MARK).exists():

@@ -15,7 +15,7 @@ def write(folder: Path, execution: str, home: Path | None) -> Path:
         UserError: a run is named as well, or the folder holds something else.
     """
     from drivetrain.cli.models.registry import opened
-    from drivetrain.telling.site import write_site
+    from drivetrain.operations.site import write_site
 
     if execution != "latest":
         raise UserError(f"--site is of all runs, {execution} is one. Give one of the two.")

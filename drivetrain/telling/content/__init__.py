@@ -5,7 +5,7 @@ plain values, wherever they came from.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from drivetrain.telling.content.health import HealthFacts
     from drivetrain.telling.content.tuning import TuningFacts
 
+MAX_POINTS = 40
+"""Of the small curve beside a run in a list."""
+_MAIN = ("validation_loss", "val_loss", "eval_loss", "loss", "train_loss", "training_loss")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
@@ -32,6 +36,20 @@ class Curve:
     name: str
     points: tuple[tuple[float, float], ...]
     positions: tuple[float, ...] = ()
+
+    def thinned(self) -> list[float]:
+        """At most MAX_POINTS of its values, evenly spread, the last one among them."""
+        values = [value for _, value in self.points]
+        if len(values) <= MAX_POINTS:
+            return values
+        return [values[round(place * (len(values) - 1) / (MAX_POINTS - 1))] for place in range(MAX_POINTS)]
+
+
+def main_curve(curves: Iterable[Curve]) -> Curve | None:
+    """The one by which a training is known at first sight: its validation loss, or what comes closest."""
+    drawn = [curve for curve in curves if len(curve.points) > 1 and curve.name not in ("epoch", "step")]
+    rank = {name: place for place, name in enumerate(_MAIN)}
+    return min(drawn, key=lambda curve: rank.get(curve.name, len(rank) + ("loss" not in curve.name)), default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.operations.concluding import main_curve, thinned
 from drivetrain.run_store.run_values import CURVE, DECIDES, KINDS, value_named, values_of
 from drivetrain.run_store.search import FIELDS, search
 from drivetrain.run_store.where import names_in
-from drivetrain.telling.content import Curve
+from drivetrain.telling.content import Curve, main_curve
 
 if TYPE_CHECKING:
     from drivetrain.run_store.model import Run
@@ -131,4 +130,4 @@ def _curve_so_far(ledger: Ledger, execution: str) -> tuple[str, tuple[float, ...
     for row in ledger.metrics(execution, most=80):
         points.setdefault((row.step, row.name), []).append((row.seconds, row.value))
     curve = main_curve(Curve(step=step, name=name, points=tuple(each)) for (step, name), each in points.items())
-    return ("", ()) if curve is None else (curve.name, tuple(thinned(curve)))
+    return ("", ()) if curve is None else (curve.name, tuple(curve.thinned()))

@@ -14,8 +14,8 @@ from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.run_values import enter_values, values_of
 from drivetrain.run_store.search import search
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.telling.content.from_ledger import run_facts
 from tests.fixtures.many_runs import FIRST_START, write_runs
 

@@ -11,8 +11,8 @@ from drivetrain.base.masking import Masking
 from drivetrain.run_store import statuses
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.triggers.event_pattern import matches
 from tests.fixtures.local_runs import LocalRuns
 

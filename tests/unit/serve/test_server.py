@@ -31,13 +31,13 @@ from drivetrain import (
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import RegistryError, open_registry
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.serve.history import FILE, History
 from drivetrain.serve.local_events import CHANGES, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.serve.server import ClockTrigger, Server
 from drivetrain.spec.pipeline import Trigger
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.triggers.package_events import package_event
 from drivetrain.triggers.schedules import clock
 

@@ -14,8 +14,8 @@ import drivetrain as dt
 from drivetrain.registry.approving import make_champion
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.ui import starting
 from tests.unit.client.test_client import FILE
 from tests.unit.ui.test_server import Asked

@@ -29,8 +29,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.cli import main
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.ui.pages import Pages
 from drivetrain.ui.server import Server
 from tests.fixtures.many_runs import write_runs

@@ -24,6 +24,7 @@ from drivetrain.run_store.durable import no_space
 from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
 from drivetrain.run_store.home import Home, write_whole
 from drivetrain.run_store.objects import ObjectStore, put_assets
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.binding import bind
 from drivetrain.steps.start import unpack_code
@@ -35,7 +36,6 @@ from drivetrain.targets.kubeflow.run.inputs import lost_inputs
 from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import TYPES, skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.targets.sagemaker.run.options import Options, Request, forbid_resume
 
 if TYPE_CHECKING:

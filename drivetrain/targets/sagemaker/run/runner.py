@@ -21,13 +21,13 @@ from drivetrain.run_store.model import Run, StepRun
 from drivetrain.run_store.objects import Asset, ObjectStore, put_assets
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.run_values import begun_with
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.resources import SOURCE_VERSION
 from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.document import Definition, read
 from drivetrain.targets.sagemaker.run.checks import check
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.targets.sagemaker.run.execution.execution import Execution
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope
 from drivetrain.targets.sagemaker.run.options import Options, Request, why_not_resumed

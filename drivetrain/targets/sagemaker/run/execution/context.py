@@ -22,12 +22,12 @@ from drivetrain.base.records import dataclass
 from drivetrain.run_store.events import Event, MetricLogged, StepStatus
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution import (
     CAPACITY_ERROR,
     JOB_INTERNAL_ERROR,
-    Facts,
     StepFailedError,
     StepStoppedError,
 )

@@ -33,10 +33,11 @@ from drivetrain.run_store.model import NOTHING_NEW, StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reasons import BAD_INPUT
 from drivetrain.run_store.schema import LedgerFullError
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, outcome
-from drivetrain.targets.sagemaker.run.execution import Facts, StepFailedError, cache
+from drivetrain.targets.sagemaker.run.execution import StepFailedError, cache
 from drivetrain.targets.sagemaker.run.execution.context import Control, Slots, stop_on_signals
 from drivetrain.targets.sagemaker.run.execution.scheduler import Loop, Scheduler
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, moment_of_step

@@ -14,6 +14,7 @@ from drivetrain.base.json_text import Json
 from drivetrain.base.masking import Masking, contains_mask
 from drivetrain.run_store.home import Home, write_whole
 from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.statuses import Facts
 from drivetrain.steps import FRESH_PARAMETER, fresh_token
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
@@ -25,7 +26,7 @@ from drivetrain.targets.sagemaker.document.expressions import (
     is_expression,
     resolve,
 )
-from drivetrain.targets.sagemaker.run.execution import Facts
+from drivetrain.targets.sagemaker.run.execution import execution_field
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, text
 
 # In the response of a stubbed step: the JSON of its property files.
@@ -91,7 +92,7 @@ class ExecutionScope(Scope):
         return self.parameters[name]
 
     def execution(self, field: str) -> Any:
-        return self._facts.field(field)
+        return execution_field(self._facts, field)
 
     def step(self, name: str) -> Any:
         if name not in self.responses:
@@ -161,7 +162,7 @@ class StepScope(InnerScope):
 
     def execution(self, field: str) -> Any:
         if field == "CurrentDateTime":
-            return self._facts.field(field, self._now())
+            return execution_field(self._facts, field, self._now())
         if field in JOB_FIELDS and self._name:
             return self._facts.job_name(self._name)
         return super().execution(field)

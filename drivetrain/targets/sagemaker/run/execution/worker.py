@@ -25,9 +25,10 @@ from drivetrain.run_store.objects import ObjectStore, stored
 from drivetrain.run_store.reasons import BAD_INPUT
 from drivetrain.run_store.rows import Move, ObjectEntry
 from drivetrain.run_store.schema import LedgerFullError
+from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode
-from drivetrain.targets.sagemaker.run.execution import Facts, StepFailedError, StepStoppedError, for_run
+from drivetrain.targets.sagemaker.run.execution import StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.sagemaker.run.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from drivetrain.targets.sagemaker.run.jobs.job_data import STAGE

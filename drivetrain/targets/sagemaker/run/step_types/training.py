@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base import archive
 from drivetrain.base.errors import WARNING, UserError
 from drivetrain.run_store.objects import missing, walk
+from drivetrain.run_store.statuses import JOB_PREFIX
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.run.execution import JOB_PREFIX
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import job_data, model_trainer, notebook_jobs, remote_function
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drivetrain.targets.sagemaker.run.execution import Facts
+from drivetrain.run_store.statuses import Facts
 from drivetrain.targets.sagemaker.run.tuning.completion import not_improving
 from drivetrain.targets.sagemaker.run.tuning.config import Objective, TuningConfig
 from drivetrain.targets.sagemaker.run.tuning.ranking import best, ranked

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.run_store.statuses import Facts
 from drivetrain.targets.sagemaker.document.document import read
-from drivetrain.targets.sagemaker.run.execution import Facts
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope
 from tests.fixtures.local_runs import LocalRuns
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.sagemaker.run.execution import Facts
+from drivetrain.run_store.statuses import Facts
 from drivetrain.targets.sagemaker.run.tuning.completion import enough, hopeless, not_improving
 from drivetrain.targets.sagemaker.run.tuning.config import JobDefinition, Objective, TuningConfig
 from drivetrain.targets.sagemaker.run.tuning.ranking import best, ranked

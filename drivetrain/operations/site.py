@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.operations.concluding import enter_missing
 from drivetrain.telling import Around
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ def write_site(home: Home, groups: Mapping[str, Sequence[ModelVersion]], folder:
     Raises:
         UserError: the folder holds something else, or cannot be written.
     """
-    from drivetrain.operations.concluding import enter_missing
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import run_facts
     from drivetrain.telling.content.index import index

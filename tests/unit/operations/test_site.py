@@ -11,11 +11,11 @@ import pytest
 
 import drivetrain as dt
 from drivetrain.base.errors import UserError
+from drivetrain.operations.site import write_site
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.record import ModelRecord
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.removing import plan_removal, remove
-from drivetrain.telling.site import write_site
 from tests.fixtures.many_runs import write_runs
 from tests.unit.client.test_client import FILE
 
