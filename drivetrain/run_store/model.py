@@ -231,3 +231,50 @@ class Run:
         """The steps that failed by themselves: of a ForEach the steps of its iterations, where these did."""
         inner = {step.parent for step in self.steps if step.status == "Failed"}
         return tuple(step for step in self.steps if step.status == "Failed" and step.name not in inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectRow:
+    """One written object with its sha256."""
+
+    uri: str
+    sha256: str
+    bytes: int
+    execution: str
+    step: str
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A training metric, `seconds` after the attempt's start; `position` is the training's step, where its log says
+    it."""
+
+    step: str
+    name: str
+    seconds: float
+    position: float | None
+    attempt: int
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRow:
+    """A change of status as EventBridge tells it; `step` is None for the execution's own."""
+
+    number: int
+    step: str | None
+    time: float
+    event: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierStep:
+    """A success of a step that the cache may go back to; `key_fields` are the attributes of its cache key."""
+
+    execution: str
+    step: str
+    ended: float
+    arguments: Mapping[str, Any]
+    key_fields: Mapping[str, Any]
+    response: Mapping[str, Any]
+    value: str | None

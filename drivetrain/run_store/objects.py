@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
 from drivetrain.run_store.durable import copy, copy_and_hash, decompress, make_durable, make_folders_durable, parse
-from drivetrain.run_store.rows import ObjectEntry
+from drivetrain.run_store.schema import ObjectEntry
 
 if TYPE_CHECKING:
     import sqlite3

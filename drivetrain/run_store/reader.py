@@ -12,9 +12,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import count
 from drivetrain.processes import ProcessRecord
 from drivetrain.run_store.home import Home
-from drivetrain.run_store.model import Artifact, Attempt, Run, StepRun
-from drivetrain.run_store.rows import EarlierStep, EventRow, MetricRow, ObjectEntry, ObjectRow
-from drivetrain.run_store.schema import IS_UNHEALTHY, open_to_read, unreadable_errors
+from drivetrain.run_store.model import Artifact, Attempt, EarlierStep, EventRow, MetricRow, ObjectRow, Run, StepRun
+from drivetrain.run_store.schema import IS_UNHEALTHY, ObjectEntry, open_to_read, unreadable_errors
 
 if TYPE_CHECKING:
     import sqlite3

@@ -1,4 +1,5 @@
-"""The tables of the ledger, how its file is opened, and one clear error where it cannot be written.
+"""The tables of the ledger, what is entered in them, how its file is opened, and one clear error where it cannot be
+written.
 
 WAL with synchronous=NORMAL: a transaction is in the file's journal when it commits, so that a killed process loses
 nothing and corrupts nothing; only a crash of the whole machine may lose the last ones, and leaves the file whole.
@@ -7,15 +8,17 @@ nothing and corrupts nothing; only a crash of the whole machine may lose the las
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 
 if TYPE_CHECKING:
     import sqlite3
@@ -291,3 +294,65 @@ def full_ledger_errors(path: Path) -> Generator[None]:
             f"The ledger {path} could not be written: {error}. {advice(error)}; what it holds is whole, and the run "
             "can be resumed."
         ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactEntry:
+    """An input or output of a step to be entered; `stamp` is the cheap fingerprint of objects.Contents."""
+
+    flow: str
+    name: str
+    uri: str
+    digest: str
+    stamp: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ObjectEntry:
+    """A written object to be entered."""
+
+    uri: str
+    sha256: str
+    bytes: int
+    mtime_ns: int
+    ctime_ns: int | None = None
+    """When the file was last changed in any way, at its final place; None until that has been looked at. Programs can
+    set a file's mtime, and not this."""
+
+    @staticmethod
+    def enter(db: sqlite3.Connection, objects: Iterable[ObjectEntry], execution: str = "", step: str = "") -> None:
+        """Enter objects that a step has written, or again with other times. Those that were uploaded belong to no
+        step."""
+        db.executemany(
+            "INSERT OR REPLACE INTO objects (uri, sha256, bytes, mtime_ns, ctime_ns, execution, step) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(each.uri, each.sha256, each.bytes, each.mtime_ns, each.ctime_ns, execution, step) for each in objects],
+        )
+
+
+@dataclass(frozen=True)
+class Move:
+    """Bring `staged` (a path below the attempt's folder) to `uri`."""
+
+    staged: str
+    uri: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A step of one iteration of a ForEach, to be entered; `item` is what the iteration is for, as text."""
+
+    name: str
+    type: str
+    title: str
+    iteration: int
+    item: str
+
+
+def dump(value: Any) -> str:
+    """The JSON of a value, as short as it can be."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair (from the JSON that a program wrote) cannot be encoded; as an escape it survives.
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)

@@ -22,7 +22,7 @@ from drivetrain.base import partition_of
 from drivetrain.base.records import dataclass
 from drivetrain.catalog import EXECUTION_EVENT, STEP_EVENT
 from drivetrain.catalog.quotas import MAX_JOB_NAME_CHARACTERS
-from drivetrain.run_store.rows import dump
+from drivetrain.run_store.schema import dump
 
 if TYPE_CHECKING:
     import sqlite3

@@ -21,9 +21,8 @@ from drivetrain.run_store.events import ExecutionStatus, StepStatus
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.model import Attempt, StepRun
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ArtifactEntry, Child, Move, ObjectEntry, dump
 from drivetrain.run_store.run_values import enter_values
-from drivetrain.run_store.schema import full_ledger_errors, open_to_write
+from drivetrain.run_store.schema import ArtifactEntry, Child, Move, ObjectEntry, dump, full_ledger_errors, open_to_write
 from drivetrain.run_store.statuses import Facts
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from drivetrain.telling.dag import Dag, Node
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
-    from drivetrain.run_store.model import StepRun
+    from drivetrain.run_store.model import MetricRow, StepRun
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.rows import MetricRow
     from drivetrain.targets.sagemaker.document.document import Definition
     from drivetrain.telling.content.goodput import JobTimes
     from drivetrain.telling.content.health import HealthFacts

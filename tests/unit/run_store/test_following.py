@@ -21,7 +21,7 @@ from drivetrain.run_store.events import (
 from drivetrain.run_store.following import follow
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import Child
+from drivetrain.run_store.schema import Child
 from drivetrain.run_store.writer import LedgerWriter
 
 STEPS = [("prepare", "Processing", "Prepare it"), ("train", "Training", "train")]

@@ -18,8 +18,7 @@ from drivetrain.run_store import writer as ledger_writer
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import StoredObject
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ArtifactEntry, Move, ObjectEntry
-from drivetrain.run_store.schema import full_ledger_errors, open_to_write
+from drivetrain.run_store.schema import ArtifactEntry, Move, ObjectEntry, full_ledger_errors, open_to_write
 from drivetrain.run_store.writer import LedgerWriter
 
 STEPS = [("prepare", "Processing", "Prepare"), ("train", "Training", "train")]
@@ -38,7 +37,7 @@ def writer(home: Home) -> Iterator[LedgerWriter]:
         yield ledger
 
 
-def begin(writer: LedgerWriter, id: str, **fields: str) -> None:
+def begin(writer: LedgerWriter, id: str, **fields: Any) -> None:
     given = {"pipeline": "p", "definition_hash": "d", "request_hash": "r", **fields}
     pipeline = given.pop("pipeline")
     writer.begin(id, pipeline, parameters={"epochs": 3, "api_token": "canary"}, steps=STEPS, **given)

@@ -22,7 +22,7 @@ from drivetrain.run_store.events import (
     StepStarted,
 )
 from drivetrain.run_store.reasons import loop_reason
-from drivetrain.run_store.rows import Child
+from drivetrain.run_store.schema import Child
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import ConditionStep, FailStep, ForEachStep, RegisterStep, Selector, Step

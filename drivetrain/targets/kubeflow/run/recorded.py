@@ -10,7 +10,7 @@ from typing import Any
 
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore, sha256_of
-from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.run_store.starting_point import StartingPoint
 from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, TrainingStep
 from drivetrain.steps import METRICS_FILE

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.run_store.home import Home
-from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.run_store.writer import LedgerWriter
 
 

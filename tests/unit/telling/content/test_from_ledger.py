@@ -17,7 +17,7 @@ from drivetrain.run_store.events import StepStatus
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.run.interruption_simulation.journal import Journal, told
 from drivetrain.telling.content import RunFacts

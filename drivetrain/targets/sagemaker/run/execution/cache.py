@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
 from drivetrain.base.records import dataclass
-from drivetrain.run_store.model import StepRun
+from drivetrain.run_store.model import EarlierStep, StepRun
 from drivetrain.run_store.objects import ObjectStore, StoredObject, digest_of, sha256_of, stamp_of, stored
-from drivetrain.run_store.rows import EarlierStep, ObjectEntry
+from drivetrain.run_store.schema import ObjectEntry
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, step_type

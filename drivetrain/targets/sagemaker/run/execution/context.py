@@ -37,7 +37,7 @@ from drivetrain.targets.sagemaker.run.spares import Spares
 if TYPE_CHECKING:
     from drivetrain.processes import ProcessRecord
     from drivetrain.processes.container import Job, JobResult, RunningJob
-    from drivetrain.run_store.rows import ArtifactEntry
+    from drivetrain.run_store.schema import ArtifactEntry
     from drivetrain.targets.sagemaker.run.jobs.job_data import Publication
     from drivetrain.targets.sagemaker.run.jobs.logged_metrics import Logged
 

@@ -16,7 +16,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
 from drivetrain.run_store.events import StepStatus
 from drivetrain.run_store.home import Home, write_whole
-from drivetrain.run_store.rows import Child
+from drivetrain.run_store.schema import Child
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.document import StepNode

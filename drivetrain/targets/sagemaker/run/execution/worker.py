@@ -23,8 +23,7 @@ from drivetrain.run_store.events import Event, StepFinished, StepRetrying, StepS
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore, stored
 from drivetrain.run_store.reasons import BAD_INPUT
-from drivetrain.run_store.rows import Move, ObjectEntry
-from drivetrain.run_store.schema import LedgerFullError
+from drivetrain.run_store.schema import LedgerFullError, Move, ObjectEntry
 from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode

@@ -31,7 +31,7 @@ from drivetrain.run_store.objects import (
     walk,
 )
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ArtifactEntry, Move, ObjectEntry
+from drivetrain.run_store.schema import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.execution import StepFailedError
 

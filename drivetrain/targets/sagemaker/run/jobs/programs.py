@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.errors import WARNING, UserError
 from drivetrain.run_store.durable import LONGEST_NAME, is_too_long, parse
 from drivetrain.run_store.objects import missing
-from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.spec.resources import SOURCE_VERSION
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.processes.mounts import host_path
 from drivetrain.run_store.events import StepInterrupted, StepNoted, StepRestarted
-from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.run_store.starting_point import StartingPoint
 from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.sagemaker.document import object_in

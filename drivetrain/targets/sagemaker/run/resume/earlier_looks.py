@@ -8,7 +8,7 @@ from functools import partial
 from drivetrain.base.errors import UserError
 from drivetrain.run_store.events import StepNoted
 from drivetrain.run_store.model import StepRun
-from drivetrain.run_store.rows import dump
+from drivetrain.run_store.schema import dump
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.looks import readers

@@ -21,8 +21,7 @@ from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.report_hash import checked_report
 from drivetrain.run_store.objects import StoredObject, missing, sha256_of
-from drivetrain.run_store.rows import ArtifactEntry
-from drivetrain.run_store.schema import full_ledger_errors
+from drivetrain.run_store.schema import ArtifactEntry, full_ledger_errors
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult

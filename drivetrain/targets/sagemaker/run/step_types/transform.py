@@ -16,7 +16,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import contains_mask
-from drivetrain.run_store.rows import ArtifactEntry
+from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import references

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from drivetrain.run_store.home import write_whole
 from drivetrain.run_store.objects import ObjectStore
-from drivetrain.run_store.rows import ArtifactEntry, Move, ObjectEntry
+from drivetrain.run_store.schema import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.sagemaker.run.jobs.job_data import Publication
 
 FOLDER = "trials"

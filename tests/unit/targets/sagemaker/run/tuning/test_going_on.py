@@ -18,7 +18,7 @@ import pytest
 from drivetrain.processes import alive
 from drivetrain.run_store.durable import DiskFullError
 from drivetrain.run_store.reader import Ledger
-from drivetrain.run_store.rows import ObjectEntry
+from drivetrain.run_store.schema import ObjectEntry
 from drivetrain.targets.sagemaker.run.execution.context import Slots
 from drivetrain.targets.sagemaker.run.options import Options
 from drivetrain.targets.sagemaker.run.runner import Runner
@@ -263,7 +263,7 @@ def test_a_killed_tuning_goes_on_where_it_was_as_if_nothing_had_been(
 
 def test_outputs_that_were_not_yet_at_their_places_are_brought_there(runs: LocalRuns, tmp_path: Path) -> None:
     """A kill between a training's end and the moves of its outputs: the file says that it has ended."""
-    from drivetrain.run_store.rows import Move
+    from drivetrain.run_store.schema import Move
 
     trials = Trials(tmp_path / "step", runs.store, {"a": 1})
     assert trials.take_up() == ([], 0.0)
