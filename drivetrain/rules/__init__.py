@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TypeVar
 
+from drivetrain.spec import Frozen
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import BaseStep
 
 Rule = Callable[[Graph], Iterator[str]]
-S = TypeVar("S", bound=BaseStep)
-StepRule = Callable[[S, Graph], Iterator[str]]
+S = TypeVar("S", bound=Frozen)
+RuleOfOne = Callable[[S, Graph], Iterator[str]]
 
 
 class RuleBook(list[Rule]):
     """Rules in the order in which they are written, the most basic first; it decorates them: `@rule`, or
-    `@rule.each(JobStep)` for a rule about one step of a kind.
+    `@rule.each(JobStep)` for a rule about one step or trigger of a kind.
 
     Args:
         target: the target whose rules these are; they hold on every target unless given.
@@ -32,16 +32,16 @@ class RuleBook(list[Rule]):
         self.append(function)
         return function
 
-    def each(self, kind: type[S]) -> Callable[[StepRule[S]], StepRule[S]]:
-        """Write down a rule that is asked about each step of a kind."""
+    def each(self, kind: type[S]) -> Callable[[RuleOfOne[S]], RuleOfOne[S]]:
+        """Write down a rule that is asked about each step, or each trigger, of a kind."""
 
-        def write(function: StepRule[S]) -> StepRule[S]:
+        def write(function: RuleOfOne[S]) -> RuleOfOne[S]:
             @self
             @wraps(function)
             def rule(graph: Graph) -> Iterator[str]:
-                for step in graph.steps:
-                    if isinstance(step, kind):
-                        yield from function(step, graph)
+                for one in (*graph.steps, *graph.pipeline.triggers):
+                    if isinstance(one, kind):
+                        yield from function(one, graph)
 
             return function
 

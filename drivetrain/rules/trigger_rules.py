@@ -80,76 +80,69 @@ def triggers_give_what_a_start_needs(graph: Graph) -> Iterator[str]:
                 )
 
 
-@rule
-def schedules_can_be_read(graph: Graph) -> Iterator[str]:
-    for trigger in graph.pipeline.triggers:
-        if not isinstance(trigger, Schedule):
-            continue
-        given = [name for name in ("cron", "rate", "at") if getattr(trigger, name) is not None]
-        if len(given) != 1:
-            yield (
-                f"trigger {trigger.name!r} has {' and '.join(given) or 'no clock'}; give one of cron='0 2 * * ? *', "
-                "rate='1 day' and at='2026-03-01T02:00:00'."
-            )
-            continue
-        bounds = [name for name in ("start", "end") if getattr(trigger, name) is not None]
-        if trigger.at is not None and bounds:
-            yield (
-                f"trigger {trigger.name!r} has {' and '.join(bounds)} beside at, which EventBridge Scheduler ignores: "
-                "it would run all the same. Leave out what does not hold."
-            )
-            continue
-        from drivetrain.triggers.schedules import clock
+@rule.each(Schedule)
+def schedules_can_be_read(trigger: Schedule, graph: Graph) -> Iterator[str]:
+    given = [name for name in ("cron", "rate", "at") if getattr(trigger, name) is not None]
+    if len(given) != 1:
+        yield (
+            f"trigger {trigger.name!r} has {' and '.join(given) or 'no clock'}; give one of cron='0 2 * * ? *', "
+            "rate='1 day' and at='2026-03-01T02:00:00'."
+        )
+        return
+    bounds = [name for name in ("start", "end") if getattr(trigger, name) is not None]
+    if trigger.at is not None and bounds:
+        yield (
+            f"trigger {trigger.name!r} has {' and '.join(bounds)} beside at, which EventBridge Scheduler ignores: "
+            "it would run all the same. Leave out what does not hold."
+        )
+        return
+    from drivetrain.triggers.schedules import clock
 
-        try:
-            read = clock(trigger)
-        except UserError as error:
-            yield f"trigger {trigger.name!r}: {error}"
-            continue
-        if read.start is not None and read.end is not None and read.start >= read.end:
-            yield f"trigger {trigger.name!r} ends at {trigger.end}, which is not after its start at {trigger.start}."
+    try:
+        read = clock(trigger)
+    except UserError as error:
+        yield f"trigger {trigger.name!r}: {error}"
+        return
+    if read.start is not None and read.end is not None and read.start >= read.end:
+        yield f"trigger {trigger.name!r} ends at {trigger.end}, which is not after its start at {trigger.start}."
 
 
-@rule
-def limits_of_triggers_can_be_read(graph: Graph) -> Iterator[str]:
+@rule.each(EventTrigger)
+def limits_of_triggers_can_be_read(trigger: EventTrigger, graph: Graph) -> Iterator[str]:
     from datetime import timedelta
 
-    for trigger in graph.pipeline.triggers:
-        if not isinstance(trigger, EventTrigger):
+    from drivetrain.triggers.timing import rate
+
+    for field, text in (("once_per", trigger.once_per), ("limit.every", trigger.limit and trigger.limit.every)):
+        if text is None:
             continue
-        from drivetrain.triggers.timing import rate
-
-        for field, text in (("once_per", trigger.once_per), ("limit.every", trigger.limit and trigger.limit.every)):
-            if text is None:
-                continue
-            try:
-                period = rate(text).period
-            except UserError as error:
-                yield f"trigger {trigger.name!r}, {field}: {error}"
-                continue
-            if period > timedelta(days=MAX_DAYS):
-                yield f"trigger {trigger.name!r}, {field}: {text} is longer than {MAX_DAYS} days."
+        try:
+            period = rate(text).period
+        except UserError as error:
+            yield f"trigger {trigger.name!r}, {field}: {error}"
+            continue
+        if period > timedelta(days=MAX_DAYS):
+            yield f"trigger {trigger.name!r}, {field}: {text} is longer than {MAX_DAYS} days."
 
 
-@rule
-def triggers_do_not_loop(graph: Graph) -> Iterator[str]:
+@rule.each(EventTrigger)
+def triggers_do_not_loop(trigger: EventTrigger, graph: Graph) -> Iterator[str]:
     pipeline = graph.pipeline
     place = settings_of(pipeline.deployment)
-    for trigger in pipeline.triggers:
-        if not isinstance(trigger, EventTrigger) or not trigger.loop_guard:
-            continue
-        if isinstance(trigger, PipelineFinished) and trigger.pipeline.lower() == pipeline.name.lower():
+    if not trigger.loop_guard:
+        return
+    if isinstance(trigger, PipelineFinished) and trigger.pipeline.lower() == pipeline.name.lower():
+        yield (
+            f"trigger {trigger.name!r} starts this pipeline when it has ended, without end. If that is meant, say "
+            "loop_guard=False and give a limit."
+        )
+    if isinstance(trigger, Upload) and trigger.bucket == place.bucket:
+        own = place.prefix + "/"
+        if own.startswith(trigger.prefix) or trigger.prefix.startswith(own):
             yield (
-                f"trigger {trigger.name!r} starts this pipeline when it has ended, without end. If that is meant, say "
-                "loop_guard=False and give a limit."
+                f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where the pipeline "
+                f"itself writes ({place.root}/): each run would start the next. Give another prefix."
             )
-        if isinstance(trigger, Upload) and trigger.bucket == place.bucket:
-            own = place.prefix + "/"
-            if own.startswith(trigger.prefix) or trigger.prefix.startswith(own):
-                yield (
-                    f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where the pipeline "
-                    f"itself writes ({place.root}/): each run would start the next. Give another prefix."
-                )
 
 
 @rule
@@ -212,22 +205,19 @@ def registry_triggers_wait_for_fields_that_there_are(graph: Graph) -> Iterator[s
                 yield f"trigger {trigger.name!r} waits for a change of {field!r}. {did_you_mean(field, PACKAGE_FIELDS)}"
 
 
-@rule
-def registry_triggers_say_what_changed(graph: Graph) -> Iterator[str]:
-    for trigger in graph.pipeline.triggers:
-        if not isinstance(trigger, RegistryEvent):
-            continue
-        if not trigger.changes() and trigger.status is None and trigger.stage is None and trigger.stage_status is None:
-            yield (
-                f"trigger {trigger.name!r} would fire for every edit of a package of {trigger.group!r}. Give a status, "
-                "a stage, or changed=('ModelApprovalStatus',)."
-            )
-        staged = trigger.stage is not None or trigger.stage_status is not None
-        if staged and trigger.changed and "ModelLifeCycle" not in trigger.changed and trigger.status is None:
-            yield (
-                f"trigger {trigger.name!r} is about the stage, but waits for a change of {', '.join(trigger.changed)}. "
-                "Add 'ModelLifeCycle', or leave changed= out."
-            )
+@rule.each(RegistryEvent)
+def registry_triggers_say_what_changed(trigger: RegistryEvent, graph: Graph) -> Iterator[str]:
+    if not trigger.changes() and trigger.status is None and trigger.stage is None and trigger.stage_status is None:
+        yield (
+            f"trigger {trigger.name!r} would fire for every edit of a package of {trigger.group!r}. Give a status, "
+            "a stage, or changed=('ModelApprovalStatus',)."
+        )
+    staged = trigger.stage is not None or trigger.stage_status is not None
+    if staged and trigger.changed and "ModelLifeCycle" not in trigger.changed and trigger.status is None:
+        yield (
+            f"trigger {trigger.name!r} is about the stage, but waits for a change of {', '.join(trigger.changed)}. "
+            "Add 'ModelLifeCycle', or leave changed= out."
+        )
 
 
 def _synced_registrations(graph: Graph, step: Step) -> Iterator[str]:
