@@ -29,7 +29,7 @@ from drivetrain.targets.target import find_target
 if TYPE_CHECKING:
     from drivetrain.deploying.following import FollowedRun, LogLine
     from drivetrain.deploying.listing import Listed
-    from drivetrain.deploying.plan import Terms
+    from drivetrain.deploying.plan import Plan, Terms
     from drivetrain.deploying.runs import RemoteRun, Report
     from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
@@ -156,15 +156,11 @@ class Deployer(Protocol):
         """Likewise of a definition that came as a file."""
         ...
 
-    def plan(self, wanted: Any, terms: Terms | None = None) -> Any:
+    def plan(self, wanted: Any, terms: Terms | None = None) -> Plan:
         """Compare with what is deployed; nothing is written."""
         ...
 
-    def plan_lines(self, plan: Any, wanted: Any) -> list[str]:
-        """A plan for people."""
-        ...
-
-    def apply(self, wanted: Any, plan: Any, tell: Tell) -> Applied:
+    def apply(self, wanted: Any, plan: Plan, tell: Tell) -> Applied:
         """Do what the plan says, or refuse it; half-way it takes back what it can."""
         ...
 

@@ -275,7 +275,7 @@ def _afterwards(place: Place) -> list[str]:
     account, wanted, there = place.account, place.wanted("last"), place.there()
     plan = make_plan(account, wanted, there)
     if plan.drift or plan.refusal is not None:
-        return [f"drift is shown: {[change.where for change in plan.drift]}, {plan.refusal}"]
+        return [f"drift is shown: {[change.place for change in plan.drift]}, {plan.refusal}"]
     apply(account, wanted, plan)
     left = make_plan(account, wanted, place.there())
     return [] if left.is_empty else [f"applied again it is not what is wanted: {left.to_json()}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Option
@@ -48,8 +48,9 @@ def apply(
       drivetrain apply retraining --yes --discard steps.train.Arguments
     """
     from drivetrain.cli.deployed.deployment import confirm
-    from drivetrain.cli.deployed.plan import in_words, planned
+    from drivetrain.cli.deployed.plan import planned
     from drivetrain.cli.options import refuse_both
+    from drivetrain.deploying.words import lines
     from drivetrain.operations.deployment import look
     from drivetrain.telling.terminal import say
 
@@ -60,9 +61,7 @@ def apply(
             raise UserError(f"{option.split()[0]} belongs to the plan: drivetrain plan {option} --out FILE")
         saved = _read(plan)
         if target is None and definition is None and saved.origin is not None:
-            from drivetrain.deploying.plan import Origin
-
-            origin = Origin.model_validate(saved.origin)
+            origin = saved.origin
             _check_given_again(origin.withheld, set_ or (), plan)
             target, name, set_ = origin.target, origin.name, [*origin.set, *(set_ or ())]
             on = on or origin.on
@@ -73,7 +72,7 @@ def apply(
     made = saved or planned(wanted, discard, adopt=adopt)
     if saved is None:
         if not as_json:
-            say("\n".join(in_words(made, wanted)))
+            say("\n".join(lines(made)))
         if (refusal := made.refusal) is not None:
             raise UserError(refusal)
         question = f"Apply this to {wanted.deployer.where}?"
@@ -84,17 +83,12 @@ def apply(
 
 
 def _read(file: Path) -> Plan:
-    from drivetrain.base import json_text
     from drivetrain.deploying.plan import read_plan
-    from drivetrain.targets.sagemaker.deploy.planning import plan_files
 
     try:
         content = file.read_bytes()
     except OSError as error:
         raise UserError(f"Plan {file}: {error.strerror}.") from None
-    said = json_text.parse(content, str(file))
-    if isinstance(said, dict) and said.get("format") == plan_files.FORMAT:
-        return cast("Any", plan_files.read_plan(content, str(file)))
     return read_plan(content, str(file))
 
 

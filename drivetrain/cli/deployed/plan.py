@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import Adopt, DefinitionFile, Discard, Name, Target
@@ -50,6 +49,7 @@ def plan(
       drivetrain plan -d exported.json --name nightly -c production.yaml
     """
     from drivetrain.cli.options import refuse_both
+    from drivetrain.deploying.words import lines
     from drivetrain.operations.deployment import look
     from drivetrain.telling.terminal import say, say_json
 
@@ -63,7 +63,7 @@ def plan(
     if as_json:
         say_json(made.to_json())
     else:
-        say("\n".join(in_words(made, wanted)))
+        say("\n".join(lines(made)))
         if (refusal := made.refusal) is not None:
             say(f"\nApply will refuse this. {refusal}")
             if out is not None:
@@ -78,20 +78,13 @@ def plan(
 
 def planned(wanted: DeploymentRequest, discard: list[str] | None, *, adopt: bool) -> Plan:
     """The plan for what was named, with what its decisions can show."""
-    from drivetrain.deploying.plan import Plan, Terms
+    from drivetrain.deploying.plan import Terms
 
     terms = Terms(discarded=tuple(discard or ()), adopted=adopt, origin=wanted.origin)
-    made: Any = wanted.deployer.plan(wanted.wanted, terms)
+    made = wanted.deployer.plan(wanted.wanted, terms)
     if wanted.pipeline is None:
         return made
     from drivetrain.operations.planned_decisions import notes
 
     more = notes(wanted.pipeline, wanted.folder, wanted.registry, wanted.evidence)
-    if isinstance(made, Plan):
-        return made.model_copy(update={"notes": (*made.notes, *more)})
-    return replace(made, notes=(*made.notes, *more))
-
-
-def in_words(made: Plan, wanted: DeploymentRequest) -> list[str]:
-    """The plan's lines."""
-    return wanted.deployer.plan_lines(made, wanted.wanted)
+    return made.model_copy(update={"notes": (*made.notes, *more)})

@@ -130,6 +130,11 @@ class Account:
         return str(self._identity["Account"])
 
     @property
+    def where(self) -> str:
+        """In words."""
+        return f"account {self.number}, {self.region}"
+
+    @property
     def caller(self) -> str:
         """The ARN of the user or the role's session whose credentials are in use."""
         return str(self._identity["Arn"])

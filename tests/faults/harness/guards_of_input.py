@@ -232,7 +232,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "patch": (canary_secrets.in_an_edit, {f"{OURS}.studio.patch._holds_secret": lambda _: False}, "was pulled"),
     "plan": (
         canary_secrets.in_an_edit,
-        {f"{OURS}.targets.sagemaker.deploy.planning.planning._masked": lambda changes: changes},
+        {f"{OURS}.targets.sagemaker.deploy.planning.drift.masked": lambda change: change},
         "plan.json holds the secrets of",
     ),
     "event": (canary_secrets.in_an_event, {f"{OURS}.cli.local.triggers._shown": dict}, "says the secrets of ['event']"),

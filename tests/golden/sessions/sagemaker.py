@@ -171,7 +171,7 @@ def stale(run: Session, account: Account) -> None:
     run("apply", "--plan", "plan.json", "--adopt")
     for was, instead in (
         ('"pipeline": "nightly"', '"pipeline": "weekly"'),
-        ('"region": "us-east-1"', '"region": "eu-west-1"'),
+        ('us-east-1"', 'eu-west-1"'),
         ('"code": "', '"code": "0'),
         ('"format": ', '"format": 99'),
         ('"format": ', '"form": '),

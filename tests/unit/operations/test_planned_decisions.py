@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,7 @@ from drivetrain.cli.deployed.plan import planned
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.data.manifest import Column, Manifest, Shard
+from drivetrain.deploying.plan import Origin, Plan
 from drivetrain.operations.deployment import DeploymentRequest
 from drivetrain.operations.planned_decisions import notes
 from drivetrain.registry.model_card import as_package_card, model_card
@@ -102,19 +102,17 @@ def test_budgets_that_are_wrong_are_told_before_the_training() -> None:
 
 
 def test_a_plan_has_them_among_its_notes(tmp_path: Path) -> None:
-    @dataclass(frozen=True)
-    class Plan:
-        notes: tuple[str, ...]
-
-    deployer: Any = SimpleNamespace(plan=lambda *_, **__: Plan(("before",)))
+    texts = dict.fromkeys(("target", "pipeline", "place", "state", "code", "definition_sha256", "storage"), "x")
+    plan = Plan(**texts, action="none", num_steps=1, num_parameters=0, notes=("before",))
+    deployer: Any = SimpleNamespace(plan=lambda *_: plan)
     asked = pipeline(budgets='{"accuracy": 0.02}')
-    wanted = DeploymentRequest(deployer, None, {}, (), asked, tmp_path, f"local:{tmp_path}/models.db")
-    made: Any = planned(wanted, None, adopt=False)
+    wanted = DeploymentRequest(deployer, None, Origin(), (), asked, tmp_path, f"local:{tmp_path}/models.db")
+    made = planned(wanted, None, adopt=False)
     assert made.notes[0] == "before" and made.notes[1].startswith("compare: which losses its slices can show")
     here = "s3://acme/drivetrain-evidence/GROUP.npz"
-    made = planned(DeploymentRequest(deployer, None, {}, (), pipeline(), tmp_path, None, here), None, adopt=False)
+    made = planned(DeploymentRequest(deployer, None, Origin(), (), pipeline(), tmp_path, None, here), None, adopt=False)
     assert made.notes[1:] == (f"compare: what the rows of each night say is kept in {here}.",)
-    made = planned(DeploymentRequest(deployer, None, {}), None, adopt=False)
+    made = planned(DeploymentRequest(deployer, None, Origin()), None, adopt=False)
     assert made.notes == ("before",), "a definition as it came"
 
 

@@ -13,7 +13,6 @@ from drivetrain.deploying.listing import Listed
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.deploying.project import project_of
 from drivetrain.deploying.runs import RemoteRun, Report, Row
-from drivetrain.deploying.words import lines
 from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import DeployedRuns, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
@@ -143,9 +142,6 @@ class Kubeflow(DeployedRuns):
         plan = make_plan(self.objects, wanted, there, terms or Terms())
         notes = tuple(self.server.notes(plan.notes, self.settings.namespace))
         return plan.model_copy(update={"notes": notes})
-
-    def plan_lines(self, plan: Plan, wanted: Desired) -> list[str]:
-        return lines(plan)
 
     def apply(self, wanted: Desired, plan: Plan, tell: Tell) -> Applied:
         self.server.refuse_old(self.settings.endpoint)

@@ -11,16 +11,14 @@ Every call goes through ../account.py, and every refusal becomes one clear messa
 
 planning/: what would change
 
-    plan.py                a plan, and its refusal
-    planning.py            the comparison                    whole_plan.py         with cost and permissions
+    planning.py            the comparison                    drift.py              edits of others, refused
     account_resources.py   what is beside the definition     account_resource_words.py  its changes for people
     triggers.py            rules and schedules               limits.py             quotas of a new account
-    forecast.py            what the cache takes              consequences.py       what roles must be allowed
-    plan_files.py          a plan read back                  plan_words.py         a plan for people
+    forecast.py            what the cache takes              consequences.py       what follows: permissions, cost
 
 applying/: changing it
 
-    applying.py            makes it so                       rollback.py           takes back what was done of it
+    applying.py            the writes, in their order        rollback.py           takes back what was done of it
     writing.py             writes the pipeline               destroying.py         takes it away
 
 executions/: what it then does

@@ -66,6 +66,11 @@ class Deployed:
         return cast("Json", value)
 
     @property
+    def ids(self) -> Mapping[str, str]:
+        """What scripts know it by."""
+        return {"arn": self.arn}
+
+    @property
     def is_ours(self) -> bool:
         """Whether apply made it, or took it over."""
         return any(tag in self.tags for tag in OURS)

@@ -20,14 +20,13 @@ from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
     from drivetrain.deploying.listing import Listed
-    from drivetrain.deploying.plan import Terms
+    from drivetrain.deploying.plan import Plan, Terms
     from drivetrain.deploying.runs import RemoteRun, Report
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.deploy.applying.destroying import Remains
     from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
-    from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan
 
 Json = dict[str, Any]
 
@@ -77,7 +76,7 @@ class SageMaker(DeployedRuns):
 
     @property
     def where(self) -> str:
-        return f"account {self.account.number}, {self.place}"
+        return self.account.where
 
     @property
     def settings(self) -> Settings:
@@ -104,39 +103,15 @@ class SageMaker(DeployedRuns):
         arn = None if there is None else there.arn
         return Wanted(wishing.desired_definition(name, raw, self._written, self.account, arn), there)
 
-    def plan(self, wanted: Wanted, terms: Terms | None = None) -> DeploymentPlan:
-        from drivetrain.deploying.plan import Terms
-        from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
+    def plan(self, wanted: Wanted, terms: Terms | None = None) -> Plan:
+        from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
 
-        terms = terms or Terms()
-        return whole_plan(
-            self.account,
-            wanted.desired,
-            wanted.deployed,
-            discarded=terms.discarded,
-            adopted=terms.adopted,
-            origin=None if terms.origin is None else terms.origin.model_dump(mode="json"),
-        )
+        return make_plan(self.account, wanted.desired, wanted.deployed, terms, whole=True)
 
-    def plan_lines(self, plan: DeploymentPlan, wanted: Wanted) -> list[str]:
-        from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
-
-        definition = wanted.desired.definition
-        return lines(plan, num_steps=len(definition["Steps"]), num_parameters=len(definition.get("Parameters") or ()))
-
-    def apply(self, wanted: Wanted, plan: DeploymentPlan, tell: Tell) -> Applied:
+    def apply(self, wanted: Wanted, plan: Plan, tell: Tell) -> Applied:
         from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 
-        done = apply(self.account, wanted.desired, plan, tell=tell)
-        said = {
-            "pipeline": plan.pipeline,
-            "arn": done.arn,
-            "action": "none" if done.is_empty else plan.action,
-            "version": done.version,
-            "definition_sha256": wanted.desired.sha256,
-            "done": done.done,
-        }
-        return Applied(done.arn, done.version, done.is_empty, said)
+        return apply(self.account, wanted.desired, plan, tell=tell)
 
     def remains(self, name: str, *, foreign: bool = False) -> Remains:
         from drivetrain.targets.sagemaker.deploy.applying.destroying import remains

@@ -1,4 +1,4 @@
-"""Make the account what a plan says.
+"""How a pipeline is written to an account; the flow of an apply is in deploying/applying.py.
 
 The order of writes lets a crash happen anywhere; applying again ends in the same state:
 
@@ -20,14 +20,17 @@ between all the same, it is put back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying import applying
+from drivetrain.deploying.applying import Applied, Journal, Tell, Written
+from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
-from drivetrain.targets.sagemaker.deploy.applying.rollback import HalfDoneError, Rollback, Tell
+from drivetrain.targets.sagemaker.deploy.applying.rollback import Rollback
 from drivetrain.targets.sagemaker.deploy.applying.writing import Writer, differs, state
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNER, Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
@@ -37,35 +40,20 @@ from drivetrain.targets.sagemaker.deploy.objects import missing, put_once, size_
 from drivetrain.targets.sagemaker.deploy.planning import account_resources
 from drivetrain.targets.sagemaker.deploy.planning import triggers as writing
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND, APPLYING_AROUND
-from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan
 from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.refusals import ServiceError
-
-__all__ = ["Applied", "HalfDoneError", "apply"]
 
 LOOKS_AGAIN = (1.0, 2.0, 4.0)
 """Seconds before looking again whether tags, rules and schedules are what was written: of their lists nothing promises
 that they are up to date at once."""
 
 
-@dataclass
-class Applied:
-    """What apply did. `version` is the pipeline's new version where one was made and the service says its number."""
-
-    arn: str
-    version: int | None = None
-    uploaded: tuple[str, ...] = ()
-    done: list[str] = field(default_factory=list[str])
-    is_empty: bool = False
-    """Whether there was nothing to do."""
-
-
 def apply(
     account: Account,
     wanted: Desired,
-    plan: DeploymentPlan,
+    plan: Plan,
     *,
     tell: Tell = lambda line: None,
     pause: Callable[[float], None] = time.sleep,
@@ -81,141 +69,77 @@ def apply(
         UserError: the plan is stale, or would undo edits of others (before anything is written).
         HalfDoneError: AWS refused something on the way.
     """
-    alone_here = partial(
-        alone,
-        account,
-        wanted.root,
-        wanted.name,
-        doing=f"applying definition {wanted.sha256[:12]}",
-        definition=wanted.sha256,
-        tell=tell,
-        pause=pause,
-    )
-    try:
-        there, fresh = _checked(account, wanted, plan)
-    except StaleError:
-        # What another one was writing at this moment may be taken back.
-        with alone_here():
-            there, fresh = _checked(account, wanted, plan)
-    if fresh.is_empty and there is not None:
-        return Applied(there.arn, is_empty=True)
-    one = _Applying(account, wanted, tell, pause, again=f"drivetrain plan {plan.as_given}")
-    one.keep_records()
-    one.upload()
-    with alone_here() as lock:
-        there, fresh = _checked(account, wanted, plan)
-        one.is_taken_over = fresh.owner is not None
-        if there is None:
-            # Somebody may have destroyed a pipeline of this folder meanwhile, and these with it.
-            one.keep_records()
-            one.upload()
-        return one.run(there, lock)
+    return applying.apply(PipelineInAccount(account, wanted, plan, tell, pause), plan)
 
 
-def _checked(account: Account, wanted: Desired, plan: DeploymentPlan) -> tuple[Deployed | None, DeploymentPlan]:
-    """What is there, and the plan for it.
-
-    Raises:
-        UserError: the plan is stale, or would undo edits of others.
-    """
-    there = reading.read(account, wanted.name)
-    check(account, wanted, plan, there)
-    # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
-    fresh = make_plan(account, wanted, there, discarded=plan.discarded, adopted=plan.adopted, origin=plan.origin)
-    if (refusal := fresh.refusal) is not None:
-        raise UserError(refusal)
-    return there, fresh
-
-
-class StaleError(UserError):
-    """The account is no longer as it was when the plan was made."""
-
-
-def check(account: Account, wanted: Desired, plan: DeploymentPlan, there: Deployed | None) -> None:
-    """Refuse a plan that is not of this code, this account or this state.
-
-    Raises:
-        UserError: naming what is different.
-    """
-    again = f"Make a new plan: drivetrain plan {plan.as_given}"
-    if (plan.pipeline, plan.region, plan.account) != (wanted.name, account.region, account.number):
-        raise UserError(
-            f"The plan is for pipeline {plan.pipeline!r} in account {plan.account}, {plan.region}; this is "
-            f"{wanted.name!r} in {account.number}, {account.region}."
-        )
-    if plan.code != wanted.fingerprint:
-        raise UserError(f"The plan is stale: the code or its settings are not those it was made of. {again}")
-    if plan.state != reading.fingerprint(there):
-        digest = None if there is None else there.tags.get(APPLIED)
-        who = last_written(account, wanted.root, wanted.name, digest)
-        if who and digest == wanted.sha256:
-            who += " It is the one of this plan."
-        raise StaleError(f"The plan is stale: pipeline {wanted.name!r} was changed since it was made.{who} {again}")
-
-
-class _Applying:
-    """One apply."""
+class PipelineInAccount:
+    """A pipeline of an account, as one apply writes it: a `Place` of deploying/applying.py."""
 
     def __init__(
-        self,
-        account: Account,
-        wanted: Desired,
-        tell: Tell,
-        pause: Callable[[float], None],
-        *,
-        again: str,
+        self, account: Account, wanted: Desired, plan: Plan, tell: Tell, pause: Callable[[float], None]
     ) -> None:
         self.account = account
         self.wanted = wanted
-        self.tell = tell
+        self.where = account.where
+        self.journal = Journal(tell)
         self.pause = pause
-        self.again = again
+        self.again = f"drivetrain plan {plan.as_given}"
         """The command that plans it once more."""
         self.writer = Writer(account, wanted.name, wanted.root)
         self.about = self.writer.about
-        self.rollback = Rollback(self.writer, wanted)
+        self.rollback = Rollback(self.writer, wanted, self.journal)
         self.is_taken_over = False
         """From another owner."""
         self.around = ""
         """Hash of the record of what is beside the definition."""
-        self.result = Applied("")
+        self.lock: Lock | None = None
 
-    def run(self, there: Deployed | None, lock: Lock) -> Applied:
-        """Steps 3 to 7."""
-        self.writer.keep_lock = lock.keep
-        try:
-            if there is None:
-                self.create()
-            else:
-                self.update(there)
-        except (Exception, KeyboardInterrupt) as error:
-            self.rollback.run(error, self.tell)
-        lock.ends = "applied"
-        try:
-            if self.is_taken_over:
-                # Cut short before it, the one who takes over is asked again.
-                self.writer.keep_owner(self.wanted.owner, once=False)
-            self.read_again()
-        except ServiceError as error:
-            self.done(f"Applied, but could not be checked: {error}")
-        return self.result
+    def read(self) -> Deployed | None:
+        return reading.read(self.account, self.wanted.name)
 
-    def keep_records(self) -> None:
-        """Step 1. It comes before the uploads, so that destroying another pipeline does not take them for unused."""
-        self.writer.keep_owner(self.wanted.owner, once=True)
-        self.writer.keep_definition(self.wanted.text)
-        self.around = self.writer.keep_surroundings(self.wanted.surroundings)
+    def plan(self, there: Deployed | None, terms: Terms) -> Plan:
+        return make_plan(self.account, self.wanted, there, terms)
 
-    def upload(self) -> None:
-        """Step 2."""
-        uploaded: list[str] = []
-        for asset in missing(self.account, self.wanted.assets):
+    def changed_by(self, there: Deployed | None) -> str:
+        digest = None if there is None else there.tags.get(APPLIED)
+        who = last_written(self.account, self.wanted.root, self.wanted.name, digest)
+        return f"{who} It is the one of this plan." if who and digest == self.wanted.sha256 else who
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        wanted = self.wanted
+        with alone(
+            self.account,
+            wanted.root,
+            wanted.name,
+            doing=f"applying definition {wanted.sha256[:12]}",
+            definition=wanted.sha256,
+            tell=self.journal.tell,
+            pause=self.pause,
+        ) as self.lock:
+            self.writer.keep_lock = self.lock.keep
+            yield
+
+    def upload(self, plan: Plan) -> None:
+        """Steps 1 and 2. The records come before the uploads, so that destroying another pipeline does not take these
+        for unused."""
+        wanted = self.wanted
+        self.writer.keep_owner(wanted.owner, once=True)
+        self.writer.keep_definition(wanted.text)
+        self.around = self.writer.keep_surroundings(wanted.surroundings)
+        for asset in missing(self.account, wanted.assets):
             if put_once(self.account, asset.uri, asset.content, asset.sha256):
-                uploaded.append(asset.uri)
-                self.done(f"uploaded {asset.uri} ({size_of(asset):,} bytes)")
-        self.result.uploaded = tuple(uploaded)
+                self.journal.add(f"uploaded {asset.uri} ({size_of(asset):,} bytes)")
 
-    def create(self) -> None:
+    def write(self, there: Deployed | None, plan: Plan) -> Written:
+        """Steps 3 to 6."""
+        self.is_taken_over = plan.owner is not None
+        written = self.create() if there is None else self.update(there)
+        assert self.lock is not None, "it is written within `alone`"
+        self.lock.ends = "applied"
+        return written
+
+    def create(self) -> Written:
         """Steps 3 and 4 in one call, then the others."""
         wanted = self.wanted
         before = writing.stray_triggers(self.account, wanted.name, wanted.triggers)
@@ -227,23 +151,24 @@ class _Applying:
             kept = self.writer.keep_surroundings(without)
             tags = {**tags, APPLIED_AROUND: kept, APPLYING_AROUND: self.around}
         try:
-            self.result.arn = self.writer.create(self.writer.fields(wanted), tags)
+            arn = self.writer.create(self.writer.fields(wanted), tags)
         except BaseException as error:
             # Where it refused, what is there is another's.
             if not isinstance(error, ServiceError) or error.may_be_done:
                 self.rollback.created()
             raise
-        self.wanted = self.rollback.wanted = wanted.at(self.result.arn)
+        self.wanted = self.rollback.wanted = wanted.at(arn)
         self.rollback.created()
-        self.done(f"created {self.about}")
-        self.write_triggers(before)
+        self.journal.add(f"created {self.about}")
+        self.write_triggers(before, arn)
         if has_more:
-            self.writer.tag(self.result.arn, {APPLIED_AROUND: self.around})
-            self.writer.untag(self.result.arn, [APPLYING_AROUND])
+            self.writer.tag(arn, {APPLIED_AROUND: self.around})
+            self.writer.untag(arn, [APPLYING_AROUND])
+        return Written(arn, {"arn": arn})
 
-    def update(self, there: Deployed) -> None:
+    def update(self, there: Deployed) -> Written:
         """Steps 3 to 6, as far as something differs."""
-        self.result.arn = there.arn
+        version = None
         wanted = self.wanted
         new = {key: value for key, value in wanted.tags.items() if there.tags.get(key) != value}
         self.rollback.tagged(there)
@@ -256,9 +181,9 @@ class _Applying:
             }
             self.writer.tag(there.arn, announced)
             if differs(there, wanted):
-                self.write_pipeline(there, announced)
+                version = self.write_pipeline(there, announced)
             self.writer.tag(there.arn, new)
-            self.write_triggers(there.triggers)
+            self.write_triggers(there.triggers, there.arn)
         else:
             announced = {}
         after = {APPLIED: wanted.sha256, APPLIED_AROUND: self.around, OWNER: wanted.owner.tag}
@@ -266,17 +191,19 @@ class _Applying:
         if any(held.get(key) != value for key, value in after.items()):
             self.writer.tag(there.arn, after)
         self.writer.untag(there.arn, [tag for tag in (APPLYING, APPLYING_AROUND) if tag in held])
+        return Written(there.arn, there.ids, version)
 
-    def write_pipeline(self, there: Deployed, announced: dict[str, str]) -> None:
-        """Step 4."""
+    def write_pipeline(self, there: Deployed, announced: dict[str, str]) -> int | None:
+        """Step 4; gives the new version where the service says its number."""
         before = self.latest_version()
         self.check_unchanged(there)
         # Before the call: it may fail on the way back, when the service has done it.
         self.rollback.updated(there, announced)
         said = self.writer.update(self.writer.fields(self.wanted))
-        self.result.version = said.get("PipelineVersionId")
-        self.check_next(there, before)
-        self.done(f"updated {self.about}")
+        version = said.get("PipelineVersionId")
+        self.check_next(there, before, version)
+        self.journal.add(f"updated {self.about}")
+        return version
 
     def has_other_triggers(self, there: Deployed) -> bool:
         wanted = sorted(self.wanted.triggers, key=lambda trigger: trigger.key)
@@ -320,13 +247,12 @@ class _Applying:
                 f"{self.about} was changed while apply was at work; the change is left as it is. See it: {self.again}"
             )
 
-    def check_next(self, there: Deployed, before: int | None) -> None:
+    def check_next(self, there: Deployed, before: int | None, ours: int | None) -> None:
         """Whether the version that was written follows the one that was read.
 
         Raises:
             UserError: somebody's version lies between them; `theirs` is then what is to be put back.
         """
-        ours = self.result.version
         if before is None or ours is None or ours <= before + 1:
             return
         for number, _, _ in versions(self.account, self.wanted.name):
@@ -342,38 +268,39 @@ class _Applying:
                 f"See what they changed: {self.again}"
             )
 
-    def write_triggers(self, there: tuple[AccountTrigger, ...]) -> None:
+    def write_triggers(self, there: tuple[AccountTrigger, ...], arn: str) -> None:
         """Step 5."""
         old = {trigger.key: trigger for trigger in there}
         for trigger in self.wanted.triggers:
             before = old.pop(trigger.key, None)
             if before is not None and before.current == trigger.current:
                 continue
-            self.rollback.triggered(trigger, before, self.result.arn)
+            self.rollback.triggered(trigger, before, arn)
             self.writer.write_trigger(trigger, before)
-            self.done(f"{'created' if before is None else 'updated'} {trigger.described}")
+            self.journal.add(f"{'created' if before is None else 'updated'} {trigger.described}")
         for gone in old.values():
-            self.rollback.triggered(gone, gone, self.result.arn)
+            self.rollback.triggered(gone, gone, arn)
             self.writer.remove_trigger(gone)
-            self.done(f"deleted {gone.described}")
+            self.journal.add(f"deleted {gone.described}")
 
-    def read_again(self) -> None:
-        """Step 7.
+    def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[str]) -> str:
+        said = [] if error is None else [f"Applying failed: {error}"]
+        said += [f"Taken back: {', '.join(undone)}."] if undone else []
+        said += [f"NOT taken back: {', '.join(left)} Apply again when this is mended."] if left else []
+        return "\n".join(said)
 
-        Raises:
-            UserError: it is not what was written.
-        """
-        wrong, late = self.wrong(reading.read(self.account, self.wanted.name))
+    def read_again(self) -> list[str]:
+        """Step 7."""
+        if self.is_taken_over:
+            # Cut short before it, the one who takes over is asked again.
+            self.writer.keep_owner(self.wanted.owner, once=False)
+        wrong, late = self.wrong(self.read())
         for seconds in LOOKS_AGAIN:
             if wrong or not late:
                 break
             self.pause(seconds)
-            wrong, late = self.wrong(reading.read(self.account, self.wanted.name))
-        if wrong := [*wrong, *late]:
-            raise UserError(
-                f"{self.about} was written, but is no longer as written ({', '.join(wrong)}): somebody else is "
-                f"changing it at the same time. See what differs: {self.again}"
-            )
+            wrong, late = self.wrong(self.read())
+        return [*wrong, *late]
 
     def wrong(self, now: Deployed | None) -> tuple[list[str], list[str]]:
         """What is not as it was written, and what may only be late."""
@@ -393,7 +320,3 @@ class _Applying:
             for asset in missing(self.account, self.wanted.assets)[:1]
         ]
         return found, late
-
-    def done(self, line: str) -> None:
-        self.result.done.append(line)
-        self.tell(line)

@@ -5,70 +5,43 @@ Nothing is taken back that somebody else has written since: what this apply wrot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import Journal
 from drivetrain.targets.sagemaker.deploy.applying.writing import Writer, differs, state
 from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS, Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.planning import triggers as writing
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 
-Tell = Callable[[str], None]
 _CHANGED = "somebody else changed it since; it is left as they have it."
 
 
-class HalfDoneError(UserError):
-    """Apply failed on the way; the message says what was taken back and what was not."""
-
-
 class Rollback:
-    """What one apply has written, and how each of it is taken back: the latest first."""
+    """How each thing that one apply is about to write is taken back."""
 
-    def __init__(self, writer: Writer, wanted: Desired) -> None:
+    def __init__(self, writer: Writer, wanted: Desired, journal: Journal) -> None:
         self.writer = writer
         self.wanted = wanted
         self.theirs: Deployed | None = None
         """What somebody else saved in the moment of the write, to be put back instead of what was read."""
-        self._steps: list[tuple[str, Callable[[], bool]]] = []
+        self._can_undo = journal.can_undo
         self._keeps_tags = False
         """The pipeline holds what was written, or an edit of that: its tags go on saying what it is drift from."""
 
     def created(self) -> None:
-        self._steps.append(("the new pipeline", self._delete))
+        self._can_undo("the new pipeline", self._delete)
 
     def tagged(self, there: Deployed) -> None:
-        self._steps.append(("the tags", lambda: self._restore_tags(there)))
+        self._can_undo("the tags", lambda: self._restore_tags(there))
 
     def updated(self, there: Deployed, announced: dict[str, str]) -> None:
         """`announced` are the tags that went before the write."""
-        self._steps.append(("the pipeline", lambda: self._restore(self.theirs or there, announced)))
+        self._can_undo("the pipeline", lambda: self._restore(self.theirs or there, announced))
 
     def triggered(self, trigger: AccountTrigger, before: AccountTrigger | None, arn: str) -> None:
-        self._steps.append((trigger.described, lambda: self._put_back(trigger, before, arn)))
-
-    def run(self, error: BaseException, tell: Tell) -> None:
-        """Undo what was written, and say how far that went.
-
-        Raises:
-            HalfDoneError: always, unless `error` is none of ours, such as a user's interruption: that one then.
-        """
-        undone: list[str] = []
-        left: list[str] = []
-        for what, back in reversed(self._steps):
-            try:
-                if back():
-                    undone.append(what)
-            except UserError as trouble:
-                left.append(f"{what} ({trouble})")
-        said = [f"Taken back: {', '.join(undone)}."] if undone else []
-        if left:
-            said.append(f"NOT taken back: {', '.join(left)} Apply again when this is mended.")
-        if not isinstance(error, UserError):
-            for line in said:
-                tell(line)
-            raise error
-        raise HalfDoneError("\n".join([f"Applying failed: {error}", *said])) from error
+        self._can_undo(trigger.described, lambda: self._put_back(trigger, before, arn))
 
     def _delete(self) -> bool:
         """Delete what this apply made.

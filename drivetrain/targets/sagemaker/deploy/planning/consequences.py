@@ -1,23 +1,76 @@
-"""What a change of the definition means for IAM: what its roles must be allowed from then on, and no longer need.
+"""What follows from a plan: what the next execution runs and costs, what roles must be allowed and no longer need.
 
 The policies are those of permissions/, derived from the deployed definition and from the code's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from drivetrain.deploying.plan import Forecast
 from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.targets.sagemaker.deploy.deployed import Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
+from drivetrain.targets.sagemaker.deploy.executions import execution_report
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER, SCHEDULES, STARTER, derive
+from drivetrain.targets.sagemaker.prices.estimate import estimate
+from drivetrain.targets.sagemaker.prices.lines import lines_of
 from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError
 
 # Roles that a definition does not change: the deployer's, the destroyer's, and those of what stands between a trigger
 # and the pipeline.
 OTHERS = frozenset((CI, DESTROYER, SCHEDULES, STARTER))
+MAX_PERMISSIONS = 6
 Json = dict[str, Any]
+
+
+def findings(steps: Sequence[Forecast], permissions: Json | None, cost: Json | None, *, is_new: bool) -> Iterator[str]:
+    """All of it in a plan, line by line."""
+    cached = [step.step for step in steps if step.cached]
+    running = [step for step in steps if not step.cached]
+    if cached:
+        yield f"From the cache, where the last execution succeeded: {', '.join(cached)}"
+    if running and all(step.why == ("it is new",) for step in running):
+        yield f"To run: {', '.join(step.step for step in running)}"
+    else:
+        for step in running:
+            yield f"To run: {step.step} ({', '.join(step.why)})"
+    if permissions is not None:
+        yield from _permission_lines(permissions, is_new=is_new)
+    if cost is not None:
+        yield "An execution costs:"
+        yield from (f"    {line}" for line in cost["lines"])
+
+
+def _permission_lines(said: Json, *, is_new: bool) -> Iterator[str]:
+    """Of a new pipeline only how many, since all are new."""
+    for role, change in said["roles"].items():
+        name = role.rpartition("/")[2]
+        if is_new:
+            yield f"Role {name} needs {len(change['added'])} permissions (docs/infrastructure.md makes them)"
+            continue
+        for sign, entries in (("+", change["added"]), ("-", change["removed"])):
+            for action, resource, _ in entries[:MAX_PERMISSIONS]:
+                yield f"{sign} role {name}: {action} on {resource}"
+            if len(entries) > MAX_PERMISSIONS:
+                yield f"{sign} role {name}: {len(entries) - MAX_PERMISSIONS} more"
+    for note in said["notes"]:
+        yield f"note: {note}"
+
+
+def cost_of(account: Account, wanted: Desired, deployed: Deployed | None) -> Json:
+    """An estimate of an execution, with its `lines` for people."""
+    seconds: Mapping[str, float] = {}
+    more: list[str] = []
+    try:
+        if deployed is not None:
+            seconds = execution_report.measured_seconds(account, wanted.name)
+    except ServiceError as error:  # an estimate is no reason to have no plan
+        more = [f"how long earlier executions took is not known: {error}"]
+    found = estimate(wanted.definition, region=account.region, seconds=seconds)
+    return {**found.to_json(), "lines": [*lines_of(found), *more]}
 
 
 def consequences(account: Account, wanted: Desired, deployed: Mapping[str, Any] | None, role: str | None) -> Json:

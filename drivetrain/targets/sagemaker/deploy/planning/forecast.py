@@ -10,10 +10,10 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-caching.html
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from drivetrain.deploying.plan import Forecast
 from drivetrain.targets.sagemaker.document import descend
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
 from drivetrain.targets.sagemaker.document.difference.difference import Change
@@ -25,22 +25,6 @@ MAX_REASONS = 3
 OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime", *JOB_FIELDS)
 _ITEMS = ("Arguments", "IterableItems")
 _BODY = ("Arguments", "ForEachBody")
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Whether a step can be taken from the cache, and if it runs why; `why` is empty for what is never cached."""
-
-    step: str
-    cached: bool
-    why: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {"step": self.step, "cached": self.cached, "why": list(self.why)}
-
-    @staticmethod
-    def from_json(said: Mapping[str, Any]) -> Forecast:
-        return Forecast(str(said["step"]), bool(said["cached"]), tuple(map(str, said["why"])))
 
 
 def forecast(
@@ -71,7 +55,7 @@ def forecast(
             # `train: epochs 20 -> 30`, and of a step in a body `Each: step train epochs 20 -> 30`
             lines = [line.removeprefix(f"{loop or step.name}: ") for line in describe_all(own)]
             why = _why(step, [line.removeprefix(f"step {step.name} ") for line in lines], parameters, again, new)
-        found[step.name] = Forecast(step.name, not why, why)
+        found[step.name] = Forecast(step=step.name, cached=not why, why=why)
         if why:
             again |= {step.name, loop or step.name}  # who reads a ForEach reads what came of its body
     return tuple(found[name] for name in new.by_name if name in found)

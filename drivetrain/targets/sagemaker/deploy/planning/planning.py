@@ -1,128 +1,115 @@
 """What apply would do: the code compared with what is deployed. Pure, but for reading the account.
 
-    wanted = desired(compiled, account)
-    plan = make_plan(account, wanted, deployed.read(account, wanted.name))
-    print("\n".join(plan_words.lines(plan)))
-
-A plan is JSON and comes back the same, so that it can be reviewed in one place and applied in another: apply refuses it
-when the code or the account are no longer what it was made of.
+wanted = desired(compiled, account)
+plan = make_plan(account, wanted, deployed.read(account, wanted.name))
+print("\n".join(words.lines(plan)))                                       # deploying/words.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from drivetrain.base.formatting import moment_with_zone
+from drivetrain.deploying.plan import Difference, Plan, Terms, TriggerChange, Upload
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.deployed import (
-    ALL_OURS,
-    APPLIED,
-    Deployed,
-    LostError,
-    base_of,
-    fingerprint,
-)
+from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS, APPLIED, Deployed, fingerprint
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.objects import missing, size_of
 from drivetrain.targets.sagemaker.deploy.ownership import NOBODY, Claim, claim
-from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import differing as in_words
+from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, differing
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import (
     RULES,
     SCHEDULES,
     changes,
-    compare,
-    touched,
     trigger_fields,
 )
+from drivetrain.targets.sagemaker.deploy.planning.consequences import consequences, cost_of, findings
+from drivetrain.targets.sagemaker.deploy.planning.drift import Drift, find_drift
 from drivetrain.targets.sagemaker.deploy.planning.forecast import forecast
 from drivetrain.targets.sagemaker.deploy.planning.limits import warnings
-from drivetrain.targets.sagemaker.deploy.planning.plan import DeploymentPlan, Property, TriggerChange, Upload
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, stray_triggers
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
+from drivetrain.targets.sagemaker.document.difference.change_words import describe_each, one_line
 from drivetrain.targets.sagemaker.document.difference.difference import Change, differences
 from drivetrain.targets.sagemaker.document.difference.value_words import masked, without_secrets
-
-Json = dict[str, Any]
+from drivetrain.targets.sagemaker.settings import NAME
 
 
 def make_plan(
-    account: Account,
-    wanted: Desired,
-    deployed: Deployed | None,
-    *,
-    discarded: Sequence[str] = (),
-    adopted: bool = False,
-    origin: Json | None = None,
-    cost: Callable[[], Json] | None = None,
-    permissions: Callable[[], Json] | None = None,
-) -> DeploymentPlan:
+    account: Account, wanted: Desired, deployed: Deployed | None, terms: Terms | None = None, *, whole: bool = False
+) -> Plan:
     """Compare the code with what is deployed.
 
     Args:
         deployed: what `deployed.read` gave.
-        discarded: places (as in the plan's drift, or the beginning of one), or `all`, whose drift may be overwritten.
-        adopted: it may be taken over from another owner.
-        cost: gives what an execution costs; asked where something changes (whole_plan.py gives both).
-        permissions: gives what roles must be allowed from then on; asked likewise.
+        whole: with what an execution costs and what roles must be allowed from then on, where something changes. It
+            reads more of the account; apply goes by a plan without these.
 
     Raises:
         UserError: AWS refuses to be read, or the record of what was applied last is gone.
     """
-    uploads = tuple(Upload(asset.uri, size_of(asset)) for asset in missing(account, wanted.assets))
+    terms = terms or Terms()
+    uploads = tuple(Upload(uri=asset.uri, bytes=size_of(asset)) for asset in missing(account, wanted.assets))
     old = None if deployed is None else deployed.definition
     differing = differences(old, wanted.definition) if old is not None else ()
-    altered = _masked(differing)
-    properties = _properties(wanted, deployed)
     starting = stray_triggers(account, wanted.name, wanted.triggers) if deployed is None else deployed.triggers
-    triggers = _trigger_changes(wanted, starting)
+    triggers = tuple(_trigger_changes(wanted, starting))
     claimed = claim(account, wanted.name, wanted.owner, deployed)
-    drifted = _drift(account, wanted, None if deployed is None else claimed.seen(deployed), differing)
     if deployed is None:
-        strays = {each.key for each in starting if each.starts(wanted.arn)}
-        claimed, undone = _of_strays(claimed, [each for each in triggers if (each.kind, each.name) in strays])
-        drifted = replace(drifted, overwritten=(*undone, *_turned_away(wanted, starting)))
-    record = None
-    if deployed is not None and any(
-        deployed.tags.get(tag) != value for tag, value in zip(ALL_OURS, _tags(wanted), strict=True)
-    ):
-        record = (deployed.tags.get(APPLIED), wanted.sha256)
-    action: Literal["create", "update", "none"] = "create" if deployed is None else "update"
-    if deployed is not None and not (altered or properties or triggers or uploads or record):
-        action = "none"
-    return DeploymentPlan(
+        drift = _of_strays(claimed, wanted, starting, triggers)
+    else:
+        drift = find_drift(account, wanted, claimed.seen(deployed), differing)
+        drift = replace(drift, owner=claimed.other, last_write=_last_write(deployed))
+    drift = drift.without_secrets()
+    altered = tuple(map(masked, differing))
+    changed = (*_definition_changes(altered), *_properties(wanted, deployed))
+    changed = (*changed, *_record(wanted, deployed, is_alone=not (changed or triggers)))
+    is_same = deployed is not None and not (changed or triggers or uploads)
+    steps = forecast(old, wanted.definition, altered)
+    cost = permissions = None
+    if whole and not is_same:
+        cost = cost_of(account, wanted, deployed)
+        permissions = consequences(account, wanted, old, None if deployed is None else deployed.role)
+    is_new = deployed is None
+    follows = () if is_same else findings(steps, permissions, cost, is_new=is_new)
+    return Plan(
+        **dict(terms),
+        target=NAME,
         pipeline=wanted.name,
-        region=account.region,
-        account=account.number,
-        action=action,
+        place=account.where,
+        action="none" if is_same else "create" if is_new else "update",
         state=fingerprint(deployed),
         code=wanted.fingerprint,
         definition_sha256=wanted.sha256,
-        changes=altered,
-        properties=properties,
+        num_steps=len(wanted.definition["Steps"]),
+        num_parameters=len(wanted.definition.get("Parameters") or ()),
+        changes=changed,
         triggers=triggers,
         uploads=uploads,
-        record=record,
-        drift=_masked(drifted.changes),
-        overwritten=_masked(drifted.overwritten),
-        foreign=drifted.foreign,
-        owner=claimed.other,
-        adopted=adopted,
-        lost=drifted.lost,
-        last_write=None if deployed is None else _last_write(deployed),
-        discarded=tuple(discarded),
-        steps=forecast(old, wanted.definition, altered),
+        storage="the bucket",
+        drift=tuple(map(_difference, drift.changes)),
+        overwritten=tuple(map(_difference, drift.overwritten)),
+        foreign=drift.foreign,
+        owner=drift.owner,
+        lost=drift.lost,
+        last_write=drift.last_write,
+        steps=steps,
+        cost=cost,
+        permissions=permissions,
+        findings=(*drift.lines(is_new=is_new), *follows),
+        refusal=drift.refusal(wanted.name, terms),
         notes=(*wanted.notes, *warnings(wanted)),
-        cost=None if cost is None or action == "none" else cost(),
-        permissions=None if permissions is None or action == "none" else permissions(),
-        origin=origin,
     )
 
 
-def _masked(changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Without what looks like a secret by its name: a plan is kept and shown, and applying needs only the places."""
-    return tuple(masked(change) for change in changes)
+def _difference(change: Change) -> Difference:
+    return Difference(text=described(change), **change.to_json())
+
+
+def _definition_changes(altered: tuple[Change, ...]) -> Iterator[Difference]:
+    for change, line in zip(altered, describe_each(altered), strict=True):
+        yield Difference(text=line, **change.to_json())
 
 
 def _last_write(deployed: Deployed) -> str | None:
@@ -131,103 +118,71 @@ def _last_write(deployed: Deployed) -> str | None:
     return " ".join(said) or None
 
 
-@dataclass(frozen=True)
-class _Drift:
-    changes: tuple[Change, ...] = ()
-    overwritten: tuple[Change, ...] = ()
-    foreign: bool = False
-    lost: str | None = None
-
-
-def _drift(account: Account, wanted: Desired, deployed: Deployed | None, to_come: tuple[Change, ...]) -> _Drift:
-    """What others changed, and the part of it that is not in the code; `to_come` is what the code's definition changes.
-
-    Where nobody knows what apply wrote last, all that is there and differs counts as theirs.
-    """
-    if deployed is None:
-        return _Drift()
-    around = compare(account, wanted, deployed, wanted.root)
-    try:
-        base = base_of(account, deployed, wanted.root)
-    except LostError as error:
-        return _Drift(around.drift, (*to_come, *around.lost), lost=str(error))
-    if base is None:
-        return _Drift(around.drift, (*to_come, *around.lost), foreign=True)
-    drift = differences(base, deployed.definition)
-    overwritten = tuple(change for change in drift if touched(change.place, to_come))
-    lost = None
-    if not around.is_known and not overwritten:
-        lost = (
-            f"What apply wrote last to pipeline {deployed.name!r} beside its definition is not known: there is no "
-            f"record of it in {wanted.root}/{deployed.name}/applied/."
-        )
-    return _Drift((*drift, *around.drift), (*overwritten, *around.lost), lost=lost)
-
-
-def _of_strays(claimed: Claim, undone: Sequence[TriggerChange]) -> tuple[Claim, tuple[Change, ...]]:
-    """Whose the rules and schedules of a pipeline are that is gone, and those of another one that applying undoes."""
-    if claimed.other is None and (claimed.is_known or not undone):
-        return claimed, ()
-    kinds = {"rule": RULES, "schedule": SCHEDULES}
-    gone = tuple(Change((kinds[each.kind], each.name), "there", each.action) for each in undone)
-    return replace(claimed, other=claimed.other or f"{NOBODY}, but it has rules or schedules"), gone
-
-
-def _turned_away(wanted: Desired, starting: Sequence[AccountTrigger]) -> tuple[Change, ...]:
-    """Schedules of a pipeline that is gone, which somebody has made to start something else."""
-    return tuple(
+def _of_strays(
+    claimed: Claim, wanted: Desired, starting: Sequence[AccountTrigger], triggers: Sequence[TriggerChange]
+) -> Drift:
+    """Of rules and schedules of a pipeline that is gone: another one's that applying undoes, and those that somebody
+    has made to start something else."""
+    strays = {each.key for each in starting if each.starts(wanted.arn)}
+    undone = [each for each in triggers if (each.kind, each.name) in strays]
+    turned = tuple(
         Change((SCHEDULES, trigger.name, "Target", "Arn"), trigger.arguments["Target"].get("Arn"), wanted.arn)
         for trigger in starting
         if not trigger.starts(wanted.arn)
     )
+    if claimed.other is None and (claimed.is_known or not undone):
+        return Drift(overwritten=turned)
+    kinds = {"rule": RULES, "schedule": SCHEDULES}
+    gone = tuple(Change((kinds[each.kind], each.name), "there", each.action) for each in undone)
+    return Drift(overwritten=(*gone, *turned), owner=claimed.other or f"{NOBODY}, but it has rules or schedules")
 
 
-def _tags(wanted: Desired) -> tuple[str | None, ...]:
-    """What our tags hold when all is applied: those of what is being written are gone then."""
-    return wanted.sha256, None, digest_of(wanted.surroundings), None, wanted.owner.tag
-
-
-def _properties(wanted: Desired, deployed: Deployed | None) -> tuple[Property, ...]:
+def _record(wanted: Desired, deployed: Deployed | None, *, is_alone: bool) -> Iterator[Difference]:
+    """Where our tags are behind: when all is applied they hold these, and those of what is being written are gone."""
     if deployed is None:
-        return ()
-    found = [
-        _property(name, old, new)
-        for name, old, new in (
-            ("role", deployed.role, wanted.role),
-            ("display name", deployed.display_name, wanted.display_name),
-            ("description", deployed.description, wanted.description),
-            ("parallel steps", deployed.max_parallel, wanted.max_parallel),
-        )
-        if old != new
+        return
+    tags = (wanted.sha256, None, digest_of(wanted.surroundings), None, wanted.owner.tag)
+    if any(deployed.tags.get(tag) != value for tag, value in zip(ALL_OURS, tags, strict=True)):
+        text = "the record of what was applied last is brought up to date" if is_alone else ""
+        yield Difference(text=text, kind="record", old=deployed.tags.get(APPLIED), new=wanted.sha256)
+
+
+def _properties(wanted: Desired, deployed: Deployed | None) -> Iterator[Difference]:
+    """What differs of role, description, display name, parallel steps, tags."""
+    if deployed is None:
+        return
+    compared: list[tuple[str, str | int | None, str | int | None]] = [
+        ("role", deployed.role, wanted.role),
+        ("display name", deployed.display_name, wanted.display_name),
+        ("description", deployed.description, wanted.description),
+        ("parallel steps", deployed.max_parallel, wanted.max_parallel),
+        # Tags that the code does not name are somebody else's: of an organisation's cost centre, of Studio.
+        *((f"tag {name}", deployed.tags.get(name), value) for name, value in wanted.tags.items()),
     ]
-    # Tags that the code does not name are somebody else's: of an organisation's cost centre, of Studio.
-    found += [
-        _property(f"tag {name}", deployed.tags.get(name), value)
-        for name, value in wanted.tags.items()
-        if deployed.tags.get(name) != value
-    ]
-    return tuple(found)
+    for name, old, new in compared:
+        if old != new:
+            place = (name.removeprefix("tag "),)
+            old, new = without_secrets(old, place), without_secrets(new, place)
+            text = one_line(f"{name}: {_shown(old)} -> {_shown(new)}")
+            yield Difference(text=text, place=name, kind="property", old=old, new=new)
 
 
-def _property(name: str, old: str | int | None, new: str | int | None) -> Property:
-    """Without what looks like a secret: a plan is kept and shown."""
-    place = (name.removeprefix("tag "),)
-    return Property(name, without_secrets(old, place), without_secrets(new, place))
+def _shown(value: str | int | None) -> str:
+    return "none" if value is None or value == "" else str(value)
 
 
-def _trigger_changes(wanted: Desired, there: Sequence[AccountTrigger]) -> tuple[TriggerChange, ...]:
+def _trigger_changes(wanted: Desired, there: Sequence[AccountTrigger]) -> Iterator[TriggerChange]:
     old = {trigger.key: trigger for trigger in there}
     new = {trigger.key: trigger for trigger in wanted.triggers}
-    found: list[TriggerChange] = []
     for key in sorted({*old, *new}):
         before, after = old.get(key), new.get(key)
+        kind, name = key
         if before is None and after is not None:
-            found.append(TriggerChange("create", *key, _spelled(after)))
+            yield TriggerChange(action="create", kind=kind, name=name, lines=_spelled(after))
         elif after is None:
-            found.append(TriggerChange("delete", *key))
+            yield TriggerChange(action="delete", kind=kind, name=name)
         elif before is not None and before.current != after.current:
-            found.append(TriggerChange("update", *key, _differing(before, after, wanted.arn)))
-    return tuple(found)
+            yield TriggerChange(action="update", kind=kind, name=name, lines=_differing(before, after, wanted.arn))
 
 
 def _spelled(trigger: AccountTrigger) -> tuple[str, ...]:
@@ -237,4 +192,4 @@ def _spelled(trigger: AccountTrigger) -> tuple[str, ...]:
 
 def _differing(before: AccountTrigger, after: AccountTrigger, arn: str) -> tuple[str, ...]:
     found = changes(trigger_fields(before, arn), trigger_fields(after, arn), ())
-    return tuple(in_words(change) for change in found) or ("its tags",)
+    return tuple(differing(change) for change in found) or ("its tags",)

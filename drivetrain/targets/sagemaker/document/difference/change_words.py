@@ -83,6 +83,11 @@ _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 def describe_all(changes: Iterable[Change]) -> list[str]:
     """A line a change; changed code is one line, and a new step is one line with the branch in which it stands."""
+    return [line for line in describe_each(changes) if line]
+
+
+def describe_each(changes: Iterable[Change]) -> list[str]:
+    """As `describe_all`, with an empty line for each change that another's line says."""
     given = list(changes)
     coded = list(dict.fromkeys(change.step for change in given if change.step is not None and _changes_code(change)))
     added = added_steps(given)
@@ -90,11 +95,10 @@ def describe_all(changes: Iterable[Change]) -> list[str]:
     lines: list[str] = []
     for change in given:
         if _changes_code(change):
-            if coded:
-                lines.append(f"code of {_listed(coded)} changed")
-                coded = []
+            lines.append(f"code of {_listed(coded)} changed" if coded else "")
+            coded = []
         elif change.place[:1] == (places.BRANCHES,) and change.step in added:
-            continue  # said with the step
+            lines.append("")  # said with the step
         elif change.step in added and len(change.place) == 2 and change.step in branches:
             lines.append(f"{describe(change)}, {_branch(branches[change.step].new)}")
         else:

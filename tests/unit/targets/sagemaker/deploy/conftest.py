@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from drivetrain.assets.assets import Asset
+from drivetrain.deploying.applying import Applied
+from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
-from drivetrain.targets.sagemaker.deploy.applying.applying import Applied, apply
+from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan, make_plan
+from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.triggers.resource_names import OWNER, resource_name
 from tests.fixtures.sagemaker_service.server import Service, TestAccount, sagemaker_service
@@ -87,8 +89,8 @@ class Place:
     def deployed(self) -> reading.Deployed | None:
         return reading.read(self.account, self.name)
 
-    def plan(self, wanted: Desired, **options: Any) -> DeploymentPlan:
-        return make_plan(self.account, wanted, self.deployed(), **options)
+    def plan(self, wanted: Desired, *, whole: bool = False, **terms: Any) -> Plan:
+        return make_plan(self.account, wanted, self.deployed(), Terms(**terms), whole=whole)
 
     def apply(self, wanted: Desired, account: Account | None = None, **options: Any) -> Applied:
         return apply(account or self.account, wanted, self.plan(wanted, **options), pause=lambda seconds: None)

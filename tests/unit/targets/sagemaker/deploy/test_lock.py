@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import HalfDoneError
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import lock as locking
-from drivetrain.targets.sagemaker.deploy.applying.applying import HalfDoneError, apply
+from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING
 from drivetrain.targets.sagemaker.deploy.lock import LOOKS_EVERY_S, Lock, alone, lock_uri, look

@@ -13,9 +13,9 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.retries.standard import ExponentialBackoff
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import HalfDoneError
 from drivetrain.targets.sagemaker.account import ATTEMPTS, Account
 from drivetrain.targets.sagemaker.deploy import objects
-from drivetrain.targets.sagemaker.deploy.applying.applying import HalfDoneError
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED
 from drivetrain.targets.sagemaker.refusals import ServiceError
 from tests.unit.targets.sagemaker.deploy.conftest import Place, definition

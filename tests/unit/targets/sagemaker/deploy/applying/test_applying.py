@@ -8,8 +8,9 @@ import pytest
 
 from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import HalfDoneError
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.applying.applying import HalfDoneError, apply
+from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNER
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, write
@@ -81,7 +82,7 @@ def test_a_new_pipeline_is_there_with_its_tags_code_and_record(place: Place) -> 
     done = place.apply(wanted)
     state = place.state()
     pipeline = state["pipelines"][NAME]
-    assert done.arn.endswith(f"pipeline/{NAME}")
+    assert done.address.endswith(f"pipeline/{NAME}")
     assert pipeline["PipelineDefinition"] == wanted.text
     assert pipeline["RoleArn"] == wanted.role
     assert pipeline["parallel"] == {"MaxParallelExecutionSteps": 50}
@@ -99,7 +100,7 @@ def test_applying_again_writes_nothing_and_the_definition_stays_the_same_bytes(p
     before, calls = place.state(), len(place.service.calls)
     done = place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     made = [call.partition(":")[2] for call in place.service.calls[calls:] if ":" in call]
-    assert done.done == [] and done.version is None
+    assert done.said["done"] == [] and done.version is None
     assert not [call for call in made if call.startswith(("Create", "Update", "Delete", "Put", "Add", "Remove"))]
     assert place.state() == before
 
@@ -230,7 +231,7 @@ def test_after_two_crashes_with_different_code_only_an_edit_is_drift(place: Plac
     killed_after("add_tags", "ml.m5.4xlarge")
     third = place.wanted(definition=definition("ml.m5.12xlarge"))
     plan = place.plan(third)
-    assert [change.where for change in plan.drift] == (["parameters.MinAccuracy"] if edited else [])
+    assert [change.place for change in plan.drift] == (["parameters.MinAccuracy"] if edited else [])
     apply(place.account, third, place.plan(third, discarded=["all"]))
     assert place.state()["pipelines"][NAME]["tags"] == {"team": "vision", APPLIED: third.sha256}
 
@@ -249,7 +250,7 @@ def test_an_edit_after_a_crash_is_drift_against_what_was_written_last(place: Pla
     edited[0]["DefaultValue"] = 0.5
     place.edit(Parameters=edited)
     plan = place.plan(second)
-    assert [change.where for change in plan.drift] == ["parameters.MinAccuracy.DefaultValue"]
+    assert [change.place for change in plan.drift] == ["parameters.MinAccuracy.DefaultValue"]
 
 
 def test_drift_is_refused_unless_named(place: Place) -> None:
@@ -258,7 +259,7 @@ def test_drift_is_refused_unless_named(place: Place) -> None:
     place.edit(Steps=steps)
     wanted = place.wanted()
     plan = place.plan(wanted)
-    places = [change.where for change in plan.overwritten]
+    places = [change.place for change in plan.overwritten]
     assert len(places) == 2 and any(where.endswith("InstanceType") for where in places)
     with pytest.raises(UserError, match="was edited since the last apply") as refused:
         apply(place.account, wanted, plan)
@@ -281,7 +282,7 @@ def test_drift_that_the_code_has_too_is_no_hindrance(place: Place) -> None:
     wanted = place.wanted(definition=definition("ml.m5.4xlarge"))
     merged = replace(wanted, definition={**wanted.definition, "Metadata": place.wanted().definition["Metadata"]})
     plan = place.plan(merged)
-    assert plan.drift and not plan.overwritten and not plan.changes and plan.record is not None
+    assert plan.drift and not plan.overwritten and [change.kind for change in plan.changes] == ["record"]
     done = place.apply(merged)
     assert done.version is None  # the service has it already, in another spelling
     assert place.plan(merged).is_empty
@@ -347,9 +348,9 @@ def test_a_stale_plan_is_refused(place: Place, what: str) -> None:
 def test_a_plan_for_another_place_is_refused(place: Place) -> None:
     plan = place.plan(place.wanted())
     with pytest.raises(UserError, match="The plan is for pipeline 'other'"):
-        apply(place.account, place.wanted(), replace(plan, pipeline="other"))
+        apply(place.account, place.wanted(), plan.model_copy(update={"pipeline": "other"}))
     with pytest.raises(UserError, match="in account 999999999999"):
-        apply(place.account, place.wanted(), replace(plan, account="999999999999"))
+        apply(place.account, place.wanted(), plan.model_copy(update={"place": "account 999999999999"}))
 
 
 @pytest.mark.slow_cases(but=["put_rule"])
@@ -551,7 +552,7 @@ def test_what_somebody_wrote_since_is_not_taken_back(place: Place, update: bool)
     assert [parameter["Name"] for parameter in edited["Parameters"]] == ["Theirs"]
     # The edit, and nothing else, is drift from what was written.
     drift = place.plan(second).drift
-    assert {change.where.split(".")[1] for change in drift} == {"Theirs", "MinAccuracy"}
+    assert {change.place.split(".")[1] for change in drift} == {"Theirs", "MinAccuracy"}
 
 
 def test_an_object_under_a_hash_with_other_bytes_is_found_out(place: Place) -> None:

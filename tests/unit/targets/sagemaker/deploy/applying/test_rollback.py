@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.applying import HalfDoneError
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.applying.applying import LOOKS_AGAIN, HalfDoneError, apply
+from drivetrain.targets.sagemaker.deploy.applying.applying import LOOKS_AGAIN, apply
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, remove, write
 from drivetrain.targets.sagemaker.refusals import ServiceError
@@ -148,7 +149,7 @@ def test_an_edit_within_what_the_code_changes_as_a_whole_is_drift(place: Place) 
     place.edit(Steps=steps)
     without = {**definition(), "Steps": [definition()["Steps"][0]]}
     plan = place.plan(place.wanted(definition=without))
-    assert [change.where for change in plan.overwritten] == [
+    assert [change.place for change in plan.overwritten] == [
         "steps.train.Arguments.ProcessingResources.ClusterConfig.InstanceType"
     ]
     # Both have a new parameter, with another default.
@@ -159,7 +160,7 @@ def test_an_edit_within_what_the_code_changes_as_a_whole_is_drift(place: Place) 
 
     place.edit(Parameters=with_rows(1))
     whole = place.plan(place.wanted(definition={**definition(), "Parameters": with_rows(2)}))
-    assert [change.where for change in whole.overwritten] == ["parameters.Rows"]
+    assert [change.place for change in whole.overwritten] == ["parameters.Rows"]
 
 
 def test_the_fingerprints_tell_each_property_and_trigger(place: Place) -> None:

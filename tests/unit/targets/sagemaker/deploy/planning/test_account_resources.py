@@ -10,13 +10,13 @@ import pytest
 
 from drivetrain import Pipeline, fail
 from drivetrain.base.errors import UserError
+from drivetrain.deploying.words import lines
 from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, told_by_pull
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside
-from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
 from drivetrain.triggers.resource_names import OWNER, TRIGGER, resource_name
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition
@@ -31,7 +31,7 @@ def test_a_schedule_that_somebody_disabled_is_drift(place: Place) -> None:
     place.turn(State="DISABLED")
     plan = place.plan(wanted)
     where = f"schedules.{DAILY}.State"
-    assert [change.where for change in plan.drift] == [change.where for change in plan.overwritten] == [where]
+    assert [change.place for change in plan.drift] == [change.place for change in plan.overwritten] == [where]
     told = "\n".join(lines(plan))
     assert f"schedule '{DAILY}': state ENABLED -> DISABLED  ({where})" in told
     assert f"~ schedule '{DAILY}'\n    state DISABLED -> ENABLED" in told
@@ -84,7 +84,7 @@ def test_a_property_that_somebody_edited_is_drift(place: Place, where: str, edit
     stale = place.plan(place.wanted(definition=definition("ml.m5.2xlarge")))
     place.outside.client("sagemaker").update_pipeline(PipelineName=NAME, **edit)
     plan = place.plan(wanted)
-    assert [change.where for change in plan.overwritten] == [where]
+    assert [change.place for change in plan.overwritten] == [where]
     with pytest.raises(UserError, match=where):
         place.apply(wanted)
     with pytest.raises(UserError, match="The plan is stale"):
@@ -102,7 +102,7 @@ def test_tags_of_ours_and_of_others(place: Place) -> None:
     place.outside.client("events").tag_resource(ResourceARN=rule, Tags=[{"Key": "cost-centre", "Value": "7"}])
     assert place.plan(wanted).is_empty
     client.add_tags(ResourceArn=wanted.arn, Tags=[{"Key": "team", "Value": "theirs"}])
-    assert [change.where for change in place.plan(wanted).overwritten] == ["pipeline.Tags.team"]
+    assert [change.place for change in place.plan(wanted).overwritten] == ["pipeline.Tags.team"]
     other = place.wanted(triggers=(place.rule("Rejected"),), tags={})
     assert place.plan(other).refusal is None
     place.apply(other)
@@ -132,7 +132,7 @@ def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
     queue = f"arn:aws:sqs:us-east-1:{place.outside.number}:theirs"
     events.put_targets(Rule=rule.name, Targets=[{"Id": "queue", "Arn": queue}])
     plan = place.plan(wanted)
-    assert {change.where.removeprefix(f"rules.{rule.name}.") for change in plan.overwritten} == {
+    assert {change.place.removeprefix(f"rules.{rule.name}.") for change in plan.overwritten} == {
         "State",
         "EventPattern.detail.ModelApprovalStatus",
         "Targets.queue.Arn",
@@ -151,7 +151,7 @@ def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
     events.remove_targets(Rule=rule.name, Ids=["queue"])
     events.delete_rule(Name=rule.name)
     gone = place.plan(wanted)
-    assert [change.where for change in gone.overwritten] == [f"rules.{rule.name}"]
+    assert [change.place for change in gone.overwritten] == [f"rules.{rule.name}"]
     assert f"rule '{rule.name}' removed (by events)" in "\n".join(lines(gone))
     assert place.plan(place.wanted()).refusal is None
 
@@ -168,7 +168,7 @@ def test_a_rule_that_lost_its_tag_is_still_known(place: Place) -> None:
     arn = events.describe_rule(Name=rule.name)["Arn"]
     events.untag_resource(ResourceARN=arn, TagKeys=[OWNER])
     plan = place.plan(wanted)
-    assert [(item.action, item.details) for item in plan.triggers] == [("update", ("its tags",))]
+    assert [(item.action, item.lines) for item in plan.triggers] == [("update", ("its tags",))]
     place.apply(wanted)
     assert {"Key": OWNER, "Value": NAME} in events.list_tags_for_resource(ResourceARN=arn)["Tags"]
     assert place.plan(wanted).is_empty
@@ -186,7 +186,7 @@ def test_what_a_schedule_passes_on_is_told_without_secrets(place: Place) -> None
     place.apply(place.wanted(definition=read, triggers=(passing(Rows="1", ApiToken="canary-one"),)))
     plan = place.plan(place.wanted(definition=read, triggers=(passing(Rows="2", ApiToken="canary-two"),)))
     [change] = plan.triggers
-    assert set(change.details) == {"parameter Rows 1 -> 2", "parameter ApiToken changed (***)"}
+    assert set(change.lines) == {"parameter Rows 1 -> 2", "parameter ApiToken changed (***)"}
     target = passing(Rows="3", ApiToken="canary-three").arguments["Target"]
     place.turn(Target=target)
     drifted = place.plan(place.wanted(definition=read, triggers=(passing(Rows="2", ApiToken="canary-two"),)))
@@ -201,7 +201,7 @@ def test_a_schedule_that_starts_something_else_now(place: Place) -> None:
     other = f"arn:aws:sqs:us-east-1:{place.outside.number}:theirs"
     place.turn(Target={**place.schedule().arguments["Target"], "Arn": other})
     plan = place.plan(wanted)
-    assert [change.where for change in plan.overwritten] == [f"schedules.{DAILY}.Target.Arn"]
+    assert [change.place for change in plan.overwritten] == [f"schedules.{DAILY}.Target.Arn"]
     with pytest.raises(UserError, match=r"Target\.Arn"):
         place.apply(wanted)
     found = remains(place.account, NAME, wanted.owner)
@@ -212,7 +212,7 @@ def test_a_schedule_that_starts_something_else_now(place: Place) -> None:
     # A new pipeline of that name: it is in the way, and said to be.
     again = place.plan(wanted)
     assert again.action == "create"
-    assert [change.where for change in again.overwritten] == [f"schedules.{DAILY}.Target.Arn"]
+    assert [change.place for change in again.overwritten] == [f"schedules.{DAILY}.Target.Arn"]
     assert again.refusal is not None and other in "\n".join(lines(again))
     place.apply(wanted, discarded=["schedules"])
     assert place.state()["schedules"][DAILY][2]["Arn"] == wanted.arn
@@ -311,7 +311,7 @@ def test_a_pipeline_of_others_is_not_described_anew(place: Place) -> None:
     given = {"PipelineName": NAME, "PipelineDefinition": wanted.text, "RoleArn": wanted.role}
     client.create_pipeline(**given, PipelineDescription="Theirs.", ClientRequestToken="t" * 32)
     plan = place.plan(wanted)
-    assert plan.foreign and [change.where for change in plan.overwritten] == ["pipeline.Description"]
+    assert plan.foreign and [change.place for change in plan.overwritten] == ["pipeline.Description"]
     assert plan.refusal is not None
     # What nobody said is no loss: a display name, how many steps at once.
     assert place.plan(replace(wanted, description="Theirs.", display_name="N", max_parallel=3)).refusal is None

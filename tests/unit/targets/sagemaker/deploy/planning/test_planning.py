@@ -10,14 +10,15 @@ import pytest
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import moment_with_zone
+from drivetrain.deploying.plan import Origin, Terms, read_plan
+from drivetrain.deploying.words import lines
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, applied_uri, read_pipeline
 from drivetrain.targets.sagemaker.deploy.planning.consequences import consequences
+from drivetrain.targets.sagemaker.deploy.planning.drift import Drift
 from drivetrain.targets.sagemaker.deploy.planning.forecast import forecast
-from drivetrain.targets.sagemaker.deploy.planning.plan_files import from_json, read_plan
-from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
 from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
 from drivetrain.targets.sagemaker.deploy.wire import wire_text
-from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.difference.difference import Change, differences
 from drivetrain.triggers.resource_names import resource_name
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, processing
 
@@ -26,8 +27,8 @@ def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
     first = place.wanted(triggers=(place.rule(), place.schedule()))
     fresh = place.plan(
         first,
-        origin={"target": "nightly.py", "definition": None, "name": None, "config": None, "set": ["a=1"]},
-        cost=lambda: {"total": 1.5, "lines": ["x"]},
+        origin=Origin(target="nightly.py", set=("a=1",)),
+        whole=True,
     )
     place.apply(first)
     place.edit(Parameters=[], Other={"a": [1.0, None]})
@@ -38,8 +39,8 @@ def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
     empty = place.plan(replace(first, definition=place.deployed().definition))  # type: ignore[union-attr]
     for plan in (fresh, later, empty):
         assert read_plan(plan.text(), "plan.json") == plan
-        assert from_json(json.loads(json.dumps(plan.to_json()))) == plan
-    assert later.drift and later.overwritten and later.properties and later.triggers and later.uploads
+    assert fresh.cost and fresh.permissions and later.drift and later.overwritten and later.triggers and later.uploads
+    assert {change.kind for change in later.changes} == {"instance", "other", "parameter", "property", "record"}
 
 
 @pytest.mark.slow
@@ -80,7 +81,7 @@ def test_who_wrote_last_is_read(place: Place, monkeypatch: pytest.MonkeyPatch, c
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("[]", "this is no plan"), ('{"format": 7}', "no plan of format 3"), ('{"format": 2}', "Make a new one")],
+    [("[]", "This is no plan"), ('{"format": 7}', "no plan of format 4"), ('{"format": 3}', "Make a new one")],
 )
 def test_what_is_no_plan_is_refused(content: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
@@ -147,7 +148,7 @@ def test_the_default_of_a_new_secret_parameter_is_not_kept(place: Place) -> None
     more = definition()
     more["Parameters"].append({"Name": "ApiToken", "Type": "String", "DefaultValue": "canary-one"})
     plan = place.plan(place.wanted(definition=more))
-    [change] = [change for change in plan.changes if change.where == "parameters.ApiToken"]
+    [change] = [change for change in plan.changes if change.place == "parameters.ApiToken"]
     assert change.new["Type"] == "String" and change.new["DefaultValue"] == "***"
     assert "canary" not in plan.text()
 
@@ -209,7 +210,8 @@ def test_the_tag_that_is_behind_is_brought_up(place: Place) -> None:
     place.apply(other)
     client.add_tags(ResourceArn=wanted.arn, Tags=[{"Key": APPLIED, "Value": wanted.sha256}])
     plan = place.plan(other)
-    assert plan.action == "update" and plan.record == (wanted.sha256, other.sha256) and not plan.changes
+    [change] = plan.changes
+    assert plan.action == "update" and (change.old, change.new) == (wanted.sha256, other.sha256)
     assert "the record of what was applied last is brought up to date" in "\n".join(lines(plan))
 
 
@@ -301,31 +303,28 @@ def test_what_roles_must_be_allowed_is_told(place: Place) -> None:
     same = consequences(place.account, new, new.definition, new.role)
     assert same["roles"] == {}
     place.apply(first)
-    told = "\n".join(lines(place.plan(new, permissions=lambda: said)))
+    told = "\n".join(lines(place.plan(place.wanted(definition=reading("s3://new-data/raw/")), whole=True)))
     assert "+ role jobs: s3:GetObject on arn:aws:s3:::new-data/raw/" in told and "- role jobs: s3:" in told
     assert consequences(place.account, new, None, None)["roles"][jobs]["removed"] == []
 
 
-@pytest.mark.slow_cases(but=["origin3--d theirs.json --name nightly"])
 @pytest.mark.parametrize(
     ("origin", "given"),
     [
         (None, NAME),
-        ({"target": "my flows/nightly.py"}, "'my flows/nightly.py'"),
+        (Origin(target="my flows/nightly.py", on="sagemaker"), "'my flows/nightly.py'"),
         (
-            {"target": "retraining", "config": "live.yaml", "set": ["epochs=3", "a=b c"]},
+            Origin(target="retraining", config="live.yaml", set=("epochs=3", "a=b c")),
             "retraining -c live.yaml --set epochs=3 --set 'a=b c'",
         ),
-        ({"definition": "theirs.json", "name": "nightly"}, "-d theirs.json --name nightly"),
+        (Origin(definition="theirs.json", name="nightly"), "-d theirs.json --name nightly"),
     ],
 )
-def test_what_is_advised_can_be_typed(place: Place, origin: dict[str, Any] | None, given: str) -> None:
-    place.apply(place.wanted())
-    place.edit(Parameters=[])
-    plan = replace(place.plan(place.wanted()), origin=origin)
-    assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(plan.refusal)
-    adopted = replace(plan, foreign=True)
-    assert f"drivetrain pull {given} --adopt (" in str(adopted.refusal)
+def test_what_is_advised_can_be_typed(origin: Origin | None, given: str) -> None:
+    edited = Drift(overwritten=(Change(("parameters", "Rows"), 1, 2),))
+    terms = Terms(origin=origin)
+    assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(edited.refusal(NAME, terms))
+    assert f"drivetrain pull {given} --adopt (" in str(replace(edited, foreign=True).refusal(NAME, terms))
 
 
 def test_no_password_and_no_control_character_of_a_property_is_kept_or_shown(place: Place) -> None:
@@ -336,7 +335,8 @@ def test_no_password_and_no_control_character_of_a_property_is_kept_or_shown(pla
     place.outside.client("sagemaker").add_tags(ResourceArn=arn, Tags=tags)
     plan = place.plan(place.wanted(tags={"team": "vision", "api_token": "canary-3"}), discarded=["all"])
     said = "\n".join(lines(plan))
-    assert {item.name for item in plan.properties} == {"description", "tag team", "tag api_token"}
+    found = {change.place for change in plan.changes if change.kind == "property"}
+    assert found == {"description", "tag team", "tag api_token"}
     for kept in (json.dumps(plan.to_json()), said):
         assert "canary" not in kept and "postgres://reader:***@host/x" in kept
     assert "\x1b" not in said

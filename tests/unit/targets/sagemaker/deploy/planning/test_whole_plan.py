@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 
 from drivetrain.targets.sagemaker.deploy.executions import execution_report
-from drivetrain.targets.sagemaker.deploy.planning.planning import make_plan
-from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
 from drivetrain.targets.sagemaker.refusals import ServiceError
 from tests.unit.targets.sagemaker.deploy.conftest import Place, definition
 
@@ -13,19 +11,19 @@ LARGER = "ml.m5.4xlarge"
 
 def test_what_changes_is_told_with_cost_and_permissions(place: Place) -> None:
     wanted = place.wanted()
-    plan = whole_plan(place.account, wanted, place.deployed())
+    plan = place.plan(wanted, whole=True)
     assert plan.cost is not None and plan.cost["lines"] and plan.cost["total"] > 0
     assert plan.permissions is not None and plan.permissions["roles"]
-    assert make_plan(place.account, wanted, None).code == plan.code
+    assert place.plan(wanted).code == plan.code
     place.apply(wanted)
-    plan = whole_plan(place.account, wanted, place.deployed())
+    plan = place.plan(wanted, whole=True)
     assert plan.is_empty and plan.cost is None and plan.permissions is None
 
 
 def test_the_times_of_earlier_executions_are_taken(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(place.wanted())
     monkeypatch.setattr(execution_report, "measured_seconds", lambda account, name: {"train": 3600.0})
-    plan = whole_plan(place.account, place.wanted(definition=definition(LARGER)), place.deployed())
+    plan = place.plan(place.wanted(definition=definition(LARGER)), whole=True)
     assert plan.cost is not None
     assert [line for line in plan.cost["lines"] if line.startswith("train") and "as before" in line]
 
@@ -36,7 +34,7 @@ def test_without_those_times_there_is_a_plan_all_the_same(place: Place, monkeypa
 
     place.apply(place.wanted())
     monkeypatch.setattr(execution_report, "measured_seconds", refuse)
-    plan = whole_plan(place.account, place.wanted(definition=definition(LARGER)), place.deployed())
+    plan = place.plan(place.wanted(definition=definition(LARGER)), whole=True)
     assert plan.cost is not None
     assert plan.cost["lines"][-1] == "how long earlier executions took is not known: not allowed to look"
     assert plan.changes
