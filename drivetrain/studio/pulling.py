@@ -133,7 +133,7 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
     from drivetrain.targets.sagemaker.deploy.desired import check_bucket
     from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
-    from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside
+    from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside
 
     pipeline = loaded.pipeline
     place = settings_of(pipeline.deployment)
@@ -170,13 +170,13 @@ def sides_of_definition(name: str, definition: Definition, file: Path, deploymen
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.deploy.desired import check_bucket
     from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
-    from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside_definition
+    from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside_definition
 
     place = settings_of(deployment)
     check_bucket(place)
     account = Account(place.region)
     there, applied = in_the_account(account, name, deployment, f"-d {file}", adopt=adopt)
-    beside = told_by_pull(edits_beside_definition(account, name, place, there))
+    beside = told_by_pull(edits_beside_definition(account, name, deployment, there))
     code = definition.raw
     return Sides(name, file, code, code, there.definition, applied, is_definition=True, beside=beside)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.fixtures.sagemaker_service.command_line import CommandLine
@@ -30,7 +32,8 @@ def test_a_schedule_disabled_in_the_console_stays_so_until_somebody_decides(driv
     # A file that keeps quiet about it changes nothing.
     plan = drivetrain.folder / "plan.json"
     assert '"overwritten": [' in plan.read_text()
-    plan.write_text(plan.read_text().replace('"overwritten"', '"overwritten": [], "was"'))
+    said = json.loads(plan.read_text())
+    plan.write_text(json.dumps({**said, "overwritten": [], "refusal": None}))
     drivetrain("apply", "--plan", "plan.json", code=2)
     assert state in drivetrain.err
     assert drivetrain.left() == edited

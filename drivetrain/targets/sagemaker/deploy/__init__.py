@@ -23,7 +23,6 @@ applying/: changing it
 
 executions/: what it then does
 
-    executions.py          start, stop, describe             following.py          as the events of a local run
+    executions.py          start, stop, describe             following.py          its events, its logs
     execution_jobs.py      the jobs of its steps             execution_report.py   time, cost, spot saving
-    logs.py                what the jobs printed
 """

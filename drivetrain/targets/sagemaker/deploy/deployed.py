@@ -35,19 +35,26 @@ ALL_OURS = (*OURS, *AROUND, OWNER)
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Deployed:
-    """A pipeline as DescribePipeline and ListTags answer, and its rules and schedules."""
+@dataclass(frozen=True, kw_only=True)
+class AccountPipeline:
+    """A pipeline in an account: what it is beside its definition."""
 
     name: str
     arn: str
-    text: str = field(repr=False)
     role: str
     display_name: str
     description: str
     max_parallel: int
     tags: Mapping[str, str]
     triggers: tuple[AccountTrigger, ...] = ()
+    """Its rules and schedules."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployed(AccountPipeline):
+    """A pipeline as DescribePipeline and ListTags answer, and its rules and schedules."""
+
+    text: str = field(repr=False)
     modified: float | None = None
     """Seconds since the epoch."""
     modified_by: str | None = None
@@ -173,28 +180,23 @@ class LostError(UserError):
 
 
 def base_of(account: Account, deployed: Deployed, root: str) -> Json | None:
-    """The definition that apply wrote last, from which drift is told; None where apply never wrote this pipeline.
+    """The definition of `applied_last`.
+
+    Raises:
+        LostError: as there.
+    """
+    found = applied_last(account, deployed, root)
+    return None if found is None else found[1]
+
+
+def applied_last(account: Account, deployed: Deployed, root: str) -> tuple[str, Json] | None:
+    """The definition that apply wrote last, from which drift is told, and its hash; None where it never wrote this one.
 
     After a crash between two writes there are two candidates; the one that is nearer to what is deployed is it.
 
     Raises:
         LostError: the record in the bucket is gone, or is not what its hash says.
     """
-    found = _base(account, deployed, root)
-    return None if found is None else found[1]
-
-
-def base_digest(account: Account, deployed: Deployed, root: str) -> str | None:
-    """The hash of what `base_of` gives.
-
-    Raises:
-        LostError: as there.
-    """
-    found = _base(account, deployed, root)
-    return None if found is None else found[0]
-
-
-def _base(account: Account, deployed: Deployed, root: str) -> tuple[str, Json] | None:
     hashes = [deployed.tags[tag] for tag in OURS if tag in deployed.tags]
     if not hashes:
         return None

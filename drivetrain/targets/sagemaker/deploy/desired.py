@@ -12,7 +12,7 @@ from drivetrain.assets.assets import Asset
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import quotas
 from drivetrain.deploying.project import project_of
-from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS
+from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS, AccountPipeline
 from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import fields, record_of
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
@@ -23,27 +23,20 @@ from drivetrain.triggers.looking import refuse_data_that_never_change
 
 if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
+    from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 RESERVED_TAGS = "drivetrain:"
 
 
-@dataclass(frozen=True)
-class Desired:
+@dataclass(frozen=True, kw_only=True)
+class Desired(AccountPipeline):
     """A compiled pipeline with all that belongs to it in the account."""
 
-    name: str
-    arn: str
     root: str
     definition: Mapping[str, Any] = field(repr=False)
     assets: tuple[Asset, ...] = field(repr=False)
-    role: str
-    display_name: str
-    description: str
-    max_parallel: int
-    tags: Mapping[str, str]
-    triggers: tuple[AccountTrigger, ...] = ()
     notes: tuple[str, ...] = ()
     project: str = ""
 
@@ -100,23 +93,14 @@ def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Des
         UserError: settings that are good for this machine only, a role of another account, a tag that is ours.
     """
     pipeline = compiled.pipeline
-    place = settings_of(pipeline.deployment)
     refuse_data_that_never_change(pipeline)
-    arn = _checked(pipeline.name, place, pipeline.tags, account, arn)
-    return Desired(
-        name=pipeline.name,
-        arn=arn,
-        root=place.root,
+    arn = _checked(pipeline.name, settings_of(pipeline.deployment), pipeline.tags, account, arn)
+    return replace(
+        of_pipeline(pipeline, arn),
         definition=compiled.definition,
         assets=compiled.assets,
-        role=place.role,
-        display_name=pipeline.display_name or pipeline.name,
-        description=pipeline.description or "",
-        max_parallel=pipeline.max_parallel_steps or quotas.DEFAULT_PARALLEL_STEPS,
-        tags=dict(pipeline.tags),
         triggers=desired_triggers(pipeline, account, arn),
         notes=compiled.notes,
-        project=project_of(pipeline.deployment),
     )
 
 
@@ -128,10 +112,27 @@ def desired_definition(
     Raises:
         UserError: as `desired`.
     """
+    arn = _checked(name, settings_of(deployment), {}, account, arn)
+    return of_definition(name, definition, deployment, arn)
+
+
+def of_pipeline(pipeline: Pipeline, arn: str) -> Desired:
+    """What a pipeline says of itself beside its definition and triggers."""
+    return replace(
+        of_definition(pipeline.name, {}, pipeline.deployment, arn),
+        display_name=pipeline.display_name or pipeline.name,
+        description=pipeline.description or "",
+        max_parallel=pipeline.max_parallel_steps or quotas.DEFAULT_PARALLEL_STEPS,
+        tags=dict(pipeline.tags),
+    )
+
+
+def of_definition(name: str, definition: Mapping[str, Any], deployment: Deployment, arn: str) -> Desired:
+    """A definition that says nothing of what is beside it, deployed by these settings."""
     place = settings_of(deployment)
     return Desired(
         name=name,
-        arn=_checked(name, place, {}, account, arn),
+        arn=arn,
         root=place.root,
         definition=definition,
         assets=(),

@@ -26,7 +26,7 @@ from dataclasses import replace
 
 from drivetrain.base.errors import UserError
 from drivetrain.deploying import applying
-from drivetrain.deploying.applying import Applied, Journal, Tell, Written
+from drivetrain.deploying.applying import Applied, Journal, Left, Tell, Written
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
@@ -217,9 +217,9 @@ class PipelineInAccount:
         """
         there = there.as_foreign() if self.is_taken_over else there
         try:
-            digest = reading.base_digest(self.account, there, self.wanted.root)
+            applied = reading.applied_last(self.account, there, self.wanted.root)
         except reading.LostError:
-            digest = None
+            applied = None
         base = account_resources.base_of(self.account, there, self.wanted.root, self.wanted.tags)
         if base is None:
             base = account_resources.fields(there, self.wanted.tags)
@@ -228,7 +228,7 @@ class PipelineInAccount:
         if around not in (there.tags.get(APPLIED_AROUND), self.around):
             self.writer.keep_surroundings(record)
         return {
-            APPLIED: self.writer.keep_definition(there.text) if digest is None else digest,
+            APPLIED: self.writer.keep_definition(there.text) if applied is None else applied[0],
             APPLIED_AROUND: around,
         }
 
@@ -283,10 +283,11 @@ class PipelineInAccount:
             self.writer.remove_trigger(gone)
             self.journal.add(f"deleted {gone.described}")
 
-    def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[str]) -> str:
+    def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[Left]) -> str:
         said = [] if error is None else [f"Applying failed: {error}"]
         said += [f"Taken back: {', '.join(undone)}."] if undone else []
-        said += [f"NOT taken back: {', '.join(left)} Apply again when this is mended."] if left else []
+        kept = ", ".join(f"{what} ({why})" for what, why in left)
+        said += [f"NOT taken back: {kept} Apply again when this is mended."] if left else []
         return "\n".join(said)
 
     def read_again(self) -> list[str]:

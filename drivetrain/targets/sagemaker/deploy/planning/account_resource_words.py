@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from drivetrain.base.masking import looks_secret
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import PIPELINE, RULES, SCHEDULES
@@ -13,9 +13,6 @@ from drivetrain.targets.sagemaker.document.difference import change_words
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change
 from drivetrain.targets.sagemaker.document.difference.place import Place
 from drivetrain.targets.sagemaker.document.difference.value_words import MASK, arrow, masked, name_of
-
-if TYPE_CHECKING:
-    pass
 
 _KINDS = {RULES: "rule", SCHEDULES: "schedule"}
 _WORDS = {

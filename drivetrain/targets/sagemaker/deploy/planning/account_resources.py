@@ -10,24 +10,19 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import quotas
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.deployed import AROUND, Deployed
+from drivetrain.targets.sagemaker.deploy.deployed import AROUND, AccountPipeline, Deployed
 from drivetrain.targets.sagemaker.deploy.objects import get_text
-from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
+from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change
 from drivetrain.targets.sagemaker.document.difference.place import Place, parse, text
-from drivetrain.targets.sagemaker.settings import settings_of
-
-if TYPE_CHECKING:
-    from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.sagemaker.settings import Settings
 
 APPLIED_AROUND, APPLYING_AROUND = AROUND
 """The tag with the hash of the surroundings that apply wrote last, and the one of those that it is writing: after
@@ -41,28 +36,7 @@ _EVENT = "<aws.events.event.json>"
 _WITH_JSON = ("EventPattern", "Input", "InputTemplate")
 
 
-class Pipe(Protocol):
-    """What Deployed and Desired have in common."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def arn(self) -> str: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def display_name(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def max_parallel(self) -> int: ...
-    @property
-    def tags(self) -> Mapping[str, str]: ...
-    @property
-    def triggers(self) -> tuple[AccountTrigger, ...]: ...
-
-
-def fields(of: Pipe, tags: Iterable[str]) -> Fields:
+def fields(of: AccountPipeline, tags: Iterable[str]) -> Fields:
     """All of it, place by place.
 
     Args:
@@ -213,7 +187,7 @@ class Compared:
     """Whether it is known what apply wrote last."""
 
 
-def compare(account: Account, wanted: Pipe, deployed: Deployed, root: str) -> Compared:
+def compare(account: Account, wanted: AccountPipeline, deployed: Deployed, root: str) -> Compared:
     """Compare, three ways, what the code says with what is there and what apply wrote last.
 
     Raises:
@@ -236,76 +210,6 @@ def _is_said(change: Change, deployed: Deployed) -> bool:
         (PIPELINE, "MaxParallelExecutionSteps"): quotas.DEFAULT_PARALLEL_STEPS,
     }
     return change.old is not ABSENT and change.old != defaults.get(change.place, ABSENT)
-
-
-@dataclass(frozen=True)
-class _Code:
-    """What a pipeline says of itself, as far as it is needed to see what the account has beside it."""
-
-    name: str
-    arn: str
-    role: str
-    display_name: str
-    description: str
-    max_parallel: int
-    tags: Mapping[str, str]
-    triggers: tuple[AccountTrigger, ...]
-
-
-def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tuple[Change, ...]:
-    """What others changed beside the definition and the code does not say: no patch can hold it. Where nobody knows
-    what apply wrote last, it is what is there and differs from the code.
-
-    Raises:
-        UserError: AWS refuses; a trigger needs a role or a queue that the settings do not name.
-    """
-    place = settings_of(pipeline.deployment)
-    names = tuple(pipeline.tags)
-    base = base_of(account, deployed, place.root, names)
-    drift = () if base is None else changes(base, fields(deployed, names), names)
-    # What the triggers become needs settings that a pull can do without where nothing is to be said of them.
-    asked = any(one.place[0] != PIPELINE for one in drift) if base is not None else bool(deployed.triggers)
-    code = _Code(
-        name=pipeline.name,
-        arn=deployed.arn,
-        role=_role(place, deployed),
-        display_name=pipeline.display_name or pipeline.name,
-        description=pipeline.description or "",
-        max_parallel=pipeline.max_parallel_steps or quotas.DEFAULT_PARALLEL_STEPS,
-        tags=pipeline.tags,
-        triggers=desired_triggers(pipeline, account, deployed.arn) if asked else deployed.triggers,
-    )
-    return _lost(account, code, deployed, place)
-
-
-def edits_beside_definition(account: Account, name: str, place: Settings, deployed: Deployed) -> tuple[Change, ...]:
-    """As `edits_beside`, for a definition that is deployed as it is and says nothing of what is beside it.
-
-    Raises:
-        ServiceError: AWS refuses.
-    """
-    code = _Code(
-        name=name,
-        arn=deployed.arn,
-        role=_role(place, deployed),
-        display_name=name,
-        description="",
-        max_parallel=quotas.DEFAULT_PARALLEL_STEPS,
-        tags={},
-        triggers=(),
-    )
-    return _lost(account, code, deployed, place)
-
-
-def _role(place: Settings, deployed: Deployed) -> str:
-    """Where the settings name no role, nothing is said of it."""
-    return deployed.role if place.role == type(place)().role else place.role
-
-
-def _lost(account: Account, code: _Code, deployed: Deployed, place: Settings) -> tuple[Change, ...]:
-    """What applying would undo."""
-    found = compare(account, code, deployed, place.root)
-    return found.lost if found.is_known else tuple(replace(one, old=one.new, new=one.old) for one in found.lost)
 
 
 def touched(place: Place, by: Iterable[Change]) -> bool:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from drivetrain.deploying.plan import Terms, as_given
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed, LostError, base_of
-from drivetrain.targets.sagemaker.deploy.desired import Desired
+from drivetrain.targets.sagemaker.deploy.desired import Desired, of_definition, of_pipeline
+from drivetrain.targets.sagemaker.deploy.planning import account_resources
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described
-from drivetrain.targets.sagemaker.deploy.planning.account_resources import PIPELINE, compare, touched
+from drivetrain.targets.sagemaker.deploy.planning.account_resources import PIPELINE, changes, compare, fields, touched
+from drivetrain.targets.sagemaker.deploy.planning.triggers import desired_triggers
 from drivetrain.targets.sagemaker.document.difference.change import Change
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.document.difference.place import ROOTS, is_named
 from drivetrain.targets.sagemaker.document.difference.value_words import masked
+from drivetrain.targets.sagemaker.settings import Settings
+
+if TYPE_CHECKING:
+    from drivetrain.spec.deployment import Deployment
+    from drivetrain.spec.pipeline import Pipeline
 
 GIVE_UP = "--discard PLACE (repeatable) or --discard all"
 
@@ -99,6 +107,41 @@ class Drift:
         if self.lost is not None:
             return "There now, perhaps edited since the last apply"
         return "Edited since it was made" if is_new else "Edited since the last apply"
+
+
+def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tuple[Change, ...]:
+    """What others changed beside the definition and the code does not say: no patch can hold it. Where nobody knows
+    what apply wrote last, it is what is there and differs from the code.
+
+    Raises:
+        UserError: AWS refuses; a trigger needs a role or a queue that the settings do not name.
+    """
+    wanted = of_pipeline(pipeline, deployed.arn)
+    names = tuple(wanted.tags)
+    base = account_resources.base_of(account, deployed, wanted.root, names)
+    drift = () if base is None else changes(base, fields(deployed, names), names)
+    # What the triggers become needs settings that a pull can do without where nothing is to be said of them.
+    asked = any(one.place[0] != PIPELINE for one in drift) if base is not None else bool(deployed.triggers)
+    triggers = desired_triggers(pipeline, account, deployed.arn) if asked else deployed.triggers
+    return _beside(account, replace(wanted, triggers=triggers), deployed)
+
+
+def edits_beside_definition(
+    account: Account, name: str, deployment: Deployment, deployed: Deployed
+) -> tuple[Change, ...]:
+    """As `edits_beside`, for a definition that is deployed as it is and says nothing of what is beside it.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    return _beside(account, of_definition(name, {}, deployment, deployed.arn), deployed)
+
+
+def _beside(account: Account, wanted: Desired, deployed: Deployed) -> tuple[Change, ...]:
+    if wanted.role == Settings().role:  # the settings name none, so nothing is said of it
+        wanted = replace(wanted, role=deployed.role)
+    found = compare(account, wanted, deployed, wanted.root)
+    return found.lost if found.is_known else tuple(replace(one, old=one.new, new=one.old) for one in found.lost)
 
 
 def find_drift(account: Account, wanted: Desired, deployed: Deployed, to_come: tuple[Change, ...]) -> Drift:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.place import Place, Position
@@ -79,20 +77,6 @@ class Change:
         if self.new is not ABSENT:
             written["new"] = self.new
         return written
-
-    @staticmethod
-    def from_json(given: Mapping[str, Any]) -> Change:
-        """The inverse of to_json.
-
-        Raises:
-            UserError: no such object.
-        """
-        place, kind = given.get("place"), given.get("kind")
-        if not isinstance(place, str):
-            raise UserError(f"a change has a place, which is text; given {place!r:.80}.")
-        if kind not in KINDS:
-            raise UserError(f"{place}: kind {kind!r:.40}. {did_you_mean(str(kind), KINDS)}")
-        return Change(places.parse(place), given.get("old", ABSENT), given.get("new", ABSENT), kind)
 
 
 def kind_of(place: Place, old: Value, new: Value) -> Kind:

@@ -16,7 +16,7 @@ from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, told_by_pull
-from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside
+from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
 from drivetrain.triggers.resource_names import OWNER, TRIGGER, resource_name
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition

@@ -58,7 +58,7 @@ def test_what_a_file_says_of_the_account_is_not_believed(place: Place) -> None:
     wanted = place.wanted(definition=definition("ml.m5.2xlarge"))
     said = json.loads(place.plan(wanted).text())
     before = place.state()
-    forged = read_plan(json.dumps({**said, "overwritten": [], "drift": []}), "plan.json")
+    forged = read_plan(json.dumps({**said, "overwritten": [], "drift": [], "refusal": None}), "plan.json")
     assert forged.refusal is None
     with pytest.raises(UserError, match=r"applying would undo it: parameters\.MinAccuracy"):
         apply(place.account, wanted, forged)
