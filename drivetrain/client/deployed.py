@@ -103,7 +103,7 @@ class Deployed:
         """
         checked_limit("runs", limit, MOST)
         found = self._deployer.executions(self.name, limit)
-        return [DeployedRun(self._deployer, self._deployer.find(self.name, one.id)) for one in found]
+        return [DeployedRun(self._deployer, self._deployer.handle(run)) for run in found]
 
     def __repr__(self) -> str:
         return f"Deployed({self.name!r}, {self.where})"

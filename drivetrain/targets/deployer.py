@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib
 import shlex
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -118,7 +117,67 @@ class Starter(Protocol):
         ...
 
 
-class Deployer(Protocol):
+class DeployedRuns(Protocol):
+    """The runs of deployed pipelines at one place. Whoever deploys inherits what is the same on every target."""
+
+    def again(self, pipeline: str, *words: str) -> str:
+        """The pipeline, words, and the options by which another command finds it: `nightly --region us-east-1`."""
+        ...
+
+    def about_runs(self, command: str, pipeline: str, *words: str) -> str:
+        """A command about the runs of the pipeline here: `drivetrain runs show 8f3 --on sagemaker -p nightly --region
+        us-east-1`."""
+        ...
+
+    def executions(self, pipeline: str, limit: int | None) -> Sequence[RemoteRun]:
+        """The newest first, without their steps."""
+        ...
+
+    def handle(self, run: RemoteRun) -> Handle:
+        """The handle of one of them."""
+        ...
+
+    def followed(self, handle: Handle) -> FollowedRun:
+        """The run, to be looked at."""
+        ...
+
+    def report_of(self, run: RemoteRun) -> Report:
+        """The report of a run that was looked at closely."""
+        ...
+
+    def find(self, pipeline: str, which: str = LATEST) -> Handle:
+        """An execution by its id, the beginning of it, its name, `latest`, or `latest~1`."""
+        start, listed = f"drivetrain start {self.again(pipeline)}", self.about_runs("list", pipeline)
+        return self.handle(
+            find(lambda limit: self.executions(pipeline, limit), pipeline, which, start=start, listed=listed)
+        )
+
+    def report(self, handle: Handle) -> Report:
+        """How it goes, or went."""
+        return self.report_of(self.followed(handle).look(closely=True))
+
+    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
+        """Tell of it until it ends."""
+        from drivetrain.deploying.following import follow
+
+        return self.report_of(follow(self.followed(handle), tell))
+
+    def read_log(
+        self,
+        handle: Handle,
+        step: str | None,
+        write: Callable[[LogLine], object],
+        *,
+        follow: bool = False,
+        num_lines: int | None = None,
+    ) -> None:
+        """Give the lines of a step's log to `write`: of the failed, running or last one unless a step is named."""
+        from drivetrain.deploying.logs import read_log
+
+        read_log(self.followed(handle), step, write, follow=follow, num_lines=num_lines)
+
+
+class Deployer(DeployedRuns, Protocol):
     """One place of a target: an account and region, a namespace of a cluster. Nothing is asked when it is made.
 
     All methods raise UserError with one clear message: what is refused, what is unreachable, what to do.
@@ -132,15 +191,6 @@ class Deployer(Protocol):
     @property
     def place(self) -> str:
         """Short: `us-east-1`."""
-        ...
-
-    def again(self, pipeline: str, *words: str) -> str:
-        """The pipeline, words, and the options by which another command finds it: `nightly --region us-east-1`."""
-        ...
-
-    def about_runs(self, command: str, pipeline: str, *words: str) -> str:
-        """A command about the runs of the pipeline here: `drivetrain runs show 8f3 --on sagemaker -p nightly --region
-        us-east-1`."""
         ...
 
     @property
@@ -180,36 +230,8 @@ class Deployer(Protocol):
         """Start what is deployed."""
         ...
 
-    def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        """An execution by its id, the beginning of it, its name, `latest`, or `latest~1`."""
-        ...
-
-    def report(self, handle: Handle) -> Report:
-        """How it goes, or went."""
-        ...
-
-    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
-        """Tell of it until it ends."""
-        ...
-
-    def read_log(
-        self,
-        handle: Handle,
-        step: str | None,
-        write: Callable[[LogLine], object],
-        *,
-        follow: bool = False,
-        num_lines: int | None = None,
-    ) -> None:
-        """Give a step's LogLines to `write`: of the failed, running or last one unless a step is named."""
-        ...
-
     def stop(self, handle: Handle) -> None:
         """Ask it to end."""
-        ...
-
-    def executions(self, pipeline: str, limit: int | None) -> Sequence[RemoteRun]:
-        """The newest first, without their steps."""
         ...
 
     def pipelines(self, limit: int) -> Iterable[Listed]:
@@ -219,51 +241,6 @@ class Deployer(Protocol):
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
         """What starts the deployed pipeline by its triggers of events, where the target does not do it by itself."""
         ...
-
-
-class DeployedRuns(ABC):
-    """The part of a deployer that is the same on every target: its runs found, reported, followed, and their logs."""
-
-    def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        start, listed = f"drivetrain start {self.again(pipeline)}", self.about_runs("list", pipeline)
-        return self._handle(
-            find(lambda limit: self.executions(pipeline, limit), pipeline, which, start=start, listed=listed)
-        )
-
-    def report(self, handle: Handle) -> Report:
-        return self._report(self._followed(handle).look(closely=True))
-
-    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
-        from drivetrain.deploying.following import follow
-
-        return self._report(follow(self._followed(handle), tell))
-
-    def read_log(
-        self,
-        handle: Handle,
-        step: str | None,
-        write: Callable[[LogLine], object],
-        *,
-        follow: bool = False,
-        num_lines: int | None = None,
-    ) -> None:
-        from drivetrain.deploying.logs import read_log
-
-        read_log(self._followed(handle), step, write, follow=follow, num_lines=num_lines)
-
-    @abstractmethod
-    def again(self, pipeline: str, *words: str) -> str: ...
-    @abstractmethod
-    def about_runs(self, command: str, pipeline: str, *words: str) -> str: ...
-    @abstractmethod
-    def executions(self, pipeline: str, limit: int | None) -> Sequence[RemoteRun]: ...
-    @abstractmethod
-    def _handle(self, run: RemoteRun) -> Handle: ...
-    @abstractmethod
-    def _followed(self, handle: Handle) -> FollowedRun: ...
-    @abstractmethod
-    def _report(self, run: RemoteRun) -> Report:
-        """The report of a run that was looked at closely."""
 
 
 class Deploying(Protocol):

@@ -171,12 +171,12 @@ class Kubeflow(DeployedRuns):
         id = starting.start(self.api, pipeline, root, experiment, request, self.settings.service_account, project)
         return self._named(id, pipeline)
 
-    def _followed(self, handle: Handle) -> FollowedExecution:
+    def followed(self, handle: Handle) -> FollowedExecution:
         from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
 
         return FollowedExecution(self.api, self._output, handle.pipeline, handle.id)
 
-    def _report(self, run: RemoteRun) -> Report:
+    def report_of(self, run: RemoteRun) -> Report:
         return report(run)
 
     def stop(self, handle: Handle) -> None:
@@ -209,7 +209,7 @@ class Kubeflow(DeployedRuns):
             experiment=self.experiment(pipeline.name),
         )
 
-    def _handle(self, run: RemoteRun) -> Handle:
+    def handle(self, run: RemoteRun) -> Handle:
         return self._named(run.id, run.pipeline)
 
     def _named(self, id: str, pipeline: str) -> Handle:

@@ -174,17 +174,17 @@ class SageMaker(DeployedRuns):
             return _named(of_arn(which, pipeline))
         return super().find(pipeline, which)
 
-    def _followed(self, handle: Handle) -> FollowedExecution:
+    def followed(self, handle: Handle) -> FollowedExecution:
         from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
 
         return FollowedExecution(self.account, handle.address)
 
-    def _report(self, run: RemoteRun) -> Report:
+    def report_of(self, run: RemoteRun) -> Report:
         from drivetrain.targets.sagemaker.deploy.executions.execution_report import report
 
         return report(self.account, run)
 
-    def _handle(self, run: RemoteRun) -> Handle:
+    def handle(self, run: RemoteRun) -> Handle:
         return _named(run.arn)
 
     def stop(self, handle: Handle) -> None:

@@ -135,13 +135,8 @@ def test_an_earlier_version_is_started_by_its_number(deployed: Place) -> None:
 
 def test_executions_are_found_by_what_people_know(deployed: Place) -> None:
     deployer = deployed.deployer()
-    with pytest.raises(UserError, match="has not been executed yet"):
-        deployer.find("nightly")
     first, second = (deployer.start("nightly", StartRequest(name=name)) for name in ("first", "second"))
-    assert deployer.find("nightly").id == second.id
-    assert deployer.find("nightly", first.id[:13]).id == first.id == deployer.find("nightly", "first").id
-    with pytest.raises(UserError, match="Did you mean 'second'"):
-        deployer.find("nightly", "secnod")
+    assert deployer.find("nightly") == second and deployer.find("nightly", "first") == first
     with pytest.raises(UserError, match="There is no pipeline 'other' in namespace 'team-a'"):
         deployer.find("other")
     deployed.cluster.store.versions.clear()
@@ -195,7 +190,7 @@ def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
             lambda: (store.terminate_run(handle.id), store.conclude(handle.id)),
         ]
     )
-    follow(deployed.deployer()._followed(handle), told.append, wait=lambda _: next(scenes)())
+    follow(deployed.deployer().followed(handle), told.append, wait=lambda _: next(scenes)())
     steps = (("prepare", "Task", "prepare"), ("evaluate", "Task", "evaluate"), ("gate", "Condition", "gate"))
     (begun, *events, ended) = told
     assert begun == ExecutionStarted(handle.id, "nightly", (*steps, begun.steps[3]))
