@@ -1,30 +1,33 @@
 from pathlib import Path
 
 from drivetrain.targets.sagemaker.document.document import from_json, read
-from drivetrain.telling.content.from_definition import Step, Wait, picture, read_by_conditions
+from drivetrain.telling.content.from_definition import dag_of, read_by_conditions
+from drivetrain.telling.dag import Dag, Node
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "definitions"
 
 
+def edges_of(dag: Dag) -> set[tuple[str, str, str, str]]:
+    """Where each begins and ends, what is written on it, and what flows along it."""
+    return {(edge.source, edge.target, edge.label, edge.carries) for edge in dag.edges}
+
+
 def test_nodes_and_labelled_edges() -> None:
-    nodes, edges = picture(read((FIXTURES / "gate.json").read_bytes()))
-    assert nodes[0] == Step("Prepare", "Processing", "Prepare the data", None)
-    assert nodes[-2:] == [
-        Step("Transform", "Transform", None, ("DeployGate", True)),
-        Step("TooBad", "Fail", None, ("Gate", False)),
-    ]
-    assert edges == [
-        Wait("Prepare", "Train", "train"),
-        Wait("Train", "Evaluate", "model"),
-        Wait("Prepare", "Evaluate", "test"),
-        Wait("Evaluate", "Gate", "Report"),
-        Wait("Train", "Register", "model"),
-        Wait("Gate", "Register", "yes"),
-        Wait("Register", "DeployGate", ""),
-        Wait("DeployGate", "Model", "yes"),
-        Wait("Model", "Transform", "ModelName"),
-        Wait("Gate", "TooBad", "no"),
-    ]
+    dag = dag_of(read((FIXTURES / "gate.json").read_bytes()))
+    assert dag.nodes[0] == Node("Prepare", "Processing", "Prepare the data")
+    assert dag.nodes[-2:] == (Node("Transform", "Transform"), Node("TooBad", "Fail"))
+    assert edges_of(dag) == {
+        ("Prepare", "Train", "", "train"),
+        ("Train", "Evaluate", "", "model"),
+        ("Prepare", "Evaluate", "", "test"),
+        ("Evaluate", "Gate", "", "Report"),
+        ("Train", "Register", "", "model"),
+        ("Gate", "Register", "yes", ""),
+        ("Register", "DeployGate", "", ""),
+        ("DeployGate", "Model", "yes", ""),
+        ("Model", "Transform", "", "ModelName"),
+        ("Gate", "TooBad", "no", ""),
+    }
 
 
 def test_conditions_name_the_metrics_by_which_they_decide() -> None:
@@ -37,16 +40,17 @@ def test_conditions_name_the_metrics_by_which_they_decide() -> None:
 
 
 def test_triggers_and_outputs_of_steps_that_nobody_knows() -> None:
-    _, edges = picture(read((FIXTURES / "unknown_steps.json").read_bytes()))
-    assert edges == [
-        Wait("Sum", "Ask", ""),
-        Wait("Ask", "Each", "answer"),
-        Wait("Each", "Report", "n"),
-        Wait("Report", "OnFailure", "if failed"),
-        Wait("Each", "OnFailure", ""),
-    ]
+    dag = dag_of(read((FIXTURES / "unknown_steps.json").read_bytes()))
+    assert edges_of(dag) == {
+        ("Sum", "Ask", "", ""),
+        ("Ask", "Each", "", "answer"),
+        ("Each", "Report", "", "n"),
+        ("Report", "OnFailure", "if failed", ""),
+        ("Each", "OnFailure", "", ""),
+    }
 
 
 def test_what_does_not_exist_is_no_edge() -> None:
     step = {"Name": "a", "Type": "Lambda", "Arguments": {"x": {"Get": "Steps.gone.Uri"}}, "DependsOn": ["away"]}
-    assert picture(from_json({"Steps": [step]})) == ([Step("a", "Lambda", None, None)], [])
+    dag = dag_of(from_json({"Steps": [step]}))
+    assert (dag.nodes, dag.edges) == ((Node("a", "Lambda"),), ())
