@@ -1,15 +1,18 @@
-"""Rows as a data frame of whichever library is installed, and as a table of a notebook; dicts that know their keys."""
+"""Rows as a data frame of whichever library is installed, and as a table of a notebook; lists shown as tables; dicts
+that know their keys."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 from drivetrain.base.errors import UserError, did_you_mean
 
 LIBRARIES = ("pandas", "polars")
+
+T = TypeVar("T")
 
 
 class Named(dict[str, Any]):
@@ -59,3 +62,44 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         "<tr>" + "".join(f"<td>{escape(value_text(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class Listed(Sequence[T]):
+    """A list that a notebook shows as a table with a row each, and print() with a line each."""
+
+    columns: ClassVar[tuple[str, ...]]
+    """The first columns of a data frame."""
+    nothing: str
+    """The text of an empty list."""
+
+    def __init__(self, found: Sequence[T], nothing: str | None = None) -> None:
+        self._found = tuple(found)
+        self.nothing = type(self).nothing if nothing is None else nothing
+
+    def row(self, item: T) -> dict[str, Any]:
+        """The cells of one."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> T | Self:
+        return type(self)(self._found[index]) if isinstance(index, slice) else self._found[index]
+
+    def to_frame(self) -> Any:
+        """A data frame with a row each.
+
+        Raises:
+            UserError: neither pandas nor Polars is installed.
+        """
+        return frame(list(map(self.row, self._found)), self.columns)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._found)) or self.nothing
+
+    def _repr_html_(self) -> str:
+        return table(list(map(self.row, self._found)))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked, checked_home
-from drivetrain.client.frames import Named, frame, table
+from drivetrain.client.frames import Listed, Named
 from drivetrain.run_store.home import Home
 
 if TYPE_CHECKING:
@@ -169,38 +169,20 @@ class Model:
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:480px;border:0"></iframe>'
 
 
-class Models(Sequence[Model]):
-    """Versions as a list that a notebook shows as a table."""
+class Models(Listed[Model]):
+    """Versions as a list that a notebook shows as a table: group, version, status, registered, metrics."""
 
-    def __init__(self, found: Sequence[Model]) -> None:
-        self._found = tuple(found)
+    columns = ("group", "version", "status", "registered")
+    nothing = "no models"
 
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @overload
-    def __getitem__(self, index: int) -> Model: ...
-    @overload
-    def __getitem__(self, index: slice) -> Models: ...
-    def __getitem__(self, index: int | slice) -> Model | Models:
-        return Models(self._found[index]) if isinstance(index, slice) else self._found[index]
-
-    def __iter__(self) -> Iterator[Model]:
-        return iter(self._found)
-
-    def to_frame(self) -> Any:
-        """A data frame with a row a version: group, version, status, registered, its metrics.
-
-        Raises:
-            UserError: neither pandas nor Polars is installed.
-        """
-        return frame([_row(model) for model in self._found], ("group", "version", "status", "registered"))
-
-    def __repr__(self) -> str:
-        return "\n".join(repr(model) for model in self._found) or "no models"
-
-    def _repr_html_(self) -> str:
-        return table([_row(model) for model in self._found])
+    def row(self, item: Model) -> dict[str, Any]:
+        return {
+            "group": item.group,
+            "version": item.version,
+            "status": item.status,
+            "registered": item.registered,
+            **item.metrics,
+        }
 
 
 class Registry:
@@ -287,13 +269,3 @@ def _name(group: Any) -> str:
     if not isinstance(group, str):
         raise UserError(f"{shown(group)} is no name of a model. Give its group, such as 'digits'.")
     return group
-
-
-def _row(model: Model) -> dict[str, Any]:
-    return {
-        "group": model.group,
-        "version": model.version,
-        "status": model.status,
-        "registered": model.registered,
-        **model.metrics,
-    }

@@ -2,52 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked_home, checked_limit
-from drivetrain.client.frames import frame, table
+from drivetrain.client.frames import Listed
 from drivetrain.client.run import Run
 from drivetrain.run_store.home import Home
 
 MOST = 20
 
 
-class Runs(Sequence[Run]):
-    """Runs as a list that a notebook shows as a table."""
+class Runs(Listed[Run]):
+    """Runs as a list that a notebook shows as a table: id, pipeline, status, started, seconds, parameters, metrics."""
 
-    def __init__(self, found: Sequence[Run], nothing: str = "no runs") -> None:
-        self._found = tuple(found)
-        self._nothing = nothing
+    columns = ("id", "pipeline", "status", "started", "seconds")
+    nothing = "no runs"
 
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @overload
-    def __getitem__(self, index: int) -> Run: ...
-    @overload
-    def __getitem__(self, index: slice) -> Runs: ...
-    def __getitem__(self, index: int | slice) -> Run | Runs:
-        return Runs(self._found[index]) if isinstance(index, slice) else self._found[index]
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self._found)
-
-    def to_frame(self) -> Any:
-        """A data frame with a row a run: id, pipeline, status, started, seconds, its parameters, its metrics.
-
-        Raises:
-            UserError: neither pandas nor Polars is installed.
-        """
-        return frame([_row(run) for run in self._found], ("id", "pipeline", "status", "started", "seconds"))
-
-    def __repr__(self) -> str:
-        return "\n".join(repr(run) for run in self._found) or self._nothing
-
-    def _repr_html_(self) -> str:
-        return table([_row(run) for run in self._found])
+    def row(self, item: Run) -> dict[str, Any]:
+        return {
+            "id": item.id,
+            "pipeline": item.pipeline,
+            "status": item.status,
+            "started": item.started,
+            "seconds": item.seconds,
+            **item.settings,
+            **item.parameters,
+            **item.metrics,
+        }
 
 
 def runs(
@@ -90,16 +73,3 @@ def runs(
         rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
         missing = "" if ledger.home.root.exists() else f": there is no folder {ledger.home.root}"
     return Runs([Run(row.id, home=home) for row in rows], f"no runs{missing}")
-
-
-def _row(run: Run) -> dict[str, Any]:
-    return {
-        "id": run.id,
-        "pipeline": run.pipeline,
-        "status": run.status,
-        "started": run.started,
-        "seconds": run.seconds,
-        **run.settings,
-        **run.parameters,
-        **run.metrics,
-    }

@@ -287,19 +287,18 @@ def watch(home: Home, begin: Callable[[Observer], Summary], watcher: Watcher, *,
     """
     from drivetrain.operations.concluding import conclude
 
-    with _told_to_trackers(home, watcher) if tracked else nullcontext(watcher) as observer:
+    told: AbstractContextManager[Observer] = nullcontext(watcher)
+    if tracked:
+        from drivetrain.trackers import told_to_trackers
+
+        told = told_to_trackers(home, watcher)
+    with told as observer:
         with watcher, told_of_signals(watcher) if watcher.hears_signals else nullcontext():
             summary = begin(observer)
         watcher.raise_what_went_wrong()
         facts, page = conclude(home, summary.execution)
         watcher.ended(facts, page)
     return facts
-
-
-def _told_to_trackers(home: Home, watcher: Watcher) -> AbstractContextManager[Observer]:
-    from drivetrain.trackers import told_to_trackers
-
-    return told_to_trackers(home, watcher)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
 from drivetrain.cli import home_option, local_home, options
-from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.declared import App, Argument, Option, parameters_of
 from drivetrain.cli.options import Config, Home, Interrupt, Quiet, Set
 from drivetrain.cli.options import Target as On
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from drivetrain.telling.content import RunFacts
 
 app = App()
+# What every target's runner has; one that has no cache runs every step anyway.
+_ANYWHERE = ("param", "fresh", "no_cache")
 
 
 def _pipelines(incomplete: str, _: Mapping[str, Any]) -> list[str]:
@@ -114,24 +117,13 @@ class RunOptions:
         Raises:
             UserError: something was typed that the runner of another target does not have.
         """
-        # It has no cache: --no-cache goes with it.
-        given = {
-            "--explain-cache": self.explain_cache,
-            "--parallel": self.parallel,
-            "--select": self.select,
-            "--stub": self.stub,
-            "--image-command": self.image_command,
-            "--lambda": self.function,
-            "--callback": self.callback,
-            "--data": self.data,
-            "--read-s3": self.read_s3,
-            "--interrupt": self.interrupt,
-            "--paths": self.paths != "auto",
-            "--verify": self.verify,
-            "--tag": self.tag,
-        }
-        if refused := [name for name, value in given.items() if value]:
+        names = {str(each.name): each.opts[0] for each in parameters_of(RunOptions)}
+        given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        if refused := [names[name] for name in given if name not in _ANYWHERE]:
             raise UserError(f"{refused[0]} does not go with --target {on}: there {title} runs what is compiled.")
+
+
+NONE_GIVEN = RunOptions()
 
 
 @app.command()
@@ -151,7 +143,7 @@ def run(
     on: On = None,
     config: Config = None,
     set_: Set = None,
-    how: RunOptions = RunOptions(),  # noqa: B008 (it is frozen)
+    how: RunOptions = NONE_GIVEN,
     home: Home = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, Option("--json", help="Print events as JSON lines, for scripts.")] = False,

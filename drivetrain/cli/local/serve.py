@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import queue
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,17 +59,31 @@ def serve(
             raise UserError("--fresh does not go with --target. Start it once: drivetrain start PIPELINE --fresh")
         _serve_deployed(targets or [], config, set_ or [], on, poll, say)
         return
-    import queue
-    import signal
-
     from drivetrain.cli import local_home
-    from drivetrain.cli.models.registry import opened
+    from drivetrain.operations.models import opened
     from drivetrain.serve.server import Server
 
     place = local_home(home)
     served = _served(targets or [], config, set_ or [], place.root)
     place.create()
     server = Server(served, opened("local", place.root), place, say, fresh=fresh)
+    with _signals() as ends:
+        try:
+            for one in served:
+                _announce(one.pipeline, say)
+            server.start()
+            say("serving; Ctrl-C ends", event="serving", pid=os.getpid())
+            ends.get()
+            say("ending", event="ending")
+        finally:
+            server.stop()
+
+
+@contextmanager
+def _signals() -> Generator[queue.SimpleQueue[int]]:
+    """The signals that ask this process to end, as they come."""
+    import signal
+
     ends: queue.SimpleQueue[int] = queue.SimpleQueue()  # a signal handler may put into it, which it may not an Event
 
     def end(number: int, frame: object) -> None:
@@ -74,14 +91,8 @@ def serve(
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        for one in served:
-            _announce(one.pipeline, say)
-        server.start()
-        say("serving; Ctrl-C ends", event="serving", pid=os.getpid())
-        ends.get()
-        say("ending", event="ending")
+        yield ends
     finally:
-        server.stop()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -90,9 +101,6 @@ def _serve_deployed(
     targets: list[str], config: Path | None, overrides: list[str], on: str, poll: float, say: Says
 ) -> None:
     """Look at the registry every so often, and start what is deployed."""
-    import queue
-    import signal
-
     from drivetrain.operations.deployment import deployer_of
     from drivetrain.operations.operands import load_for
 
@@ -101,13 +109,7 @@ def _serve_deployed(
     loaded, _ = load_for(targets[0], config, overrides, on)
     deployer, _ = deployer_of(targets[0], config, overrides, on=on)
     starter = deployer.starter(loaded.pipeline, say)
-    ends: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def end(number: int, frame: object) -> None:
-        ends.put(number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with _signals() as ends:
         serving = f"serving {loaded.pipeline.name} in {deployer.where}; Ctrl-C ends"
         say(serving, event="serving", pid=os.getpid())
         while True:
@@ -121,9 +123,6 @@ def _serve_deployed(
             except queue.Empty:
                 continue
         say("ending", event="ending")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _served(targets: list[str], config: Path | None, overrides: list[str], home: Path) -> tuple[Served, ...]:

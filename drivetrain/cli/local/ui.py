@@ -39,7 +39,7 @@ def ui(
     import sys
     import threading
 
-    from drivetrain.cli.models.registry import opened
+    from drivetrain.operations.models import opened
     from drivetrain.telling.terminal import say
     from drivetrain.ui.pages import Pages
     from drivetrain.ui.server import Server

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
-from drivetrain.cli.models.registry import RegistryUrl
-from drivetrain.cli.options import Home, Json
+from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
+from drivetrain.cli.options import Json
 
 
 def card(
@@ -18,8 +18,7 @@ def card(
         Path | None,
         Option("--output", "-o", metavar="FILE", help="Write it there: Markdown (.md) or a page (.html)."),
     ] = None,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Print a version's card: data, metrics, health, decision, use.
@@ -29,13 +28,12 @@ def card(
       drivetrain models card retraining
       drivetrain models card retraining approved -o card.html
     """
-    from drivetrain.cli.models.registry import opened
     from drivetrain.registry.card_sections import as_markdown, sections
     from drivetrain.telling.terminal import say, say_json
 
     if output is not None and output.suffix not in (".md", ".html"):
         raise UserError(f"--output {output}: give a file that ends in .md or .html.")
-    found = opened(registry, home).version(group, version)
+    found = where.opened().version(group, version)
     if output is not None:
         from drivetrain.telling.page.card_page import card_page
 

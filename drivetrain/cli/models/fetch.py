@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from drivetrain.cli.declared import Argument, Option
-from drivetrain.cli.models.registry import RegistryUrl
-from drivetrain.cli.options import Home, Json
+from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
+from drivetrain.cli.options import Json
 
 
 def fetch(
@@ -17,8 +17,7 @@ def fetch(
         Path | None,
         Option("--output", "-o", metavar="FOLDER", help="Keep the files there; it must not exist or be empty."),
     ] = None,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Fetch a version's files, verified by the registered hash.
@@ -31,17 +30,16 @@ def fetch(
       drivetrain models fetch retraining
       drivetrain models fetch retraining 3 --output model
     """
-    from drivetrain.cli.models.registry import opened
     from drivetrain.operations.models import keep, refuse_filled
     from drivetrain.telling.terminal import say, say_json
 
     refuse_filled(output, "--output ")
-    found = opened(registry, home).version(group, version)
-    keep(found, output, registry, home)
+    found = where.opened().version(group, version)
+    keep(found, output, where.registry, where.home)
     name = f"{found.group} version {found.version}"
     if as_json:
         facts = {"group": found.group, "version": found.version, "artifact": found.artifact}
         say_json({**facts, "content_hash": found.content_hash, "output": None if output is None else str(output)})
     else:
-        where = "" if output is None else f"; they are in {output}"
-        say(f"{name}: its files are those that were registered ({found.content_hash[:12]}){where}")
+        kept = "" if output is None else f"; they are in {output}"
+        say(f"{name}: its files are those that were registered ({found.content_hash[:12]}){kept}")

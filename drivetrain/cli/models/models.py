@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.models import card, fetch, predict
-from drivetrain.cli.models.registry import RegistryUrl
-from drivetrain.cli.options import Home, Json
+from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
+from drivetrain.cli.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,16 +31,14 @@ Reason = Annotated[str | None, Option("--reason", "-m", metavar="TEXT", help="Th
 @app.command(name="list")
 def list_(
     group: Annotated[str | None, Argument(metavar="GROUP", help="The versions of this group.")] = None,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """List model groups, or the versions of one."""
     from drivetrain.base.formatting import approval_words, moment, number
-    from drivetrain.cli.models.registry import opened
     from drivetrain.telling.terminal import say, say_json, table
 
-    models = opened(registry, home)
+    models = where.opened()
     if group is not None:
         versions = models.versions(group)
         champion = next((version for version in versions if version.status == "Approved"), None)
@@ -75,6 +72,7 @@ def list_(
             ]
         )
     elif not groups:
+        home = where.home
         nowhere = "" if home is None or local_home(home).root.exists() else f"There is no folder {home}. "
         say(f"No model has been registered yet. {nowhere}A run that succeeds registers one: drivetrain run retraining")
     else:
@@ -97,8 +95,7 @@ def show(
     group: Group,
     version: Version = "latest",
     card: Annotated[bool, Option("--card", help="Print the card as the registry keeps it instead.")] = False,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Show a version: its status, metrics, decision and origin.
@@ -111,11 +108,10 @@ def show(
       drivetrain models show retraining --registry mlflow:http://localhost:5000
     """
     from drivetrain.base.errors import UserError
-    from drivetrain.cli.models.registry import opened, registry_option
     from drivetrain.cli.models.version_text import card_text, version_json, version_text
     from drivetrain.telling.terminal import say, say_json
 
-    models = opened(registry, home)
+    models = where.opened()
     found = models.version(group, version)
     if card and not found.card:
         raise UserError(f"{found.group} version {found.version} has no model card.")
@@ -126,10 +122,9 @@ def show(
         say(card_text(found.card or {}))
         return
     events = models.events(group) if models.keeps_history else []
-    place = registry_option(registry, home)
-    say(version_text(found, [event for event in events if event.version == found.version], place))
+    say(version_text(found, [event for event in events if event.version == found.version], where.repeated))
     if found.status == "PendingManualApproval":
-        say(f"\nDecide: drivetrain models approve {found.group} {found.version}{place}")
+        say(f"\nDecide: drivetrain models approve {found.group} {found.version}{where.repeated}")
 
 
 @app.command()
@@ -137,8 +132,7 @@ def compare(
     group: Group,
     a: Annotated[str, Argument(metavar="A", help="A version: a number, `latest`, or `approved`.")] = "approved",
     b: Annotated[str, Argument(metavar="B", help="The other version.")] = "latest",
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Show the metrics of two versions side by side.
@@ -149,10 +143,9 @@ def compare(
       drivetrain models compare retraining 2 3
     """
     from drivetrain.cli.models.compare import comparison, comparison_text
-    from drivetrain.cli.models.registry import opened
     from drivetrain.telling.terminal import say, say_json
 
-    models = opened(registry, home)
+    models = where.opened()
     one, other = models.version(group, a), models.version(group, b)
     if as_json:
         say_json(comparison(one, other))
@@ -167,8 +160,7 @@ def approve(
     reason: Reason = None,
     against: Against = "",
     by: By = None,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Approve a version: it is the champion from then on.
@@ -182,7 +174,7 @@ def approve(
       drivetrain models approve retraining 3 -m "better on all classes"
       drivetrain models approve retraining 4 --against-decision "data was wrong"
     """
-    _decide(group, version, "Approved", reason, registry, home, as_json, against=against, by=by)
+    _decide(group, version, "Approved", reason, where, as_json, against=against, by=by)
 
 
 @app.command()
@@ -190,20 +182,18 @@ def reject(
     group: Group,
     version: Version = "latest",
     reason: Reason = None,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Reject a version."""
-    _decide(group, version, "Rejected", reason, registry, home, as_json)
+    _decide(group, version, "Rejected", reason, where, as_json)
 
 
 @app.command(name="approvals")
 def approvals_(
     group: Group,
     people: Annotated[int | None, Argument(metavar="PEOPLE", help="How many different people must approve.")] = None,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Show who approved a group's versions, or set how many must.
@@ -214,11 +204,10 @@ def approvals_(
       drivetrain models approvals retraining 2
     """
     from drivetrain.base.formatting import count
-    from drivetrain.cli.models.registry import opened
     from drivetrain.registry.approvers import approvals, ask_for, needed
     from drivetrain.telling.terminal import say, say_json, table
 
-    models = opened(registry, home)
+    models = where.opened()
     models.version(group)  # is there
     if people is not None:
         ask_for(models, group, people)
@@ -240,8 +229,7 @@ def rollback(
         Option("--to", metavar="VERSION", help="The approved version that is to be the champion again."),
     ] = None,
     reason: Reason = None,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Go back to the version that was approved before.
@@ -253,11 +241,10 @@ def rollback(
       drivetrain models rollback retraining -m "wrong at night"
       drivetrain models rollback retraining --to 1
     """
-    from drivetrain.cli.models.registry import opened, registry_option
     from drivetrain.registry.rolling_back import earlier_champion
 
-    earlier = earlier_champion(opened(registry, home), group, to, place=registry_option(registry, home))
-    _decide(group, str(earlier), "Approved", reason, registry, home, as_json, bound=False)
+    earlier = earlier_champion(where.opened(), group, to, place=where.repeated)
+    _decide(group, str(earlier), "Approved", reason, where, as_json, bound=False)
 
 
 app.command()(card.card)
@@ -270,8 +257,7 @@ def _decide(
     version: str,
     status: str,
     reason: str | None,
-    registry: str | None,
-    home: Path | None,
+    where: RegistryOptions,
     as_json: bool,
     *,
     against: str = "",
@@ -279,13 +265,12 @@ def _decide(
     by: str | None = None,
 ) -> None:
     from drivetrain.base.formatting import approval_words, printable
-    from drivetrain.cli.models.registry import opened
     from drivetrain.operations.models import login
     from drivetrain.registry.approvers import approvals, needed
     from drivetrain.registry.approving import make_champion
     from drivetrain.telling.terminal import paint, say, say_json
 
-    models = opened(registry, home)
+    models = where.opened()
     before = models.version(group, version)
     user = login()
     by = f"{by} (login {user})" if by and user else by or user

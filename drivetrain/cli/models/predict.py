@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
-from drivetrain.cli.models.registry import RegistryUrl
-from drivetrain.cli.options import Home, Json
+from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
+from drivetrain.cli.options import Json
 from drivetrain.operations.models import check, fetched
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def predict(
     time_limit: Annotated[
         float, Option("--time-limit", metavar="SECONDS", help="Stop the model's code after this time.")
     ] = TIME_LIMIT_S,
-    registry: RegistryUrl = None,
-    home: Home = None,
+    where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a file with a registered version.
@@ -63,7 +62,6 @@ def predict(
     """
     import tempfile
 
-    from drivetrain.cli.models.registry import opened
     from drivetrain.telling.terminal import say, say_json
 
     if not source.is_file():
@@ -72,10 +70,10 @@ def predict(
         raise UserError(f"--time-limit {time_limit:g}: allowed are more than 0 seconds.")
     if output is not None and output.exists() and output.samefile(source):
         raise UserError(f"--output {output} is the input: the answers would replace its rows. Give another place.")
-    found, note = _chosen(opened(registry, home), group, version)
+    found, note = _chosen(where.opened(), group, version)
     with tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as scratch:
         written = Path(scratch) / "answers.jsonl" if output is None else output
-        folder = _model(found, Path(scratch), registry, home)
+        folder = _model(found, Path(scratch), where)
         _run(folder, source, written, keep, Path(scratch), time_limit)
         if note:
             print(note, file=sys.stderr)
@@ -121,7 +119,7 @@ def _chosen(registry: Registry, group: str, version: str | None) -> tuple[ModelV
     return found, f"{group} has no approved version. Version {found.version} answers, the newest not rejected ({how})."
 
 
-def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Path | None) -> Path:
+def _model(version: ModelVersion, scratch: Path, where: RegistryOptions) -> Path:
     """The folder of a version's model, whose files are those that were registered.
 
     Raises:
@@ -130,7 +128,7 @@ def _model(version: ModelVersion, scratch: Path, registry: str | None, home: Pat
     """
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, unpack
 
-    folder = fetched(version, scratch / "fetched", registry, home)
+    folder = fetched(version, scratch / "fetched", where.registry, where.home)
     if version.content_hash:
         check(version, folder)
     else:

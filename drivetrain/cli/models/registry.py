@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from drivetrain.base.records import dataclass
+from drivetrain.cli import home_option
 from drivetrain.cli.declared import Option
+from drivetrain.cli.options import Home
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import Registry
 
-RegistryUrl = Annotated[
-    str | None,
-    Option(
-        "--registry", metavar="URL", help="KIND:LOCATION  [default: $DRIVETRAIN_REGISTRY, or that of the runs here]"
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class RegistryOptions:
+    """The options that name the registry: `--registry`, or that of the runs at `--home`."""
+
+    registry: Annotated[
+        str | None,
+        Option(
+            "--registry", metavar="URL", help="KIND:LOCATION  [default: $DRIVETRAIN_REGISTRY, or that of the runs here]"
+        ),
+    ] = None
+    home: Home = None
+
+    def opened(self) -> Registry:
+        """The registry that they name, or $DRIVETRAIN_REGISTRY, or that of the runs here.
+
+        Raises:
+            UserError, InputError: as `drivetrain.operations.models.opened`.
+        """
+        from drivetrain.operations.models import opened
+
+        return opened(self.registry, self.home, called="--registry ")
+
+    @property
+    def repeated(self) -> str:
+        """What a suggested command must repeat, so that it finds the same models."""
+        return home_option(self.home) + ("" if self.registry is None else f" --registry {shlex.quote(self.registry)}")
 
 
-def opened(url: str | None, home: Path | None) -> Registry:
-    """The registry at `--registry`, of the runs at `--home`, of $DRIVETRAIN_REGISTRY, or of the runs here.
-
-    Raises:
-        UserError, InputError: as `drivetrain.operations.models.opened`.
-    """
-    from drivetrain.operations import models
-
-    return models.opened(url, home, called="--registry ")
-
-
-def registry_option(url: str | None, home: Path | None) -> str:
-    """What a suggested command must repeat, so that it finds the same models."""
-    from drivetrain.cli import home_option
-
-    return home_option(home) + ("" if url is None else f" --registry {shlex.quote(url)}")
+NONE_GIVEN = RegistryOptions()

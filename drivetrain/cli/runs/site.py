@@ -14,7 +14,7 @@ def write(folder: Path, execution: str, home: Path | None) -> Path:
     Raises:
         UserError: a run is named as well, or the folder holds something else.
     """
-    from drivetrain.cli.models.registry import opened
+    from drivetrain.operations.models import opened
     from drivetrain.operations.site import write_site
 
     if execution != "latest":
