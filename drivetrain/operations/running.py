@@ -245,8 +245,9 @@ def resume(
     """
     if not settings and interruptions is None:
         return _run_by(home, lambda runner: runner.resume(execution), watcher)
+    from drivetrain.run_store.home import why_not_resumed
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.targets.sagemaker.run.options import Request, why_not_resumed
+    from drivetrain.targets.sagemaker.run.options import Request
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id

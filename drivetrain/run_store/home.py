@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.run_store.durable import NO_SPACE, make_durable, make_folders_durable
 
 VARIABLE = "DRIVETRAIN_HOME"
@@ -255,3 +258,67 @@ def write_whole(path: Path, text: str) -> None:
         os.fsync(file.fileno())
     beside.replace(path)
     make_durable(path.parent)
+
+
+_DEFINITION, _REQUEST, _NO_RESUME = "definition.json", "request.json", "no-resume.txt"
+
+
+@dataclass(frozen=True)
+class SavedRequest:
+    """What was asked for: a definition's text, the typed value of every parameter, and the options of the runner.
+
+    It lies in the run's folder, which only its owner may read, and not in the ledger: parameters may hold what nobody
+    else should see.
+    """
+
+    text: str
+    parameters: Mapping[str, Any]
+    options: Mapping[str, Any]
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / _DEFINITION, self.text)
+        given = {"parameters": dict(self.parameters), "options": self.options}
+        write_whole(folder / _REQUEST, json.dumps(given, indent=1))
+        make_folders_durable(folder.parent, folder.parents[1])
+
+    @staticmethod
+    def is_kept(folder: Path) -> bool:
+        """True where `load` finds something."""
+        return (folder / _DEFINITION).is_file() and (folder / _REQUEST).is_file()
+
+    @staticmethod
+    def load(folder: Path) -> SavedRequest:
+        """The request of an execution.
+
+        Raises:
+            UserError: the run's folder was removed.
+        """
+        try:
+            text = (folder / _DEFINITION).read_text(encoding="utf-8")
+            given = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(
+                f"{folder} no longer holds what was run, so it cannot be resumed. Start a new run; finished steps "
+                "that have a cache are taken from it."
+            ) from None
+        return SavedRequest(text, given["parameters"], given["options"])
+
+
+def saved_options(folder: Path) -> Mapping[str, Any]:
+    """The options that a run was started with; empty where its folder was removed."""
+    try:
+        return SavedRequest.load(folder).options
+    except UserError:
+        return {}
+
+
+def forbid_resume(folder: Path, reason: str) -> None:
+    """Say of a run that it cannot go on, and what to do instead."""
+    write_whole(folder / _NO_RESUME, reason)
+
+
+def why_not_resumed(folder: Path) -> str | None:
+    """What `forbid_resume` said of a run; None of one that can go on."""
+    file = folder / _NO_RESUME
+    return file.read_text(encoding="utf-8") if file.is_file() else None

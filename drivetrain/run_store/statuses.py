@@ -66,6 +66,8 @@ _LAST_METRIC = (
 )
 _INSERT = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
 
+# They stand in the ARNs of runs here, unless settings give others.
+REGION, ACCOUNT = "us-east-1", "000000000000"
 # How every job of a pipeline is called on the service, too.
 JOB_PREFIX = "pipelines-"
 
@@ -76,9 +78,9 @@ class Facts:
 
     id: str
     pipeline: str
-    region: str
-    account: str
-    started: float
+    region: str = REGION
+    account: str = ACCOUNT
+    started: float = 0.0
 
     def arn(self, resource: str, service: str = "sagemaker") -> str:
         return f"arn:{partition_of(self.region)}:{service}:{self.region}:{self.account}:{resource}"

@@ -21,8 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from drivetrain.run_store.events import Event, ExecutionStarted, Observer
-from drivetrain.run_store.home import Home
-from drivetrain.targets.sagemaker.run.options import trackers_of
+from drivetrain.run_store.home import Home, saved_options
 
 PATIENCE_S = 30.0
 """How long the end of a run waits for all trackers together."""
@@ -53,7 +52,7 @@ def told_to_trackers(home: Home, observer: Observer) -> Generator[Observer]:
 
 def _start(home: Home, execution: str, started: _Started) -> None:
     started.execution = execution
-    for name in trackers_of(home.run(execution)):
+    for name in saved_options(home.run(execution)).get("trackers", {}):
         log = home.trackers(execution) / f"{name}.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:

@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import said
-from drivetrain.run_store.home import Home
+from drivetrain.run_store.home import Home, saved_options
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.told import Told
-from drivetrain.targets.sagemaker.run.options import trackers_of
 from drivetrain.telling.content.from_ledger import REPORT_FILE
 from drivetrain.trackers.tracker import Point, TrackedRun, Tracker, TrackerSettings, backend
 
@@ -159,7 +158,7 @@ def main() -> None:
     root, execution, name = sys.argv[1:]
     home = Home(root)
     os.nice(10)  # the run goes first
-    told = follow(home, execution, name, trackers_of(home.run(execution))[name], _until_closed)
+    told = follow(home, execution, name, saved_options(home.run(execution)).get("trackers", {})[name], _until_closed)
     sys.exit(1 if told.problem else 0)
 
 

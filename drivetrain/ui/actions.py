@@ -18,10 +18,10 @@ from urllib.parse import quote
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import status_word
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.run_store.home import Home
+from drivetrain.run_store.home import Home, SavedRequest, why_not_resumed
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.stopping import stop
-from drivetrain.targets.sagemaker.run.options import Request, why_not_resumed
+from drivetrain.targets.sagemaker.run.options import Request
 from drivetrain.telling import section
 from drivetrain.telling.content.given import RunAgain, run_again
 from drivetrain.ui.answers import Page, Query, error_page, first, plain_page, run_address
@@ -53,8 +53,8 @@ def _is_possible(home: Home, id: str, status: str, action: str) -> bool:
     if action == "stop":
         return status == "Executing"
     if action == "resume":
-        return status in _RESUMABLE and Request.is_kept(folder) and why_not_resumed(folder) is None
-    return status != "Executing" and Request.is_kept(folder) and run_again(Request.load(folder)) is not None
+        return status in _RESUMABLE and SavedRequest.is_kept(folder) and why_not_resumed(folder) is None
+    return status != "Executing" and SavedRequest.is_kept(folder) and run_again(Request.load(folder)) is not None
 
 
 class Actions:

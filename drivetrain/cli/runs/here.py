@@ -142,8 +142,8 @@ def track(
       drivetrain runs track latest mlflow.uri=http://127.0.0.1:5000
       drivetrain runs track latest wandb.mode=offline wandb.project=shop
     """
+    from drivetrain.run_store.home import saved_options
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.targets.sagemaker.run.options import trackers_of
     from drivetrain.telling.terminal import say, say_json
     from drivetrain.trackers.follow import follow
     from drivetrain.trackers.tracker import checked, names
@@ -151,7 +151,7 @@ def track(
     place = local_home(home)
     with Ledger(place) as ledger:
         id = ledger.execution(execution).id
-    trackers = checked(_read(settings)) if settings else trackers_of(place.run(id))
+    trackers = checked(_read(settings)) if settings else saved_options(place.run(id)).get("trackers", {})
     if not trackers:
         raise UserError(
             f"Run {id} names no tracker. Say where one is, such as mlflow.uri=http://127.0.0.1:5000. Trackers: "

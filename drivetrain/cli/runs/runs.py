@@ -107,10 +107,10 @@ def list_(
 
         return deployed_runs.print_list(*deployed, limit, as_json=as_json)
     from drivetrain.operations.concluding import enter_missing
+    from drivetrain.run_store.home import why_not_resumed
     from drivetrain.run_store.reader import Ledger
     from drivetrain.run_store.run_values import values_of
     from drivetrain.run_store.search import FIELDS, search
-    from drivetrain.targets.sagemaker.run.options import why_not_resumed
     from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)

@@ -91,6 +91,7 @@ def compare(home: Home, executions: Iterable[str]) -> Comparison:
     Raises:
         UserError: there is no such run; one is given twice, or alone.
     """
+    from drivetrain.run_store.home import saved_options
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import run_facts
 
@@ -101,22 +102,18 @@ def compare(home: Home, executions: Iterable[str]) -> Comparison:
     if len(every) < 2:
         raise UserError("One run alone cannot be compared. Give two ids or more (drivetrain runs list has them).")
     runs = tuple(
-        Compared(facts=facts, target=_target(home, facts.id), given=given_settings(home, facts.id)) for facts in every
+        Compared(
+            facts=facts,
+            target=saved_options(home.run(facts.id)).get("target", ""),
+            given=given_settings(home, facts.id),
+        )
+        for facts in every
     )
     try:
         paired = tuple(_paired(home, facts, every[0]) for facts in every[1:])
     except InputError as error:
         return Comparison(runs=runs, not_paired=f"Differences have no intervals: {error}")
     return Comparison(runs=runs, paired=paired)
-
-
-def _target(home: Home, execution: str) -> str:
-    from drivetrain.targets.sagemaker.run.options import Request
-
-    try:
-        return Request.load(home.run(execution)).options.target
-    except UserError:
-        return ""
 
 
 def _paired(home: Home, facts: RunFacts, first: RunFacts) -> dict[str, Difference]:

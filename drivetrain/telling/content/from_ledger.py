@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
+from drivetrain.run_store.home import why_not_resumed
 from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.run_store.reasons import is_bad_input, known_paths
 from drivetrain.run_store.run_values import values_of
 from drivetrain.targets.sagemaker.document import object_in
-from drivetrain.targets.sagemaker.run.options import why_not_resumed
 from drivetrain.telling.content import CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState
 from drivetrain.telling.content.findings import measured_by
 from drivetrain.telling.content.given import changed_since_last, commands_of, settings

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
+from drivetrain.run_store.home import saved_options, why_not_resumed
 from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.telling.content import Changed, RunFacts
@@ -119,21 +120,16 @@ def differing(every: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
 def given_settings(home: Home, execution: str) -> dict[str, Any]:
     """The settings of the pipeline with their values, defaults included; empty where the run was made of a Pipeline
     object, or its folder was removed. Of a run of an earlier version, the text of those that it was started with."""
-    from drivetrain.targets.sagemaker.run.options import Request
-
-    try:
-        options = Request.load(home.run(execution)).options
-    except UserError:
-        return {}
-    if options.settings:
-        return dict(options.settings)
-    origin = options.origin or {}
+    options = saved_options(home.run(execution))
+    if settings := options.get("settings"):
+        return dict(settings)
+    origin: Mapping[str, Any] = options.get("origin") or {}
     return dict(text.partition("=")[::2] for text in origin.get("set", ()))
 
 
 def commands_of(ledger: Ledger, row: Run) -> tuple[tuple[str, str], ...]:
     """What can be done with a run: (words, command). Values that look like secrets read `***`."""
-    from drivetrain.targets.sagemaker.run.options import Request, why_not_resumed
+    from drivetrain.targets.sagemaker.run.options import Request
 
     folder = ledger.home.run(row.id)
     found: list[tuple[str, str]] = []

@@ -22,7 +22,7 @@ from drivetrain.processes import TOKEN_VARIABLE, end_survivors, record_of
 from drivetrain.processes.supervised import INHERITED
 from drivetrain.run_store.durable import no_space
 from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
-from drivetrain.run_store.home import Home, write_whole
+from drivetrain.run_store.home import Home, SavedRequest, forbid_resume, write_whole
 from drivetrain.run_store.objects import ObjectStore, put_assets
 from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
@@ -36,7 +36,6 @@ from drivetrain.targets.kubeflow.run.inputs import lost_inputs
 from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import TYPES, skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
-from drivetrain.targets.sagemaker.run.options import Options, Request, forbid_resume
 
 if TYPE_CHECKING:
     from drivetrain.assets.assets import Code
@@ -89,8 +88,8 @@ class Runner:
             self.home.lock(id),
         ):
             ledger.masking = Masking.of(bound, dict(compiled.ir))
-            ledger.facts = Facts(id, pipeline.name, Options.region, Options.account, 0.0)
-            Request(skeleton(pipeline), bound, Options(pipeline=pipeline.name, target="kubeflow")).save(folder)
+            ledger.facts = Facts(id, pipeline.name)
+            SavedRequest(skeleton(pipeline), bound, {"pipeline": pipeline.name, "target": "kubeflow"}).save(folder)
             forbid_resume(folder, NO_RESUME)
             write_whole(folder / PIPELINE, compiled.text)
             write_whole(folder / ARGUMENTS, json.dumps(bound))

@@ -1,8 +1,5 @@
 """What was asked for: how a definition is to run here (Options), and the request, which is kept beside a run so that it
-can go on.
-
-A request lies in the run's folder, which only its owner may read, and not in the ledger: parameters may hold what
-nobody else should see.
+can go on (run_store/home.py).
 """
 
 from __future__ import annotations
@@ -18,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.base.records import dataclass
-from drivetrain.run_store.durable import make_folders_durable
-from drivetrain.run_store.home import write_whole
+from drivetrain.run_store.home import SavedRequest
+from drivetrain.run_store.statuses import ACCOUNT, REGION
 
 if TYPE_CHECKING:
     from drivetrain.processes.mounts import Mode
@@ -94,8 +91,8 @@ class Options:
     name: str | None = None
     trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     stop_grace_s: float = 10.0
-    region: str = "us-east-1"
-    account: str = "000000000000"
+    region: str = REGION
+    account: str = ACCOUNT
 
     def __post_init__(self) -> None:
         if self.max_parallel is not None and self.max_parallel < 1:
@@ -133,7 +130,8 @@ class Options:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Options:
         fields: dict[str, Any] = dict(data)
-        fields["image_commands"] = {image: tuple(command) for image, command in data["image_commands"].items()}
+        commands: Mapping[str, Any] = data.get("image_commands", {})
+        fields["image_commands"] = {image: tuple(command) for image, command in commands.items()}
         if given := data.get("interruptions"):
             from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption
 
@@ -142,9 +140,6 @@ class Options:
             fields["interruptions"] = ()
         fields["selected"] = tuple(data.get("selected", ()))
         return Options(**fields)
-
-
-_DEFINITION, _REQUEST, _NO_RESUME = "definition.json", "request.json", "no-resume.txt"
 
 
 @dataclass(frozen=True)
@@ -178,16 +173,7 @@ class Request:
         return Masking.of(self.parameters, known)
 
     def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / _DEFINITION, self.text)
-        given = {"parameters": dict(self.parameters), "options": self.options.to_json()}
-        write_whole(folder / _REQUEST, json.dumps(given, indent=1))
-        make_folders_durable(folder.parent, folder.parents[1])
-
-    @staticmethod
-    def is_kept(folder: Path) -> bool:
-        """True where `load` finds something."""
-        return (folder / _DEFINITION).is_file() and (folder / _REQUEST).is_file()
+        SavedRequest(self.text, self.parameters, self.options.to_json()).save(folder)
 
     @staticmethod
     def load(folder: Path) -> Request:
@@ -196,35 +182,8 @@ class Request:
         Raises:
             UserError: the run's folder was removed.
         """
-        try:
-            text = (folder / _DEFINITION).read_text(encoding="utf-8")
-            given = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UserError(
-                f"{folder} no longer holds what was run, so it cannot be resumed. Start a new run; finished steps "
-                "that have a cache are taken from it."
-            ) from None
-        return Request(text, given["parameters"], Options.from_json(given["options"]))
-
-
-def forbid_resume(folder: Path, reason: str) -> None:
-    """Say of a run that it cannot go on, and what to do instead."""
-    write_whole(folder / _NO_RESUME, reason)
-
-
-def why_not_resumed(folder: Path) -> str | None:
-    """What `forbid_resume` said of a run; None of one that can go on."""
-    file = folder / _NO_RESUME
-    return file.read_text(encoding="utf-8") if file.is_file() else None
-
-
-def trackers_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """The trackers that a run is told to, with their settings; none where its folder was removed."""
-    try:
-        given = Request.load(folder).options.trackers
-    except UserError:
-        return {}
-    return {name: dict(values) for name, values in given.items()}
+        saved = SavedRequest.load(folder)
+        return Request(saved.text, saved.parameters, Options.from_json(saved.options))
 
 
 def masking_of(folder: Path) -> Masking:

@@ -16,7 +16,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.run_store.durable import go_on, no_space
 from drivetrain.run_store.events import Observer, Summary, ignore
-from drivetrain.run_store.home import Home
+from drivetrain.run_store.home import Home, SavedRequest, why_not_resumed
 from drivetrain.run_store.model import Run, StepRun
 from drivetrain.run_store.objects import Asset, ObjectStore, put_assets
 from drivetrain.run_store.reader import Ledger
@@ -30,7 +30,7 @@ from drivetrain.targets.sagemaker.document.document import Definition, read
 from drivetrain.targets.sagemaker.run.checks import check
 from drivetrain.targets.sagemaker.run.execution.execution import Execution
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope
-from drivetrain.targets.sagemaker.run.options import Options, Request, why_not_resumed
+from drivetrain.targets.sagemaker.run.options import Options, Request
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.run.execution.selecting import Selection
@@ -225,7 +225,7 @@ class Runner:
                 options = replace(options, selected_from=self._source(options, ledger))
                 request = replace(request, options=options)
             id = ledger.latest_unfinished(request.hash)
-        can_go_on = id is not None and Request.is_kept(self.home.run(id)) and not self.home.is_running(id)
+        can_go_on = id is not None and SavedRequest.is_kept(self.home.run(id)) and not self.home.is_running(id)
         return id if can_go_on else None
 
     def _source(self, options: Options, ledger: Ledger) -> str | None:

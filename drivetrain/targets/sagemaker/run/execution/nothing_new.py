@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.masking import contains_mask
+from drivetrain.run_store.home import SavedRequest
 from drivetrain.run_store.model import Run, StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
@@ -73,7 +74,7 @@ class Search:
             if row.nothing_new_since:
                 continue
             folder = self.ledger.home.run(row.id)
-            if not self._is_alike(row) or not Request.is_kept(folder):
+            if not self._is_alike(row) or not SavedRequest.is_kept(folder):
                 return None
             earlier = Request.load(folder).options
             if any(getattr(earlier, name) != getattr(self.options, name) for name in _TOLD):

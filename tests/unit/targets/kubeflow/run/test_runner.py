@@ -10,11 +10,10 @@ import pytest
 
 from drivetrain.base.errors import SpecError
 from drivetrain.cli import main
-from drivetrain.run_store.home import Home
+from drivetrain.run_store.home import Home, forbid_resume
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.targets.kubeflow.run import runner
-from drivetrain.targets.sagemaker.run.options import forbid_resume
 
 SMALL = Path(__file__).parents[4] / "fixtures" / "target_pipelines" / "small.py"
 
