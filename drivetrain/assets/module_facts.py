@@ -100,7 +100,7 @@ class _Reader:
                 case ast.If() if _is_type_checking(node.test):
                     pending += node.orelse
                     continue
-                case ast.Call() if _name(node.func) in _IMPORTERS and self.imported(node):
+                case ast.Call() if last_name(node.func) in _IMPORTERS and self.imported(node):
                     pending += [*node.args[1:], *node.keywords]
                     continue
                 case ast.Import():
@@ -128,7 +128,7 @@ class _Reader:
         match call.args:
             case [ast.Constant(value=str(name)), *rest]:
                 package = [*rest, *(each.value for each in call.keywords)][:1]
-                if name.startswith(".") and [_name(each) for each in package] != ["__package__"]:
+                if name.startswith(".") and [last_name(each) for each in package] != ["__package__"]:
                     return False
             case _:
                 return False
@@ -165,7 +165,7 @@ class _Reader:
                 self.picklers.add(alias.asname or name)
 
     def attribute(self, node: ast.Attribute) -> None:
-        member = (_name(node.value), node.attr)
+        member = (last_name(node.value), node.attr)
         if member in _LOADS_ANY_MEMBER:
             self.loads_any.append((node.lineno, ".".join(member)))
         elif node.attr in _LOADS_ANY_ATTRIBUTE or node.attr in _IMPORTERS:
@@ -190,24 +190,30 @@ class _Reader:
                     self.files[name] = None
 
 
+def parsed(content: bytes) -> list[ast.stmt]:
+    """A file's statements; empty where Python cannot read them: whoever imports the file is told where."""
+    try:
+        return ast.parse(content).body
+    except (SyntaxError, ValueError):
+        return []
+
+
 def _first(found: list[tuple[int, str]]) -> str:
     line, what = min(found, default=(0, ""))
     return f"line {line}: {what}" if what else ""
 
 
 def _is_type_checking(test: ast.expr) -> bool:
-    return _name(test) == "TYPE_CHECKING"
+    return last_name(test) == "TYPE_CHECKING"
 
 
-def _name(node: ast.expr) -> str:
+def last_name(node: ast.expr | None) -> str:
     """The last part of a dotted name."""
-    if isinstance(node, ast.Name):
-        return node.id
-    return node.attr if isinstance(node, ast.Attribute) else ""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _base(node: ast.expr) -> str:
     """The first part of a dotted name."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    return _name(node)
+    return last_name(node)

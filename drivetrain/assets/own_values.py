@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from drivetrain.assets.module_facts import last_name, parsed
+
 _CONTAINERS = frozenset(("dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque"))
 _CHANGES = frozenset(
     (
@@ -112,10 +114,7 @@ def read_beside(content: bytes, function: str, folder: Path) -> tuple[int, str]:
     Args:
         folder: that of the component's file.
     """
-    try:
-        body = ast.parse(content).body
-    except (SyntaxError, ValueError):  # whoever imports it is told where
-        return 0, ""
+    body = parsed(content)
     functions = {node.name: node.body for node in body if isinstance(node, ast.FunctionDef)}
     places: dict[str, str] = {}
     pending, seen = ["", function], set[str]()  # the top level first: it names places
@@ -156,7 +155,7 @@ def _sure_nodes(node: ast.AST) -> Iterator[ast.AST]:
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
             return
         case ast.With(items=items) if any(
-            isinstance(each.context_expr, ast.Call) and _name(each.context_expr.func) in ("suppress", "raises")
+            isinstance(each.context_expr, ast.Call) and last_name(each.context_expr.func) in ("suppress", "raises")
             for each in items
         ):
             return
@@ -198,11 +197,11 @@ def _beside(node: ast.expr, names: Mapping[str, str]) -> str:
             return _joined(_beside(left, names), name)
         case ast.Call(func=ast.Attribute(value=inner, attr="joinpath"), args=[ast.Constant(value=str(name))]):
             return _joined(_beside(inner, names), name)
-        case ast.Call(func=func, args=[inner]) if _name(func) == "dirname":
+        case ast.Call(func=func, args=[inner]) if last_name(func) == "dirname":
             return "." if _beside(inner, names) == "__file__" else ""
-        case ast.Call(func=func, args=[inner, ast.Constant(value=str(name))]) if _name(func) == "join":
+        case ast.Call(func=func, args=[inner, ast.Constant(value=str(name))]) if last_name(func) == "join":
             return _joined(_beside(inner, names), name)
-        case ast.Call(func=func, args=[inner]) if _name(func) in ("Path", "str", "fspath", "abspath", "realpath"):
+        case ast.Call(func=func, args=[inner]) if last_name(func) in ("Path", "str", "fspath", "abspath", "realpath"):
             return _beside(inner, names)
         case _:
             return ""
@@ -219,7 +218,7 @@ def unknown_argument(content: bytes, given: Iterable[str]) -> tuple[str, list[st
         calls = [each for each in ast.walk(ast.parse(content)) if isinstance(each, ast.Call)]
     except (SyntaxError, ValueError, RecursionError):  # the script says so itself when it starts
         return "", []
-    named = [_name(each.func) for each in calls]
+    named = [last_name(each.func) for each in calls]
     parsers = [each for each, name in zip(calls, named, strict=True) if name.endswith("ArgumentParser")]
     if len(parsers) != 1 or {each.arg for each in parsers[0].keywords} & {"parents", "prefix_chars", None}:
         return "", []
@@ -237,10 +236,7 @@ def unknown_argument(content: bytes, given: Iterable[str]) -> tuple[str, list[st
 
 @lru_cache(maxsize=64)
 def _read(content: bytes) -> _File:
-    try:
-        body = ast.parse(content).body
-    except (SyntaxError, ValueError):  # whoever imports it is told where
-        return _File({}, [], {})
+    body = parsed(content)
     containers, texts = set[str](), dict[str, list[tuple[int, str]]]()
     for node in body:
         targets = (
@@ -291,7 +287,7 @@ def _function(node: ast.FunctionDef, containers: set[str]) -> _Function:
 
 def _reads(function: ast.expr, rest: list[ast.expr], keywords: list[ast.keyword]) -> bool:
     """Whether a call reads the file that its first argument names: open, and loaders such as pandas.read_csv."""
-    name = _name(function)
+    name = last_name(function)
     if name != "open":
         return name.startswith("read_") or name in ("load", "loadtxt", "genfromtxt", "fromfile")
     mode = next((each.value for each in keywords if each.arg == "mode"), rest[0] if rest else ast.Constant("r"))
@@ -306,16 +302,11 @@ def _texts(*nodes: ast.AST) -> Iterator[tuple[int, str]]:
 
 def _is_container(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
-        return _name(value.func) in _CONTAINERS
+        return last_name(value.func) in _CONTAINERS
     return isinstance(value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp)
 
 
 def _is_root(node: ast.FunctionDef) -> bool:
-    named = {_name(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list}
-    returned = node.returns.value if isinstance(node.returns, ast.Constant) else _name(node.returns)
+    named = {last_name(each.func if isinstance(each, ast.Call) else each) for each in node.decorator_list}
+    returned = node.returns.value if isinstance(node.returns, ast.Constant) else last_name(node.returns)
     return "component" in named or returned == "Pipeline"
-
-
-def _name(node: ast.expr | None) -> str:
-    """The last part of a dotted name."""
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_package import CONTINUES, LINEAGE
+from drivetrain.spec.pipeline import replaced
 from drivetrain.spec.resources import REGISTER_MODEL
 from drivetrain.spec.steps import (
     TRAIN,
     TRAIN_SCRIPT,
-    ConditionStep,
-    ForEachStep,
     ProcessingStep,
     RegisterStep,
     Step,
@@ -58,25 +57,17 @@ def with_previous(steps: tuple[Any, ...], make: Callable[..., Any]) -> tuple[Any
     if not trainings:
         return steps
     registered = list(_registered(every))
-    return _replaced(steps, {step.name: tuple(_with_fetching(step, registered, make)) for step in trainings})
+    fetching = {step.name: tuple(_with_fetching(step, registered, make)) for step in trainings}
 
+    def change(step: Step) -> Iterable[Step]:
+        """The steps in the place of a training; what registers its model says what it continues."""
+        if not isinstance(step, RegisterStep) or not isinstance(step.model, OutputRef):
+            return fetching.get(step.name, (step,))
+        *_, fetched, _ = (None, None, *fetching.get(step.model.step, ()))
+        known = {} if fetched is None else {f"{LINEAGE}{CONTINUES}": fetched.text("content_hash")}
+        return (step.model_copy(update={"metadata": type(step.metadata)({**known, **step.metadata})}),)
 
-def _replaced(steps: tuple[Any, ...], trainings: Mapping[str, tuple[Step, ...]]) -> tuple[Any, ...]:
-    """With the steps in place of each training; what registers its model says what it continues."""
-    found: list[Any] = []
-    for step in steps:
-        if isinstance(step, ConditionStep):
-            branches = {"then": _replaced(step.then, trainings), "otherwise": _replaced(step.otherwise, trainings)}
-            found.append(step.model_copy(update=branches))
-        elif isinstance(step, ForEachStep):
-            found.append(step.model_copy(update={"body": _replaced(step.body, trainings)}))
-        elif isinstance(step, RegisterStep) and isinstance(step.model, OutputRef):
-            *_, fetched, _ = (None, None, *trainings.get(step.model.step, ()))
-            known = {} if fetched is None else {f"{LINEAGE}{CONTINUES}": fetched.text("content_hash")}
-            found.append(step.model_copy(update={"metadata": type(step.metadata)({**known, **step.metadata})}))
-        else:
-            found += trainings.get(step.name, (step,))
-    return tuple(found)
+    return replaced(steps, change)
 
 
 def _with_fetching(

@@ -144,15 +144,21 @@ def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[
     file = recipe_file(recipe, folder)
     if file is None:
         return
-    yield from _lacking_of(_parsed(file), file, folder)
+    from drivetrain.assets.module_facts import parsed
+
+    yield from _lacking_of(parsed(file.read_bytes()), file, folder)
 
 
 def _not_there_for(step: JobStep, folder: Path) -> Iterator[tuple[str, str]]:
     """The same of a component of the user's: what its function begins with importing."""
     function = step.program.target.partition(":")[2]
     file = own_file(step, folder)
-    for node in _parsed(file) if file else ():
-        if file and isinstance(node, ast.FunctionDef) and node.name == function:
+    if file is None:
+        return
+    from drivetrain.assets.module_facts import parsed
+
+    for node in parsed(file.read_bytes()):
+        if isinstance(node, ast.FunctionDef) and node.name == function:
             # What comes later may find what the function has installed.
             body = dropwhile(
                 lambda each: isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant), node.body
@@ -197,13 +203,6 @@ def files_named(pipeline: Pipeline, folder: Path) -> Iterator[tuple[str, str, st
                     f"data: Input in {function}(), and step({function}, data={path!r})."
                 )
                 yield step.name, path, warning
-
-
-def _parsed(file: Path) -> list[ast.stmt]:
-    try:
-        return ast.parse(file.read_bytes()).body
-    except (SyntaxError, ValueError):
-        return []  # whoever imports it is told where
 
 
 def _lacking_of(body: Iterable[ast.stmt], file: Path, folder: Path) -> Iterator[tuple[str, str]]:

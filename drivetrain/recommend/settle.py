@@ -32,8 +32,8 @@ from drivetrain.recommend.facts_places import beside, look_up
 from drivetrain.recommend.memory import stages_of_a_rank
 from drivetrain.recommend.save_time import save_time_note
 from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Sizing
-from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.steps import ConditionStep, ForEachStep, Step, TrainingStep, is_our_training
+from drivetrain.spec.pipeline import Pipeline, replaced
+from drivetrain.spec.steps import Step, TrainingStep, is_our_training
 from drivetrain.spec.trainings import Training, trainings, ways
 
 
@@ -59,7 +59,7 @@ def settle(pipeline: Pipeline, folder: Path) -> Settled:
     if next(trainings(pipeline), None) is None:
         return Settled(pipeline)
     settler = _Settler(pipeline, folder)
-    steps = settler.settled(pipeline.steps)
+    steps = replaced(pipeline.steps, lambda step: (settler.settled(step),))
     # The spec's own: what changed are two texts of a training step, which the rules have no more to say about.
     return Settled(Pipeline.model_copy(pipeline, update={"steps": steps}), tuple(dict.fromkeys(settler.notes)))
 
@@ -70,14 +70,7 @@ class _Settler:
         self.folder = folder
         self.notes: list[str] = []
 
-    def settled(self, steps: Sequence[Step]) -> tuple[Step, ...]:
-        return tuple(self._settled_step(step) for step in steps)
-
-    def _settled_step(self, step: Step) -> Step:
-        if isinstance(step, ConditionStep):
-            return step.model_copy(update={"then": self.settled(step.then), "otherwise": self.settled(step.otherwise)})
-        if isinstance(step, ForEachStep):
-            return step.model_copy(update={"body": self.settled(step.body)})
+    def settled(self, step: Step) -> Step:
         if not is_our_training(step):
             return step
         found = list(ways(step, self.pipeline.parameters))

@@ -4,7 +4,7 @@ is reviewed with it; and the DAG inside it: which step needs which, and which st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -277,6 +277,19 @@ class Graph:
     def waits_for(self, name: str) -> set[str]:
         """What must end before a step starts: its own needs, and the conditions it stands under."""
         return self.needs[name] | {entry.rpartition(":")[0] for entry in self.branch[name]}
+
+
+def replaced(steps: Iterable[Step], change: Callable[[Step], Iterable[Step]]) -> tuple[Step, ...]:
+    """The steps with each one, in branches and bodies too, replaced by what `change` gives for it. Conditions and loops
+    stay, around what stands in them."""
+    found: list[Step] = []
+    for step in steps:
+        names = ("then", "otherwise") if isinstance(step, ConditionStep) else ("body",)
+        if isinstance(step, ConditionStep | ForEachStep):
+            found.append(step.model_copy(update={name: replaced(getattr(step, name), change) for name in names}))
+        else:
+            found += change(step)
+    return tuple(found)
 
 
 def steps_got(node: Any) -> list[str]:

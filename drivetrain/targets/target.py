@@ -16,7 +16,7 @@ import hashlib
 import importlib
 import json
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -293,8 +293,8 @@ def with_fresh(pipeline: Pipeline, native: Callable[[NativeStep], NativeStep] = 
     Args:
         native: gives a step of the target's own that is cached the value, too; others as they are.
     """
-    from drivetrain.spec.pipeline import Parameter, Pipeline
-    from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, NativeStep, TrainingStep, flatten
+    from drivetrain.spec.pipeline import Parameter, Pipeline, replaced
+    from drivetrain.spec.steps import JobStep, NativeStep, TrainingStep, flatten
     from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE, NOT_FRESH
 
     def is_told(step: Step) -> bool:
@@ -306,20 +306,12 @@ def with_fresh(pipeline: Pipeline, native: Callable[[NativeStep], NativeStep] = 
         return pipeline
     parameter = Parameter.string(FRESH_PARAMETER, NOT_FRESH)
 
-    def told(steps: Iterable[Step]) -> tuple[Step, ...]:
-        return tuple(map(told_step, steps))
+    def told(step: Step) -> Iterator[Step]:
+        if isinstance(step, JobStep):
+            yield step.model_copy(update={"environment": {**step.environment, FRESH_VARIABLE: parameter.ref()}})
+        else:
+            yield native(step) if isinstance(step, NativeStep) else step
 
-    def told_step(step: Step) -> Step:
-        if isinstance(step, ConditionStep):
-            return step.model_copy(update={"then": told(step.then), "otherwise": told(step.otherwise)})
-        if isinstance(step, ForEachStep):
-            return step.model_copy(update={"body": told(step.body)})
-        if isinstance(step, NativeStep):
-            return native(step)
-        if not isinstance(step, JobStep):
-            return step
-        return step.model_copy(update={"environment": {**step.environment, FRESH_VARIABLE: parameter.ref()}})
-
-    changed = {"parameters": (*pipeline.parameters, parameter), "steps": told(pipeline.steps)}
+    changed = {"parameters": (*pipeline.parameters, parameter), "steps": replaced(pipeline.steps, told)}
     # The spec's own: the rules hold for what the author wrote.
     return Pipeline.model_copy(pipeline, update=changed)
