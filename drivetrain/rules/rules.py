@@ -1,8 +1,9 @@
 """What a pipeline must not be: one rule, one function, one test. Rules run when a Pipeline is built.
 
 A rule is a generator of messages over the graph; each message says what was given, what is allowed and what to do.
-They are written in the files *_rules.py beside this one. A file holds on every target, or for the one that its rule
-book names: those run for pipelines of that target, and when a pipeline of another one is compiled to it.
+They are written in the files *_rules.py beside this one, and hold on every target. A target's own rules are in its
+folder `rules`, whose functions `about_jobs` and `about_trainings` give them. They hold for pipelines of that target,
+and when a pipeline of another one is compiled to it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.base.errors import SpecError
-from drivetrain.rules import RuleBook, graph_rules, job_rules, limit_rules, option_rules
+from drivetrain.rules import RuleBook, graph_rules, job_rules
+from drivetrain.spec.deployment import module_of
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.resources import COMPARE, EVALUATE, REGISTER_MODEL
-from drivetrain.spec.steps import TRAIN, ForEachStep, JobStep, TrainingStep, TuningStep
+from drivetrain.spec.steps import TRAIN, ForEachStep, JobStep, TrainingStep
 from drivetrain.spec.values import ItemRef
 
 
-def _books(graph: Graph) -> Iterator[RuleBook]:
+def _books(graph: Graph, target: str) -> Iterator[RuleBook]:
     """The rules that a pipeline has to keep, in their order. What they are about is imported where it is there."""
+    own = module_of(target, "rules")
     kinds = tuple(map(type, graph.steps))
     yield graph_rules.rule
     if ForEachStep in kinds or any(isinstance(one, ItemRef) for found in graph.references.values() for one in found):
@@ -30,12 +33,8 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
 
         yield trigger_rules.rule
     yield job_rules.rule
-    yield limit_rules.rule
-    if TuningStep in kinds:
-        from drivetrain.rules import tuning_rules
-
-        yield tuning_rules.rule
-    yield option_rules.rule
+    if own is not None:
+        yield from own.about_jobs(graph)
     programs = {step.program.target for step in graph.steps if isinstance(step, JobStep)}
     if COMPARE in programs:
         from drivetrain.rules import decision_rules
@@ -50,37 +49,31 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
 
         yield metric_rules.rule
     if any(issubclass(kind, TrainingStep) for kind in kinds):
-        from drivetrain.rules import (
-            checkpoint_rules,
-            debugger_rules,
-            health_rules,
-            pretrained_rules,
-            script_rules,
-            strategy_rules,
-        )
+        from drivetrain.rules import checkpoint_rules, health_rules, pretrained_rules, script_rules, strategy_rules
 
         yield strategy_rules.rule
         yield health_rules.rule
         yield checkpoint_rules.rule
         yield pretrained_rules.rule
         yield script_rules.rule
-        yield debugger_rules.rule
+    if own is not None:
+        yield from own.about_trainings(graph)
 
 
 def problems(pipeline: Pipeline) -> list[str]:
     """Every message of the first rule that is broken: later rules may lean on earlier ones."""
-    return _first(pipeline, None, pipeline.deployment.target)
+    return _first(pipeline, pipeline.deployment.target)
 
 
 def problems_on(pipeline: Pipeline, target: str) -> list[str]:
     """Likewise by the rules of a target alone; none where the pipeline is of that target, and has kept them."""
-    return [] if pipeline.deployment.target == target else _first(pipeline, target)
+    return [] if pipeline.deployment.target == target else _first(pipeline, target, own_alone=True)
 
 
-def _first(pipeline: Pipeline, *targets: str | None) -> list[str]:
+def _first(pipeline: Pipeline, target: str, *, own_alone: bool = False) -> list[str]:
     graph = Graph(pipeline)
-    for book in _books(graph):
-        for broken in book if book.target in targets else ():
+    for book in _books(graph, target):
+        for broken in book if book.target or not own_alone else ():
             if found := list(broken(graph)):
                 return found
     return []

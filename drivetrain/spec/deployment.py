@@ -132,9 +132,15 @@ class LocalRun(Frozen):
 
 def block_model(target: str) -> type[Frozen] | None:
     """The model of a target's block; None where the target declares none."""
-    name = f"{_TARGETS}.{target}.settings"
+    found = module_of(target, "settings")
+    return None if found is None else found.Settings
+
+
+def module_of(target: str, room: str) -> Any:
+    """A module that a target may bring, imported; None where it brings none."""
+    name = f"{_TARGETS}.{target}.{room}"
     is_there = target.isidentifier() and find_spec(f"{_TARGETS}.{target}") is not None and find_spec(name) is not None
-    return importlib.import_module(name).Settings if is_there else None
+    return importlib.import_module(name) if is_there else None
 
 
 def in_a_block(name: str) -> str | None:

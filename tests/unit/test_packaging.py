@@ -51,11 +51,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 ROOMS = {room: height for height, row in enumerate(LAYERS) for room in row}
 # What still imports upwards: module -> what it imports. The list may only shrink.
 CLIMBS = {
-    ("drivetrain.rules.debugger_rules", "drivetrain.targets.sagemaker.settings"),
     ("drivetrain.rules.for_each_rules", "drivetrain.targets.sagemaker.document.step_types"),
     ("drivetrain.rules.graph_rules", "drivetrain.targets.sagemaker.document.conditions"),
     ("drivetrain.rules.job_rules", "drivetrain.targets.sagemaker.document.step_fields"),
-    ("drivetrain.rules.option_rules", "drivetrain.targets.sagemaker.settings"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.document"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.settings"),
     ("drivetrain.run_store.verifying", "drivetrain.targets.sagemaker.run.jobs.job_data"),

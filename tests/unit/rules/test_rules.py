@@ -32,10 +32,12 @@ from drivetrain import (
     script,
     when,
 )
-from drivetrain.rules import graph_rules, job_rules, limit_rules, rules
+from drivetrain.rules import graph_rules, job_rules, rules
 from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import LambdaStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, MetricRef, OutputRef, ParameterRef
+from drivetrain.targets.sagemaker import rules as sagemaker_rules
+from drivetrain.targets.sagemaker.rules import limit_rules
 
 PROGRAM = Program(kind="component", target="module:function")
 
@@ -62,12 +64,15 @@ def accept(*steps: Any, **fields: Any) -> None:
 
 
 def test_every_file_of_rules_is_asked() -> None:
-    """By its name in rules.py; that it is asked where there is what it is about, the tests of its rules show."""
-    folder = Path(str(rules.__file__)).parent
-    source = Path(str(rules.__file__)).read_text()
-    files = sorted(path.stem for path in folder.glob("*_rules.py"))
-    assert len(files) == 16
-    assert [name for name in files if f"yield {name}.rule" not in source] == []
+    """By its name in rules.py, or in its target's folder of rules; that it is asked where there is what it is about,
+    the tests of its rules show."""
+    numbers: list[int] = []
+    for asking in (rules, sagemaker_rules):
+        path = Path(str(asking.__file__))
+        files = sorted(each.stem for each in path.parent.glob("*_rules.py"))
+        assert [name for name in files if f"yield {name}.rule" not in path.read_text()] == []
+        numbers.append(len(files))
+    assert numbers == [12, 4]
 
 
 def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_have() -> None:
@@ -75,11 +80,20 @@ def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_
         "import sys\n"
         "from drivetrain import Pipeline, script\n"
         "Pipeline(name='p', steps=[script('a.py'), script('b.py')])\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('drivetrain.rules.')))"
+        "print(*sorted(name for name in sys.modules if name.startswith('drivetrain.') and '.rules.' in name))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = ("graph_rules", "job_rules", "limit_rules", "option_rules", "rules")
-    assert done.stdout.split() == [f"drivetrain.rules.{name}" for name in names]
+    assert done.stdout.split() == [
+        *(f"drivetrain.rules.{name}" for name in ("graph_rules", "job_rules", "rules")),
+        *(f"drivetrain.targets.sagemaker.rules.{name}" for name in ("limit_rules", "option_rules")),
+    ]
+
+
+def test_a_targets_rules_about_jobs_come_after_the_general_ones() -> None:
+    tags = {f"k{n}": "v" for n in range(51)}
+    assert "has 51 tags" in refusal(processing(tags=tags))
+    assert "looks like a secret" in refusal(processing(tags=tags, parameters={"password": "hunter2"}))
+    accept(processing(tags=tags), deployment=Deployment(target="kubeflow"))
 
 
 def test_every_rule_has_a_test_here() -> None:

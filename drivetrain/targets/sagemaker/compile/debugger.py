@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from drivetrain.catalog.debugger_rules import OURS_ALONE, SERVICE_RULES, rules_image
-from drivetrain.rules.debugger_rules import rules_of
 from drivetrain.spec.steps import BaseStep, TrainingStep
 from drivetrain.targets.sagemaker.compile import Generated
+from drivetrain.targets.sagemaker.rules.debugger_rules import rules_of
 
 Json = dict[str, Any]
 
