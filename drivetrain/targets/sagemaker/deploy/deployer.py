@@ -131,20 +131,9 @@ class SageMaker(DeployedRuns):
         from drivetrain.targets.sagemaker.deploy.executions import executions
 
         self._check_ours(pipeline)
-        arn = executions.start(
-            self.account,
-            pipeline,
-            parameters=request.parameters,
-            select=request.select,
-            source=None if request.source is None else self.find(pipeline, request.source).address,
-            parallel=request.parallel,
-            version=request.version,
-            alias=request.alias,
-            name=request.name,
-            token=request.token,
-            fresh=request.fresh,
-        )
-        return _named(arn)
+        if request.source is not None:
+            request = replace(request, source=self.find(pipeline, request.source).address)
+        return _named(executions.start(self.account, pipeline, request))
 
     def _check_ours(self, pipeline: str) -> None:
         """Where settings say who deploys it, not only the region where it is.

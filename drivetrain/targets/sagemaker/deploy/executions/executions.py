@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -13,6 +13,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.deploying.runs import LATEST, RemoteRun
 from drivetrain.run_store.model import ENDED, GOING
 from drivetrain.spec.binding import bind
+from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobStep
@@ -135,42 +136,20 @@ def definition_of(account: Account, arn: str) -> Definition:
     return document.read(str(said["PipelineDefinition"]), about)
 
 
-def start(
-    account: Account,
-    pipeline: str,
-    *,
-    parameters: Mapping[str, str] = {},
-    select: Sequence[str] = (),
-    source: str | None = None,
-    parallel: int | None = None,
-    version: int | None = None,
-    alias: str | None = None,
-    name: str | None = None,
-    description: str | None = None,
-    token: str | None = None,
-    fresh: bool = False,
-) -> str:
-    """Start an execution; gives its ARN.
-
-    Args:
-        parameters: name -> value as text; checked against what is deployed.
-        select: the steps to be run, where not all are.
-        source: ARN of the execution whose results stand for the others.
-        parallel: at most so many steps at a time.
-        version: of the pipeline; else `alias`, else the latest.
-        token: what is started with the same token is started once; 32 characters and more.
-        fresh: use nothing of earlier executions.
+def start(account: Account, pipeline: str, request: StartRequest) -> str:
+    """Start an execution; gives its ARN. `request.source` is an ARN, `request.token` has 32 characters and more.
 
     Raises:
         UserError: a parameter or step that it does not have, or AWS refuses.
     """
     about = _about(account, pipeline)
     which: dict[str, Any] = {}
-    if name is not None and not _DISPLAY_NAME.fullmatch(name):
+    if request.name is not None and not _DISPLAY_NAME.fullmatch(request.name):
         raise UserError(
-            f"--name {name!r:.100}: no execution can be called so. Allowed: 1 to 82 letters and digits, with hyphens "
-            "between them."
+            f"--name {request.name!r:.100}: no execution can be called so. Allowed: 1 to 82 letters and digits, with "
+            "hyphens between them."
         )
+    version, alias = request.version, request.alias
     if version is not None and alias is not None:
         raise UserError("A version and an alias are both given. Give one of them.")
     if version is not None:
@@ -180,8 +159,9 @@ def start(
     of = "" if not which else f"version {version} of " if version is not None else f"version with alias {alias!r} of "
     said = account.call("sagemaker", "describe_pipeline", about=f"{of}{about}", PipelineName=pipeline, **which)
     definition = document.read(str(said["PipelineDefinition"]), about)
-    token = token or uuid.uuid4().hex  # one for all tries of this call: a lost answer does not start it twice
-    if fresh:
+    token = request.token or uuid.uuid4().hex  # one for all tries of this call: a lost answer does not start it twice
+    parameters, select = request.parameters, request.select
+    if request.fresh:
         parameters = deployed_start(parameters, [one.name for one in definition.parameters], pipeline, token)
     values = bind(definition.parameters, parameters)
     for step in definition.all_steps:
@@ -192,17 +172,17 @@ def start(
     if parameters:
         arguments["PipelineParameters"] = [{"Name": key, "Value": value} for key, value in parameters.items()]
     if select:
+        source = request.source
         if check_selection(definition, select) and source is None:
             source = _latest_ended(account, pipeline)
         chosen: dict[str, Any] = {"SelectedSteps": [{"StepName": step} for step in dict.fromkeys(select)]}
         arguments["SelectiveExecutionConfig"] = chosen | (
             {} if source is None else {"SourcePipelineExecutionArn": source}
         )
-    if parallel is not None:
-        arguments["ParallelismConfiguration"] = {"MaxParallelExecutionSteps": parallel}
-    for key, value in (("PipelineExecutionDisplayName", name), ("PipelineExecutionDescription", description)):
-        if value is not None:
-            arguments[key] = value
+    if request.parallel is not None:
+        arguments["ParallelismConfiguration"] = {"MaxParallelExecutionSteps": request.parallel}
+    if request.name is not None:
+        arguments["PipelineExecutionDisplayName"] = request.name
     started = account.call(
         "sagemaker",
         "start_pipeline_execution",

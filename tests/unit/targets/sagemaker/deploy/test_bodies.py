@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.sagemaker.deploy.executions import executions
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import measured_seconds
 from drivetrain.targets.sagemaker.deploy.planning.forecast import forecast
@@ -71,7 +72,7 @@ def test_quotas_of_a_new_account_are_told_of_a_body(place: Place) -> None:
 
 def iterated(place: Place, step: str, minutes: list[int], **last: Any) -> executions.Execution:
     """An execution in which each iteration of a body's step took so long; `last` is said of the last one."""
-    playing = Playing(place.outside.backend(), executions.start(place.account, NAME))
+    playing = Playing(place.outside.backend(), executions.start(place.account, NAME, StartRequest()))
     began = datetime(2026, 1, 1, tzinfo=UTC)
     for index, took in enumerate(minutes):
         ended = began + timedelta(minutes=took)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.executions import executions
@@ -130,7 +131,7 @@ def test_schedules_that_outlived_their_pipeline_are_found(place: Place) -> None:
 
 def test_one_that_executes_or_is_not_ours_is_refused(place: Place) -> None:
     place.apply(place.wanted())
-    arn = executions.start(place.account, NAME)
+    arn = executions.start(place.account, NAME, StartRequest())
     stop = f"drivetrain runs stop {arn.rpartition('/')[2]} --on sagemaker -p nightly --region us-"
     with pytest.raises(UserError, match=f"is executing .*{stop}"):
         remains(place.account, NAME, Owner(root(place)))
@@ -214,7 +215,7 @@ def test_a_record_that_is_no_text_is_no_hindrance(place: Place) -> None:
 @pytest.mark.parametrize("status", ["Executing", "Stopping"])
 def test_one_that_is_stopping_is_going_on(place: Place, status: str) -> None:
     place.apply(place.wanted())
-    arn = executions.start(place.account, NAME)
+    arn = executions.start(place.account, NAME, StartRequest())
     Playing(place.outside.backend(), arn).conclude(status)
     with pytest.raises(UserError, match="is executing"):
         remains(place.account, NAME, Owner(root(place)))

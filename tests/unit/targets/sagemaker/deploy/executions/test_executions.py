@@ -7,6 +7,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.steps import fresh_token
+from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.sagemaker.deploy.deployer import SageMaker
 from drivetrain.targets.sagemaker.deploy.executions import executions
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobStep
@@ -18,12 +19,14 @@ from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition
 @pytest.fixture
 def started(place: Place) -> tuple[Place, Playing]:
     place.apply(place.wanted())
-    return place, Playing(place.outside.backend(), executions.start(place.account, NAME))
+    return place, Playing(place.outside.backend(), executions.start(place.account, NAME, StartRequest()))
 
 
 def test_a_start_passes_what_was_given(place: Place) -> None:
     place.apply(place.wanted())
-    arn = executions.start(place.account, NAME, parameters={"MinAccuracy": "0.5"}, parallel=2, name="by-hand")
+    arn = executions.start(
+        place.account, NAME, StartRequest(parameters={"MinAccuracy": "0.5"}, parallel=2, name="by-hand")
+    )
     client = place.outside.client("sagemaker")
     said = client.describe_pipeline_execution(PipelineExecutionArn=arn)
     parameters = client.list_pipeline_parameters_for_execution(PipelineExecutionArn=arn)["PipelineParameters"]
@@ -36,12 +39,12 @@ def test_a_start_passes_what_was_given(place: Place) -> None:
 def test_a_fresh_start_has_a_value_of_its_own_or_is_refused(place: Place) -> None:
     place.apply(place.wanted())
     with pytest.raises(UserError, match=r"--fresh: .* has no parameter Fresh. Deploy it again \(drivetrain apply\)"):
-        executions.start(place.account, NAME, fresh=True)
+        executions.start(place.account, NAME, StartRequest(fresh=True))
     more = {**definition(), "Parameters": [{"Name": "Fresh", "Type": "String", "DefaultValue": "no"}]}
     place.apply(place.wanted(definition=more))
     client, values = place.outside.client("sagemaker"), set[str]()
     for _ in range(2):
-        arn = executions.start(place.account, NAME, fresh=True)
+        arn = executions.start(place.account, NAME, StartRequest(fresh=True))
         [given] = client.list_pipeline_parameters_for_execution(PipelineExecutionArn=arn)["PipelineParameters"]
         assert given["Name"] == "Fresh" and fresh_token({"DRIVETRAIN_FRESH": given["Value"]})
         values.add(given["Value"])
@@ -57,16 +60,17 @@ def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) ->
     )
     more = {**definition(), "Parameters": [{"Name": "Rows", "Type": "Integer", "DefaultValue": 3}]}
     place.apply(place.wanted(definition=more))
-    for which in ({"version": 1}, {"alias": "stable"}):
-        arn = executions.start(place.account, NAME, parameters={"MinAccuracy": "0.1"}, **which)
+    older: tuple[dict[str, Any], ...] = ({"version": 1}, {"alias": "stable"})
+    for which in older:
+        arn = executions.start(place.account, NAME, StartRequest(parameters={"MinAccuracy": "0.1"}, **which))
         assert executions.describe(place.account, arn).version == 1
-    assert executions.describe(place.account, executions.start(place.account, NAME)).version == 2
+    assert executions.describe(place.account, executions.start(place.account, NAME, StartRequest())).version == 2
     with pytest.raises(UserError, match="no parameter 'MinAccuracy'"):
-        executions.start(place.account, NAME, parameters={"MinAccuracy": "0.1"})
+        executions.start(place.account, NAME, StartRequest(parameters={"MinAccuracy": "0.1"}))
     with pytest.raises(UserError, match="Give one of them"):
-        executions.start(place.account, NAME, version=1, alias="stable")
+        executions.start(place.account, NAME, StartRequest(version=1, alias="stable"))
     with pytest.raises(AbsentError, match="alias 'other' does not exist"):
-        executions.start(place.account, NAME, alias="other")
+        executions.start(place.account, NAME, StartRequest(alias="other"))
     assert [(number, aliases) for number, _, aliases in executions.versions(place.account, NAME)] == [
         (2, ()),
         (1, ("stable",)),
@@ -91,7 +95,7 @@ def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) ->
 def test_what_the_service_would_refuse_is_refused_before(place: Place, given: dict[str, Any], message: str) -> None:
     place.apply(place.wanted())
     with pytest.raises(UserError, match=message):
-        executions.start(place.account, NAME, **given)
+        executions.start(place.account, NAME, StartRequest(**given))
     assert executions.executions(place.account, NAME) == []
 
 
@@ -103,30 +107,32 @@ def test_a_text_that_no_argument_takes_is_refused_before(place: Place) -> None:
     place.apply(place.wanted(definition={**definition(), "Parameters": parameters, "Steps": [prepare]}))
     message = "step 'prepare': Arguments.AppSpecification.ContainerArguments.1. gets 257 characters by 'Note'"
     with pytest.raises(UserError, match=message):
-        executions.start(place.account, NAME, parameters={"Note": "x" * 257})
+        executions.start(place.account, NAME, StartRequest(parameters={"Note": "x" * 257}))
     assert executions.executions(place.account, NAME) == []
-    executions.start(place.account, NAME, parameters={"Note": "x" * 256})
+    executions.start(place.account, NAME, StartRequest(parameters={"Note": "x" * 256}))
 
 
 def test_selected_steps_take_what_they_need_of_the_latest_that_has_ended(started: tuple[Place, Playing]) -> None:
     place, first = started
     first.conclude("Failed", "no luck")
-    Playing(place.outside.backend(), executions.start(place.account, NAME)).conclude("Stopped")  # gives nothing
-    executions.start(place.account, NAME)  # goes on
-    arn = executions.start(place.account, NAME, select=["train"])
+    Playing(place.outside.backend(), executions.start(place.account, NAME, StartRequest())).conclude(
+        "Stopped"
+    )  # gives nothing
+    executions.start(place.account, NAME, StartRequest())  # goes on
+    arn = executions.start(place.account, NAME, StartRequest(select=["train"]))
     said = place.outside.client("sagemaker").describe_pipeline_execution(PipelineExecutionArn=arn)
     assert said["SelectiveExecutionConfig"] == {
         "SourcePipelineExecutionArn": first.arn,
         "SelectedSteps": [{"StepName": "train"}],
     }
-    arn = executions.start(place.account, NAME, select=["prepare"])
+    arn = executions.start(place.account, NAME, StartRequest(select=["prepare"]))
     said = place.outside.client("sagemaker").describe_pipeline_execution(PipelineExecutionArn=arn)
     assert said["SelectiveExecutionConfig"] == {"SelectedSteps": [{"StepName": "prepare"}]}
 
 
 def test_executions_are_listed_the_newest_first_and_one_is_named_by_its_arn(place: Place) -> None:
     place.apply(place.wanted())
-    arns = [executions.start(place.account, NAME, name=f"run-{n}") for n in range(3)]
+    arns = [executions.start(place.account, NAME, StartRequest(name=f"run-{n}")) for n in range(3)]
     listed = executions.executions(place.account, NAME, 2)
     assert [(each.arn, each.name) for each in listed] == [(arns[2], "run-2"), (arns[1], "run-1")]
     deployer = SageMaker("us-east-1", None)
@@ -143,7 +149,7 @@ def test_executions_are_listed_the_newest_first_and_one_is_named_by_its_arn(plac
         ):
             executions.executions(place.account, impossible)
         with pytest.raises(UserError, match="is no name of a pipeline"):
-            executions.start(place.account, impossible)
+            executions.start(place.account, impossible, StartRequest())
 
 
 def test_steps_are_described(started: tuple[Place, Playing]) -> None:

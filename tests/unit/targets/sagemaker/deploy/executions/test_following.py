@@ -24,7 +24,7 @@ from drivetrain.run_store.events import (
     StepRetrying,
     StepStarted,
 )
-from drivetrain.targets.deployer import runs_command
+from drivetrain.targets.deployer import StartRequest, runs_command
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions import execution_report, executions
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, JobStep
@@ -41,7 +41,7 @@ NOW = datetime.now(UTC)
 @pytest.fixture
 def started(place: Place) -> tuple[Place, Playing]:
     place.apply(place.wanted())
-    return place, Playing(place.outside.backend(), executions.start(place.account, NAME))
+    return place, Playing(place.outside.backend(), executions.start(place.account, NAME, StartRequest()))
 
 
 def script(*acts: Callable[[], object]) -> Callable[[float], None]:
@@ -191,7 +191,7 @@ def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Play
     assert found.more["saved_by_spot"] == pytest.approx(1.4)
     assert found.more["billable_seconds"] == 300 + 600
     assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
-    executions.start(place.account, NAME)  # one that goes on does not count
+    executions.start(place.account, NAME, StartRequest())  # one that goes on does not count
     assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
     said = found.to_json()
     assert [row.remark for row in found.rows][:2] == ["", "--fresh, interrupted 1 times, spot saved 70.0 %"]
