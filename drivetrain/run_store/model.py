@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import WARNING
 from drivetrain.base.records import dataclass
@@ -136,6 +136,13 @@ class StepRun:
         """Wall time, retries included; None while it runs or when it never started. If its runner was killed, up to
         its last sign of life."""
         return None if self.started is None or self.ended is None else self.ended - self.started
+
+    @property
+    def checkpoints_uri(self) -> str | None:
+        """Where a training keeps its checkpoints; None where it keeps none."""
+        config = self.arguments.get("CheckpointConfig")
+        uri = cast("dict[str, Any]", config).get("S3Uri") if isinstance(config, dict) else None
+        return uri if isinstance(uri, str) else None
 
     @property
     def starts_from(self) -> str:

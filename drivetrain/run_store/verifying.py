@@ -96,13 +96,11 @@ def verify(home: Home, progress: Progress = lambda done, total: None) -> Verifie
 
 def checkpoint_places(home: Home) -> list[tuple[str, Path]]:
     """Where trainings of a home have kept checkpoints (URI and folder), as far as there is something."""
-    from drivetrain.targets.sagemaker.run.jobs.job_data import member, text
-
     store, found = ObjectStore(home.objects), dict[str, Path]()
     with Ledger(home) as ledger:
         for (execution,) in ledger.rows("SELECT DISTINCT execution FROM steps WHERE type = 'Training'"):
             for row in ledger.steps(execution):
-                uri = text((member(row.arguments, "CheckpointConfig") or {}).get("S3Uri"))
+                uri = row.checkpoints_uri
                 if uri is not None and store.path(uri).is_dir():
                     found[uri.rstrip("/")] = store.path(uri)
     return sorted(found.items())

@@ -56,7 +56,6 @@ CLIMBS = {
     ("drivetrain.rules.job_rules", "drivetrain.targets.sagemaker.document.step_fields"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.document"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.settings"),
-    ("drivetrain.run_store.verifying", "drivetrain.targets.sagemaker.run.jobs.job_data"),
 }
 # What travels into containers: it imports the standard library at import time, and nothing else of ours.
 # The declarations of the programs' parameters, of which components are made: they lie beside what they configure.

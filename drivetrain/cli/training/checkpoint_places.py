@@ -55,7 +55,7 @@ def find_place(where: str, step: str | None, training: str | None, home: Path | 
 
     with Ledger(local_home(home)) as ledger:
         row = _keeping_step(ledger, where, step)
-        place = ObjectStore(ledger.home.objects).path(_uri(row) or "")
+        place = ObjectStore(ledger.home.objects).path(row.checkpoints_uri or "")
         own = own_training(ledger.home.run(row.execution) / row.name) if training is None else None
         # It may be gone, as checkpoints may; then what is left is told of.
         return str(place / own if own and (place / own).is_dir() else place)
@@ -66,7 +66,7 @@ def _keeping_step(ledger: Ledger, execution: str, step: str | None) -> StepRun:
     run = ledger.execution(execution).id
     rows = [ledger.step(run, step)] if step is not None else ledger.steps(run)
     ran = [ledger.step(row.cache_of, row.name) if row.cache_of is not None else row for row in rows]
-    found = {row.name: row for row in ran if _uri(row) is not None}
+    found = {row.name: row for row in ran if row.checkpoints_uri is not None}
     which = f"the latest run, {run}," if execution == "latest" else run
     if len(found) == 1:
         return next(iter(found.values()))
@@ -83,13 +83,6 @@ def _another(ledger: Ledger, execution: str, step: str | None) -> str:
     """What to give instead: the newest run with a step (of this name) that kept checkpoints."""
     for run in ledger.executions(limit=_LOOKED_AT):
         rows = [row for row in ledger.steps(run.id) if step in (None, row.name) and row.cache_of is None]
-        if run.id != execution and any(_uri(row) is not None for row in rows):
+        if run.id != execution and any(row.checkpoints_uri is not None for row in rows):
             return f"The newest run with some is {run.id}: give it instead."
     return "Give another run."
-
-
-def _uri(row: StepRun) -> str | None:
-    """Where a step keeps its checkpoints."""
-    from drivetrain.targets.sagemaker.run.jobs.job_data import member, text
-
-    return text((member(row.arguments, "CheckpointConfig") or {}).get("S3Uri"))

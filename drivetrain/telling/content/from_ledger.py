@@ -182,22 +182,21 @@ def _job_times(home: Home, row: StepRun) -> JobTimes | None:
     return job_times(row.name, row.arguments, response)
 
 
-def _goes_on_from(home: Home, row: StepRun) -> SavedState | None:
+def _goes_on_from(home: Home, step: StepRun) -> SavedState | None:
     # What was refused is not begun, wherever its checkpoints lie.
-    if row.status not in ("Failed", "Stopped", "Interrupted") or is_bad_input(row.reason):
+    if step.status not in ("Failed", "Stopped", "Interrupted") or is_bad_input(step.reason):
         return None
     from drivetrain.telling.content.saved_state import newest_checkpoint
 
-    return newest_checkpoint(home, row.arguments)
+    return newest_checkpoint(home, step)
 
 
-def _checkpoints(home: Home, rows: Iterable[StepRun]) -> Iterator[CheckpointFacts]:
-    for row in rows:
-        if row.type != "Training" or row.started is None or "CheckpointConfig" not in row.arguments:
-            continue
-        from drivetrain.telling.content.saved_state import checkpoints_since
+def _checkpoints(home: Home, steps: Iterable[StepRun]) -> Iterator[CheckpointFacts]:
+    for step in steps:
+        if step.type == "Training" and step.checkpoints_uri is not None:
+            from drivetrain.telling.content.saved_state import checkpoints_of
 
-        yield from checkpoints_since(home, row.arguments, row.name, row.started, row.ended)
+            yield from checkpoints_of(home, step)
 
 
 def _healths(ledger: Ledger, rows: Sequence[StepRun], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:

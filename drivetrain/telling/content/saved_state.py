@@ -12,42 +12,41 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.telling.content import CheckpointFacts, SavedState
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
+    from drivetrain.run_store.model import StepRun
 
 # As drivetrain.training.checkpointing.store.store names them.
 _STEP = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
 _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 
 
-def newest_checkpoint(home: Home, arguments: Mapping[str, Any]) -> SavedState | None:
-    """Where a training with these arguments goes on; None where nothing lies there, or the checkpoints of several
+def newest_checkpoint(home: Home, step: StepRun) -> SavedState | None:
+    """Where a training goes on; None where nothing lies there, or the checkpoints of several
     trainings (other data, other code): which of them goes on the training knows."""
-    place = _place(home, arguments)
+    place = _place(home, step)
     if place is None:
         return None
     uri, folder = place
     found = [newest for training in _folders(folder) for newest in [_newest(training)] if newest is not None]
     if len(found) != 1:
         return None
-    step, path = found[0]
-    return SavedState(training_step=step, uri=_uri_of(uri, folder, path))
+    number, path = found[0]
+    return SavedState(training_step=number, uri=_uri_of(uri, folder, path))
 
 
-def checkpoints_since(
-    home: Home, arguments: Mapping[str, Any], step: str, since: float, until: float | None
-) -> Iterator[CheckpointFacts]:
-    """The checkpoints that a step saved in this time (seconds since the epoch), the first one first: other runs keep
-    theirs at the same place."""
-    place = _place(home, arguments)
-    if place is None:
+def checkpoints_of(home: Home, step: StepRun) -> Iterator[CheckpointFacts]:
+    """The checkpoints that a training saved in its time, the first one first: other runs keep theirs at the same
+    place."""
+    place = _place(home, step)
+    if place is None or step.started is None:
         return
     uri, folder = place
     for training in _folders(folder):
@@ -57,9 +56,9 @@ def checkpoints_since(
                 files = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
             except OSError:
                 continue  # it is not finished, or was removed just now
-            if since <= saved <= (until or math.inf):
+            if step.started <= saved <= (step.ended or math.inf):
                 yield CheckpointFacts(
-                    step=step,
+                    step=step.name,
                     training_step=number,
                     uri=_uri_of(uri, folder, path),
                     saved=saved,
@@ -68,13 +67,11 @@ def checkpoints_since(
                 )
 
 
-def _place(home: Home, arguments: Mapping[str, Any]) -> tuple[str, Path] | None:
-    """Where a training with these arguments keeps its checkpoints: the URI, and the folder here."""
+def _place(home: Home, step: StepRun) -> tuple[str, Path] | None:
+    """Where a training keeps its checkpoints: the URI, and the folder here."""
     from drivetrain.run_store.objects import ObjectStore
 
-    config = arguments.get("CheckpointConfig")
-    uri = cast("dict[str, Any]", config).get("S3Uri") if isinstance(config, dict) else None
-    if not isinstance(uri, str):
+    if (uri := step.checkpoints_uri) is None:
         return None
     try:
         return uri, ObjectStore(home.objects).path(uri)

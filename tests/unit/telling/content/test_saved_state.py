@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import StepRun
 from drivetrain.telling.content import RunFacts, SavedState
-from drivetrain.telling.content.saved_state import checkpoints_since, newest_checkpoint
+from drivetrain.telling.content.saved_state import checkpoints_of, newest_checkpoint
 from drivetrain.telling.page import render
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
@@ -33,12 +35,14 @@ def save(home: Home, step: int, training: str = "digits", *, edition: str = "") 
     return folder
 
 
+def train(**more: Any) -> StepRun:
+    return StepRun(**{"name": "train", "type": "Training", "title": "train", "arguments": ARGUMENTS} | more)
+
+
 def test_the_highest_step_by_number(home: Home) -> None:
     for step in (9, 100_000_000, 12):
         save(home, step)
-    assert newest_checkpoint(home, ARGUMENTS) == SavedState(
-        training_step=100_000_000, uri=f"{URI}digits/step-100000000/"
-    )
+    assert newest_checkpoint(home, train()) == SavedState(training_step=100_000_000, uri=f"{URI}digits/step-100000000/")
 
 
 def test_a_step_saved_again_is_the_last_by_number(home: Home) -> None:
@@ -46,9 +50,9 @@ def test_a_step_saved_again_is_the_last_by_number(home: Home) -> None:
         save(home, 120, edition=edition)
     for other in (".0", ".02", ".", ".9999999", ".sagemaker-uploading", "x"):  # no names of a checkpoint
         save(home, 130, edition=other)
-    assert newest_checkpoint(home, ARGUMENTS) == SavedState(training_step=120, uri=f"{URI}digits/step-00000120.101/")
+    assert newest_checkpoint(home, train()) == SavedState(training_step=120, uri=f"{URI}digits/step-00000120.101/")
     (save(home, 120, edition=".102") / "rank-00000.safetensors").unlink()
-    found = newest_checkpoint(home, ARGUMENTS)
+    found = newest_checkpoint(home, train())
     assert found is not None and found.uri.endswith("/step-00000120.101/")
 
 
@@ -59,7 +63,7 @@ def test_the_names_are_those_that_the_store_gives(home: Home) -> None:
         store = Store(place, fence=fence)
         folder = store.begin(120)
         store.commit(Manifest(step=120, files=(FileEntry("weights", 1, place.write(f"{folder}/weights", b"x")),)))
-        found = newest_checkpoint(home, ARGUMENTS)
+        found = newest_checkpoint(home, train())
         assert found is not None and found.uri == f"{URI}digits/{store.folder(120)}/"
     assert store.folder(120) == "step-00000120.102"
 
@@ -85,14 +89,14 @@ def test_what_is_not_all_there_is_passed_by(home: Home, damage: str) -> None:
         (folder / "rank-00000.safetensors").write_bytes(b"123")
     else:
         (folder / "rank-00000.safetensors").unlink()
-    found = newest_checkpoint(home, ARGUMENTS)
+    found = newest_checkpoint(home, train())
     assert found is not None and found.training_step == 40
 
 
 def test_of_several_trainings_only_the_training_knows(home: Home) -> None:
     save(home, 40)
     save(home, 80, "other-data")
-    assert newest_checkpoint(home, ARGUMENTS) is None
+    assert newest_checkpoint(home, train()) is None
 
 
 def test_nothing_is_read_outside_a_checkpoint(home: Home, tmp_path: Path) -> None:
@@ -102,23 +106,23 @@ def test_nothing_is_read_outside_a_checkpoint(home: Home, tmp_path: Path) -> Non
         folder.mkdir(parents=True, exist_ok=True)
         body = {"manifest": {"files": [{"name": name, "size": 5}]}}
         (folder / "manifest.json").write_text(json.dumps(body))
-        assert newest_checkpoint(home, ARGUMENTS) is None
+        assert newest_checkpoint(home, train()) is None
 
 
 @pytest.mark.parametrize("arguments", [{}, {"CheckpointConfig": None}, {"CheckpointConfig": {"S3Uri": 3}},
                                        {"CheckpointConfig": {"S3Uri": "/a/path"}}, ARGUMENTS])  # fmt: skip
 def test_where_nothing_was_saved_nothing_is_known(home: Home, arguments: dict[str, object]) -> None:
-    assert newest_checkpoint(home, arguments) is None
+    assert newest_checkpoint(home, train(arguments=arguments)) is None
 
 
 def test_the_checkpoints_of_a_run_are_those_saved_while_it_ran(home: Home) -> None:
     for step, saved in ((9, 50.0), (20, 150.0), (100, 160.0), (120, 300.0)):
         os.utime(save(home, step) / "manifest.json", (saved, saved))
     (home.objects / URI.removeprefix("s3://") / "digits" / "step-00000100" / "rank-00000.safetensors").unlink()
-    found = list(checkpoints_since(home, ARGUMENTS, "train", 100.0, 200.0))
+    found = list(checkpoints_of(home, train(started=100.0, ended=200.0)))
     assert [(one.training_step, one.saved, one.whole) for one in found] == [(20, 150.0, True), (100, 160.0, False)]
     assert found[0].uri == f"{URI}digits/step-00000020/" and found[0].bytes > 5
-    assert [one.training_step for one in checkpoints_since(home, ARGUMENTS, "train", 100.0, None)] == [20, 100, 120]
+    assert [one.training_step for one in checkpoints_of(home, train(started=100.0))] == [20, 100, 120]
     page = render(RunFacts(id="a", pipeline="p", status="Succeeded", started=0, ended=1, checkpoints=tuple(found)))
     assert "2 checkpoints" in page and "incomplete" in page and "drivetrain checkpoints show a" in page
-    assert list(checkpoints_since(home, {}, "train", 0.0, None)) == []
+    assert list(checkpoints_of(home, train(started=0.0, arguments={}))) == []
