@@ -274,7 +274,7 @@ def told(made: Callable[[], tuple[Deployer, Any, Handle]], capsys: pytest.Captur
     for server.scene in range(last + 1):
         report = deployer.report(handle)
         shown = execution_text.shown(report, deployer.about_runs).splitlines()
-        names = [step.name for step, *_ in report.rows]
+        names = [step.name for step, *_ in report.rows] if server.scene == last else []
         lines = {str(name): said_of(lambda name=name: log(deployer, handle, name)) for name in (None, *names, "trian")}
         moments.append({"shown": shown, "logs": lines, **({"json": report.to_json()} if server.scene == last else {})})
     compared = execution_text.compared([deployer.report(handle)]).splitlines()

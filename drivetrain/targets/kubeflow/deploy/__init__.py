@@ -17,8 +17,9 @@ against the models of the official client.
 
 executions/: what a deployed pipeline then does
 
-    executions.py   start, find, describe, stop         steps.py        what happened of the steps of one
-    following.py    as the events of a local run        logs.py         what their pods printed
+    executions.py   list, describe, stop                starting.py     start one, once
+    steps.py        what happened of the steps of one   workflow.py     the Argo Workflow, which says it
+    following.py    look at one again; read a log       output.py       what its pods printed
 
 A version of a pipeline is named NUMBER-HASH: the hash is that of the IR, and the number grows, so that going back to an
 earlier IR is a new version, too. The newest version is the one that is deployed, as for the platform itself.
