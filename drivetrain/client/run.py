@@ -149,18 +149,14 @@ class Run:
     @property
     def tags(self) -> dict[str, str]:
         """The tags that it was given; see `label`."""
-        from drivetrain.run_store.reader import Ledger
-        from drivetrain.run_store.run_values import values_of
-
-        with Ledger(self._home) as ledger:
-            return values_of(ledger, [self.id])[self.id].get("tag", {})
+        return dict(self._row.tags)
 
     @property
     def _row(self) -> model.Run:
         from drivetrain.run_store.reader import Ledger
 
         with Ledger(self._home) as ledger:
-            return ledger.execution(self.id)
+            return ledger.run(self.id)
 
     def label(self, *, name: str | None = None, note: str | None = None, **tags: str | None) -> None:
         """Name it, write a note about it, tag it: `run.label(name="best", note="a longer warm-up", team="vision")`.

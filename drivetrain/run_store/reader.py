@@ -13,6 +13,7 @@ from drivetrain.base.formatting import count
 from drivetrain.processes import ProcessRecord
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.model import Artifact, Attempt, EarlierStep, EventRow, MetricRow, ObjectRow, Run, StepRun
+from drivetrain.run_store.run_values import values_of
 from drivetrain.run_store.schema import IS_UNHEALTHY, ObjectEntry, open_to_read, unreadable_errors
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Ledger:
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, ['latest', *known])}")
 
     def run(self, id: str) -> Run:
-        """One run with its steps, found as `execution` finds it.
+        """One run with its tags and its steps, found as `execution` finds it.
 
         Raises:
             UserError: there is none, or several begin so.
@@ -136,6 +137,7 @@ class Ledger:
             tries.setdefault(attempt.step, []).append(attempt)
         return replace(
             run,
+            tags=values_of(self, [run.id])[run.id].get("tag", {}),
             steps=tuple(
                 replace(step, status=_status(run.status, step.status), tries=tuple(tries.get(step.name, ())))
                 for step in steps

@@ -88,17 +88,14 @@ def _follow(
 
 
 def _begun(home: Home, ledger: Ledger, execution: str) -> TrackedRun:
-    from drivetrain.run_store.run_values import values_of
-
-    row = ledger.execution(execution)
-    tags = values_of(ledger, [execution])[execution].get("tag", {})
+    run = ledger.run(execution)
     return TrackedRun(
-        id=row.id,
-        pipeline=row.pipeline,
-        started=row.started,
+        id=run.id,
+        pipeline=run.pipeline,
+        started=run.started,
         page=(home.run(execution) / REPORT_FILE).absolute(),
-        name=row.name,
-        tags={name: str(text) for name, text in tags.items()},
+        name=run.name,
+        tags={name: str(text) for name, text in run.tags.items()},
     )
 
 

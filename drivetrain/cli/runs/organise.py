@@ -37,20 +37,18 @@ def tag(
     from drivetrain.cli.options import tags as read_tags
     from drivetrain.run_store.labels import change_tags
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.run_values import values_of
     from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     given = read_tags(tags)
     if given or remove:
-        id = change_tags(place, execution, given, tuple(remove or ()))
+        execution = change_tags(place, execution, given, tuple(remove or ()))
     with Ledger(place) as ledger:
-        id = ledger.execution(execution).id
-        found = values_of(ledger, [id])[id].get("tag", {})
+        run = ledger.run(execution)
     if as_json:
-        say_json({"execution": id, "tags": found})
+        say_json({"execution": run.id, "tags": run.tags})
     else:
-        say(f"{id}: " + (", ".join(f"{key}={text}" for key, text in found.items()) or "no tags"))
+        say(f"{run.id}: " + (", ".join(f"{key}={text}" for key, text in run.tags.items()) or "no tags"))
 
 
 def name(

@@ -14,7 +14,6 @@ from drivetrain.base.formatting import duration, printable
 from drivetrain.run_store.home import why_not_resumed
 from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.run_store.reasons import is_bad_input, known_paths
-from drivetrain.run_store.run_values import values_of
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.telling.content import CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState
 from drivetrain.telling.content.findings import measured_by
@@ -54,7 +53,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
     job_times = tuple(times for step in steps for times in [_job_times(ledger.home, step)] if times is not None)
     of_jobs = {times.step: times for times in job_times}
     return RunFacts(
-        **vars(replace(run, steps=steps, tags=values_of(ledger, [run.id])[run.id].get("tag", {}))),
+        **vars(replace(run, steps=steps)),
         codes={step.name: found for step in steps for found in [_code_hash(step)] if found},
         dag=_dag(steps, definition),
         curves=tuple(
