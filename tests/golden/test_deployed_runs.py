@@ -270,14 +270,15 @@ def told(made: Callable[[], tuple[Deployer, Any, Handle]], capsys: pytest.Captur
     deployer, server, handle = made()
     last = len(SCENES) - 1 if isinstance(server, Told) else len(server.moments) - 1
     moments: list[Json] = []
-    report = deployer.report(handle)
+    reports = [deployer.report(handle)]
     for server.scene in range(last + 1):
         report = deployer.report(handle)
+        reports.append(report)
         shown = execution_text.shown(report, deployer.about_runs).splitlines()
         names = [step.name for step, *_ in report.rows] if server.scene == last else []
         lines = {str(name): said_of(lambda name=name: log(deployer, handle, name)) for name in (None, *names, "trian")}
         moments.append({"shown": shown, "logs": lines, **({"json": report.to_json()} if server.scene == last else {})})
-    compared = execution_text.compared([deployer.report(handle)]).splitlines()
+    compared = execution_text.compared([reports[len(reports) // 2], reports[-1]]).splitlines()
     names = ["latest", "", " ", "aabb", "aa", "ccdd", "twice", "by-hand", "twicf", "arn:x", RUN, RUN.replace("ly", "x")]
     found = {name: said_of(lambda name=name: asdict(deployer.find(handle.pipeline, name))) for name in names}
     executions = deployer.executions(handle.pipeline, 3)
@@ -288,7 +289,7 @@ def told(made: Callable[[], tuple[Deployer, Any, Handle]], capsys: pytest.Captur
         said_of(lambda: deployer.follow(handle, lambda event: events.append(repr(event))))
     followed: Json = {}
     capsys.readouterr()
-    for name in (None, *(step.name for step, *_ in report.rows), "never", "trian"):
+    for name in (None, *(step.name for step, *_ in reports[-1].rows), "never", "trian"):
         deployer, server, handle = made()
         with passing(server, last):
             lines = said_of(lambda: log(deployer, handle, name, follow=True, num_lines=2))  # noqa: B023

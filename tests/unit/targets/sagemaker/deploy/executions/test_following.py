@@ -21,8 +21,6 @@ from drivetrain.run_store.events import (
     StepInterrupted,
     StepNoted,
     StepRestarted,
-    StepRetrying,
-    StepStarted,
 )
 from drivetrain.targets.deployer import StartRequest, runs_command
 from drivetrain.targets.sagemaker.account import Account
@@ -125,35 +123,6 @@ def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) 
     assert told[8] == StepRestarted("train", 1, 2)
     assert told[10] == StepFinished("stop", "NotExecuted", 0.0)
     assert isinstance(told[-1], ExecutionFinished) and told[-1].status == "Succeeded"
-
-
-def test_cached_retried_and_failed_steps_are_told(started: tuple[Place, Playing]) -> None:
-    place, playing = started
-    told: list[Event] = []
-
-    def first() -> None:
-        playing.begin("prepare")
-        playing.end("prepare", CacheHitResult={"SourcePipelineExecutionArn": playing.arn})
-        playing.begin("train", "Processing")
-
-    def second() -> None:
-        playing._step("train").update(AttemptCount=2)
-
-    def third() -> None:
-        playing.end("train", "Failed", seconds=9, FailureReason="out of memory")
-        playing.conclude("Failed", "Step train failed")
-
-    follow(FollowedExecution(place.account, playing.arn), told.append, wait=script(first, second, third))
-    assert told[1:-1] == [
-        StepFinished("prepare", "Cached", 0.0, cache_of=playing.arn.rpartition("/")[2]),
-        StepStarted("train", 1),
-        StepRetrying("train", 1, "", 0.0),
-        StepStarted("train", 2),
-        StepFinished("train", "Failed", 9.0, "out of memory"),
-        StepFinished("stop", "NotExecuted", 0.0),
-    ]
-    assert isinstance(told[-1], ExecutionFinished)
-    assert (told[-1].status, told[-1].reason) == ("Failed", "Step train failed")
 
 
 def prices() -> PriceTable:
@@ -368,24 +337,6 @@ def test_a_check_is_billed_as_its_job(started: tuple[Place, Playing]) -> None:
     step["Metadata"] = {"QualityCheck": {"CheckType": "DATA", "CheckJobArn": step["Metadata"]["ProcessingJob"]["Arn"]}}
     found = report(place.account, executions.describe(place.account, playing.arn), prices())
     assert found.more["cost"] == pytest.approx(7.2) and found.more["cost_is_complete"]
-
-
-def test_a_log_goes_on_with_the_job_of_the_next_try(started: tuple[Place, Playing]) -> None:
-    place, playing = started
-    job = playing.begin("train", "Training")
-    assert job is not None
-    put(place, job, "algo-1", "first try")
-    lines: list[LogLine] = []
-
-    def again() -> None:
-        put(place, job, "algo-1", "its end", at=10)
-        step = playing._step("train")
-        step.update(AttemptCount=2, Metadata={"TrainingJob": {"Arn": f"{step['Metadata']['TrainingJob']['Arn']}2"}})
-        put(place, f"{job}2", "algo-1", "second try", at=20)
-
-    wait = script(again, lambda: playing.end("train"))
-    read_log(FollowedExecution(place.account, playing.arn), "train", lines.append, follow=True, wait=wait)
-    assert [line.text for line in lines] == ["first try", "its end", "second try"]
 
 
 def test_a_place_that_does_not_answer_for_a_while_is_followed_on(
