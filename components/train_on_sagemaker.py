@@ -27,14 +27,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn, cast
 
-from drivetrain.base.errors import InputError
+from drivetrain.aws.session import client
+from drivetrain.base.errors import RETRY, InputError
 from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
 from drivetrain.steps.trainings import EXECUTION
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 POLL_S = 15.0
-RETRY = 75
 _ATTEMPTS = 10
 _LONGEST_NAME = 63
 # Reasons of the service's own, after which another job may succeed: https://docs.aws.amazon.com/sagemaker/latest/dg/
@@ -156,18 +156,13 @@ class _Clients:
     """boto3's clients, whose refusals are told as what to do."""
 
     def __init__(self, region: str) -> None:
-        try:
-            boto3: Any = importlib.import_module("boto3")
-            config: Any = importlib.import_module("botocore.config")
-            self.errors: Any = importlib.import_module("botocore.exceptions")
-        except ModuleNotFoundError:
-            raise InputError("a SageMaker job needs the package boto3, which is not installed here.") from None
-        settings = config.Config(retries={"mode": "standard", "total_max_attempts": _ATTEMPTS})
-        where = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if not where:
+        if not (region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
             raise InputError("no region: give --region, or set AWS_REGION.")
-        self.sagemaker: Any = boto3.client("sagemaker", region_name=where, config=settings)
-        self.logs: Any = boto3.client("logs", region_name=where, config=settings)
+        self.sagemaker, self.logs = (
+            client(service, "a SageMaker job needs", region=region, attempts=_ATTEMPTS)
+            for service in ("sagemaker", "logs")
+        )
+        self.errors: Any = importlib.import_module("botocore.exceptions")
 
     def call(self, operation: str, **given: Any) -> Json | None:
         """SageMaker's answer; None where there is no such job.

@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import BAD_INPUT, INTERRUPTED, InputError
 from drivetrain.training.checkpointing.inspection.formatting import printable
 from drivetrain.training.checkpointing.inspection.trainings import (
     NEWEST,
@@ -35,7 +35,7 @@ from drivetrain.training.checkpointing.inspection.trainings import (
 from drivetrain.training.checkpointing.store.manifest import DamagedError, MissingError
 from drivetrain.training.command_line import CommandParser, reader_went_away
 
-DAMAGED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+DAMAGED = 1
 
 
 def list_(given: argparse.Namespace) -> int:

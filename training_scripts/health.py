@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import BAD_INPUT, InputError
 from drivetrain.training.command_line import CommandParser, reader_went_away
 from drivetrain.training.health import recording
 from drivetrain.training.health.flight import Flight, read_flights
@@ -30,7 +30,6 @@ from drivetrain.training.health.smdebug.trial import in_words, saved, summary_of
 from drivetrain.training.health.summary import SUMMARY_FILE, Summary, summed_up
 from drivetrain.training.health.wording import rules_in_words
 
-BAD_INPUT = 2
 LAST_STEPS = 3
 
 

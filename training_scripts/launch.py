@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import BAD_INPUT, FAILED, INTERRUPTED, RETRY, InputError
 from drivetrain.steps import trainings
 from drivetrain.steps.forked import Forked, forked
 from drivetrain.training import plugins
@@ -36,17 +36,7 @@ from drivetrain.training.launch.environment import process_environment
 from drivetrain.training.launch.interruptions import TooManyInterruptionsError, counted
 from drivetrain.training.launch.job import Ended, Job, Options, Program
 from drivetrain.training.launch.machine import Machine
-from drivetrain.training.launch.processes.failure import (
-    BAD_INPUT,
-    FAILED,
-    INTERRUPTED,
-    RETRY,
-    Failure,
-    describe,
-    exit_code,
-    root_cause,
-    write_failure_file,
-)
+from drivetrain.training.launch.processes.failure import Failure, describe, exit_code, root_cause, write_failure_file
 from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS
 from drivetrain.training.launch.processes.last_word import speak_for
 from drivetrain.training.launch.processes.orphans import adopt_orphans

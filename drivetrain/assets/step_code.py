@@ -42,14 +42,15 @@ _WORDS = re.compile(r"[A-Za-z_][\w./-]*")
 # Python imports them by itself.
 _ALWAYS = ("sitecustomize.py", "usercustomize.py")
 # The rooms of the package that travel, and those that each needs.
-_OF_TRAINING = ("base", "data", "registry", "steps")
+_OF_TRAINING = ("aws", "base", "data", "registry", "steps")
 ROOMS: Mapping[str, tuple[str, ...]] = {
+    "aws": ("base",),
     "base": (),
     "components": ("base", "steps"),
-    "data": ("base",),
+    "data": ("aws", "base"),
     "decision": ("base", "data", "registry"),
-    "registry": ("base",),
-    "steps": ("base",),
+    "registry": ("aws", "base"),
+    "steps": ("aws", "base"),
     "training": (*_OF_TRAINING, "training_scripts"),
     "training_scripts": (*_OF_TRAINING, "training"),
 }

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
-# How a line of a step's log begins that the user should see, wherever the step runs.
-WARNING = "warning: "
+# How a line of a step's log begins that the user should see, and the reason of bad input, wherever the step runs.
+WARNING, ERROR = "warning: ", "error: "
+# The exit codes of programs. A retry helps after RETRY (EX_TEMPFAIL of sysexits.h); after FAILED and BAD_INPUT the same
+# would happen again; INTERRUPTED is a person's doing, from the keyboard.
+FAILED, BAD_INPUT, RETRY, INTERRUPTED = 1, 2, 75, 130
 
 
 def warn(text: str) -> None:

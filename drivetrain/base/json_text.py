@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring, encode_basestring_ascii  # type: ignore[reportUnknownVariableType]
 from typing import Any, TypeAlias, cast
 
@@ -131,6 +131,37 @@ def _written(value: Json, newline: str, indent: str, quoted: Callable[[str], str
             raise UserError(f"{value} is no finite number.")
         return float.__repr__(value)
     raise UserError(f"{value!r:.80} is a {type(value).__name__}.")
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """An object; an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """A list; an empty one for anything else."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def object_in(given: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The object under a key; an empty one where there is none."""
+    return as_object(given.get(key))
+
+
+def list_in(given: Mapping[str, Any], key: str) -> list[Any]:
+    """The list under a key; an empty one where there is none."""
+    return as_list(given.get(key))
+
+
+def objects_in(given: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The objects in the list under a key."""
+    return [cast("dict[str, Any]", item) for item in list_in(given, key) if isinstance(item, dict)]
+
+
+def text_in(given: Mapping[str, Any], key: str) -> str | None:
+    """The text under a key; None where there is none, or it is not known yet."""
+    value = given.get(key)
+    return value if isinstance(value, str) else None
 
 
 def deeper_than(value: Json, levels: int) -> bool:

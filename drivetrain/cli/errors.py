@@ -7,12 +7,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import SpecError, UserError, did_you_mean, said
+from drivetrain.base.errors import BAD_INPUT, INTERRUPTED, RETRY, SpecError, UserError, did_you_mean, said
 
-FAILED, BAD_INPUT = 1, 2
 BUG = 70
-AWAY = 75  # a service did not answer: a retry may help
-INTERRUPTED = 130
 MAX_LINES = 3
 MAX_CHARACTERS = 1_000
 MAX_BUG_FRAMES = 8
@@ -32,7 +29,7 @@ def explain(error: BaseException) -> tuple[int, str]:
     from drivetrain.base.stopping import AwayError
 
     if isinstance(error, AwayError):
-        return AWAY, _message(str(error))
+        return RETRY, _message(str(error))
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"
     place = place_in(error.__traceback__)

@@ -340,7 +340,7 @@ def exit_code(facts: RunFacts) -> int:
     """0 when the run did what it should, 1 when it failed, 2 when it failed by bad input, 130 when it was stopped."""
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
-    from drivetrain.cli.errors import BAD_INPUT, FAILED, INTERRUPTED
+    from drivetrain.base.errors import BAD_INPUT, FAILED, INTERRUPTED
     from drivetrain.run_store.reasons import is_bad_input
 
     if facts.status == "Stopped":

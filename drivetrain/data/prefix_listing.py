@@ -36,18 +36,11 @@ def prefix_version(uri: str) -> str:
 
 
 def _in_s3(bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
-    from drivetrain.base.s3_client import Client, Patience
+    from drivetrain.aws.s3 import Client
 
-    client = Client(bucket, Patience(), purpose="data", permissions=("s3:ListBucket",))
-    more: dict[str, str] = {}
-    while True:
-        page = client.call("list_objects_v2", "list", Prefix=prefix, **more)
-        for entry in page.get("Contents", ()):
-            if not entry["Key"].endswith("/"):  # how consoles make a folder, which brings nothing
-                yield entry["Key"], entry["Size"], entry["ETag"]
-        if not page.get("IsTruncated"):
-            return
-        more = {"ContinuationToken": page["NextContinuationToken"]}
+    for entry in Client(bucket, purpose="data", permissions=("s3:ListBucket",)).listed(prefix):
+        if not entry["Key"].endswith("/"):  # how consoles make a folder, which brings nothing
+            yield entry["Key"], entry["Size"], entry["ETag"]
 
 
 def _here(store: Path, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import BAD_INPUT, UserError
 from drivetrain.recommend.facts import FactsError, FactsFile, new_file, read_file
 
 PROGRAM = "drivetrain.training_scripts.profile_recipe"
-BAD_INPUT = 2
 
 
 def measure(recipe: str, options: Mapping[str, Any], folder: Path, write_speed: Path | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -21,7 +21,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.base.stopping import AwayError
 
 if TYPE_CHECKING:
-    from drivetrain.base.s3_client import Client, ServiceError, UnusableError
+    from drivetrain.aws.refusals import ServiceError, UnusableError
 
 OBJECT_STORE = "DRIVETRAIN_OBJECT_STORE"
 MOST_FILES = 100_000
@@ -87,9 +87,10 @@ def _segments(uri: str, key: str) -> tuple[str, ...]:
 
 
 def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
-    from drivetrain.base.s3_client import Client, NotThereError, Patience, ServiceError, UnusableError
+    from drivetrain.aws.refusals import NotThereError, ServiceError, UnusableError
+    from drivetrain.aws.s3 import Client
 
-    client = Client(bucket, Patience(), purpose="models", permissions=_PERMISSIONS)
+    client = Client(bucket, purpose="models", permissions=_PERMISSIONS)
     denied: Exception | None = None
     try:
         if key and not key.endswith("/"):
@@ -103,16 +104,15 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
                     raise
                 denied = error
             else:
-                return _fetched(client, key, folder / PurePosixPath(key).name)
+                client.download(key, folder / PurePosixPath(key).name)
+                return folder / PurePosixPath(key).name
         prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
-        found = 0
-        for name in _below(client, prefix):
-            found += 1
-            if found > MOST_FILES:
-                raise InputError(f"{uri} holds more than {MOST_FILES:,} files: not a model.")
-            _fetched(client, prefix + name, folder.joinpath(*_segments(f"{uri}/{name}", name)))
+        found = list(islice(client.files_below(prefix, folder), MOST_FILES + 1))
+        if len(found) > MOST_FILES:
+            raise InputError(f"{uri} holds more than {MOST_FILES:,} files: not a model.")
         if denied is not None and not found:
             raise denied
+        client.download_all(found)
     except AwayError:
         raise  # nobody's input is wrong
     except (ServiceError, UnusableError) as error:
@@ -124,26 +124,6 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
     if not found:
         raise AbsentArtifactError(f"there is nothing at {uri}. Give the key of an object, or the prefix of a folder.")
     return folder
-
-
-def _below(client: Client, prefix: str) -> Iterator[str]:
-    """Names of the files below a prefix; what consoles make to show a folder is none."""
-    more: dict[str, str] = {}
-    while True:
-        page = client.call("list_objects_v2", "list", Prefix=prefix, **more)
-        for entry in page.get("Contents", ()):
-            name = str(entry["Key"]).removeprefix(prefix)
-            if name and not name.endswith("/"):
-                yield name
-        if not page.get("IsTruncated"):
-            return
-        more = {"ContinuationToken": page["NextContinuationToken"]}
-
-
-def _fetched(client: Client, key: str, target: Path) -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    client.download(key, target)
-    return target
 
 
 def _refused(uri: str, error: ServiceError | UnusableError) -> InputError:

@@ -23,7 +23,7 @@ from drivetrain.registry.artifacts import OBJECT_STORE
 from drivetrain.registry.registry import ModelVersion, Registry, RegistryError
 
 if TYPE_CHECKING:
-    from drivetrain.base.s3_client import Client
+    from drivetrain.aws.s3 import Client
 
 FOLDER = "drivetrain-evidence"
 FOLDER_VARIABLE = "DRIVETRAIN_EVIDENCE"
@@ -101,7 +101,7 @@ def _change_object(place: str, change: Callable[[bytes], bytes]) -> None:
 
 def _object(place: str, bucket: str, key: str) -> tuple[bytes, dict[str, str]]:
     """The object, empty where there is none, and the condition that it is still this one."""
-    from drivetrain.base.s3_client import NotThereError, ServiceError
+    from drivetrain.aws.s3 import NotThereError, ServiceError
 
     try:
         content, tag = _client(bucket).fetch(key)
@@ -118,7 +118,7 @@ def _object(place: str, bucket: str, key: str) -> tuple[bytes, dict[str, str]]:
 
 def _is_put(place: str, bucket: str, key: str, content: bytes, unchanged: dict[str, str]) -> bool:
     """Write the object; False where another comparison has written meanwhile."""
-    from drivetrain.base.s3_client import NotThereError, ServiceError
+    from drivetrain.aws.s3 import NotThereError, ServiceError
 
     try:
         _client(bucket).call("put_object", "write", Key=key, Body=content, **unchanged)
@@ -132,11 +132,9 @@ def _is_put(place: str, bucket: str, key: str, content: bytes, unchanged: dict[s
 
 
 def _client(bucket: str) -> Client:
-    from drivetrain.base.s3_client import Client, Patience
+    from drivetrain.aws.s3 import Client
 
-    return Client(
-        bucket, Patience(), purpose="evidence of earlier comparisons", permissions=("s3:GetObject", "s3:PutObject")
-    )
+    return Client(bucket, purpose="evidence of earlier comparisons", permissions=("s3:GetObject", "s3:PutObject"))
 
 
 def _refused(place: str, error: Exception) -> RegistryError:

@@ -12,6 +12,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import object_in
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.rules.written_places import written_places
@@ -20,7 +21,6 @@ from drivetrain.spec.pipeline import EventTrigger, Graph, PipelineFinished, Regi
 from drivetrain.spec.resources import REGISTER_MODEL
 from drivetrain.spec.steps import JobStep, NativeStep, Step
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from drivetrain.base.errors import ERROR
+
 TRACEBACK = "Traceback (most recent call last)"
 
-# How the reason begins when a step failed by its input; our programs write it, too.
-BAD_INPUT = "error: "
 # Of a job on several hosts the runner says first which one failed.
 _HOST = re.compile(r"^host \S+: (?=error: |rank \d+ of \d+ )")
 _RANK = re.compile(r"^rank \d+ of \d+ on \S+ (?P<verb>failed|hangs|is out of step): .*")
@@ -34,7 +34,7 @@ def without_host(reason: str) -> str:
 
 def is_bad_input(reason: str | None) -> bool:
     """Whether a step's program refused its input: it says so in one message, and its log has nothing to add."""
-    return without_host(reason or "").startswith(BAD_INPUT)
+    return without_host(reason or "").startswith(ERROR)
 
 
 def failing_rank(reason: str | None) -> str | None:
@@ -77,9 +77,9 @@ def loop_reason(failed: Sequence[tuple[str, str]]) -> str:
     """Why a ForEach failed, by the names of the steps that did, and their reasons; at least one."""
     said = [reason for _, reason in failed]
     # It failed by what it was given when all that failed did.
-    bad_input = BAD_INPUT if all(reason.startswith(BAD_INPUT) for reason in said) else ""
-    lines = [line for line in said[0].removeprefix(BAD_INPUT).splitlines() if line.strip()]
+    bad_input = ERROR if all(reason.startswith(ERROR) for reason in said) else ""
+    lines = [line for line in said[0].removeprefix(ERROR).splitlines() if line.strip()]
     # The exception is the last line of a program's own failure; the page has the rest beside the step.
-    shown = (lines[0] if said[0].startswith(BAD_INPUT) else lines[-1]).strip() if lines else "failed"
+    shown = (lines[0] if said[0].startswith(ERROR) else lines[-1]).strip() if lines else "failed"
     more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
     return f"{bad_input}{failed[0][0]}: {shown}{more}"

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import BAD_INPUT, RETRY, InputError
 from drivetrain.base.stopping import AwayError
 from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration, command_line
 
@@ -27,7 +27,6 @@ from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 # A pipeline hands texts on as parameters' values, of which the service takes so many characters.
 MOST_CHARACTERS = 1024
-AWAY = 75
 _SHIPPED = "drivetrain.components."
 
 
@@ -79,14 +78,14 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
                 with _our_file():
                     (metrics_folder / METRICS_FILE).write_text(text, encoding="utf-8")
     except InputError as error:
-        fail(f"error: {error}", code=2)
+        fail(f"error: {error}", code=BAD_INPUT)
     except AwayError as error:
-        fail(f"error: {error}", code=AWAY)
+        fail(f"error: {error}", code=RETRY)
     except Exception as error:
         # A file that a step of the user's opens itself is told with their line.
         shipped = component.target.startswith(_SHIPPED)
         if isinstance(error, OSError) and shipped and (refused := _refused(error) or _vanished(error)):
-            fail(f"error: {refused}", code=2)
+            fail(f"error: {refused}", code=BAD_INPUT)
         _fail_by(error)
 
 
@@ -284,7 +283,7 @@ def main() -> None:
     try:
         found = find(sys.argv[1])
     except InputError as error:
-        fail(f"error: {error}", code=2)
+        fail(f"error: {error}", code=BAD_INPUT)
     except Exception as error:
         _fail_by(error)
     run(found, sys.argv[2:])

@@ -11,7 +11,7 @@ from typing import Any
 from drivetrain.assets.assets import Asset, CodeArchive
 from drivetrain.assets.step_code import ALL_ROOMS, rooms_named
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.document import list_in, object_in
+from drivetrain.base.json_text import list_in, object_in
 from drivetrain.targets.sagemaker.document.document import Definition
 
 _PROGRAM = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")

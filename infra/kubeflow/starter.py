@@ -18,14 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import BAD_INPUT, UserError
 from drivetrain.spec.pipeline import Pipeline, RegistryEvent
 from drivetrain.targets.kubeflow.settings import NAME
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import Starter
-
-BAD_INPUT = 2
 
 
 def pipeline_text(pipeline: Pipeline) -> str:

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from drivetrain.base.errors import FAILED, RETRY
 from drivetrain.processes import become
-from drivetrain.training.launch.processes.failure import FAILED, RETRY
 from drivetrain.training.launch.processes.parent import announce_parent, follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.progress import ROOT

@@ -20,6 +20,7 @@ FOLDERS = ("drivetrain", *LINKED)
 # where a type checker alone would see it. The longest name that fits is a file's room.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("base",),
+    ("aws",),
     ("catalog",),
     ("data", "registry", "steps"),
     ("decision",),
@@ -54,7 +55,6 @@ CLIMBS = {
     ("drivetrain.rules.for_each_rules", "drivetrain.targets.sagemaker.document.step_types"),
     ("drivetrain.rules.graph_rules", "drivetrain.targets.sagemaker.document.conditions"),
     ("drivetrain.rules.job_rules", "drivetrain.targets.sagemaker.document.step_fields"),
-    ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.document"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.settings"),
 }
 # What travels into containers: it imports the standard library at import time, and nothing else of ours.
@@ -64,7 +64,7 @@ WHAT_PROGRAMS_ARE_TOLD = {
     "drivetrain.training.evaluation.settings",
     "drivetrain.training.prediction.settings",
 }
-INSIDE = ("base", "components", "data", "decision", "registry", "steps")
+INSIDE = ("aws", "base", "components", "data", "decision", "registry", "steps")
 TRAVELS = {*INSIDE, "training", "training_scripts"}
 # Imported where they are used: the command line starts in a fraction of a second, and works without the extras.
 HEAVY = {

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import BAD_INPUT, UserError
 from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
 from drivetrain.cli.options import Json
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
 
 ENTRY = Path("code") / "inference.py"
-BAD_INPUT = 2
 SHOWN_ROWS = 10
 TIME_LIMIT_S = 3600.0
 

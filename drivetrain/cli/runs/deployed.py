@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import FAILED, INTERRUPTED, UserError
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
 from drivetrain.base.masking import without_secrets
-from drivetrain.cli.errors import FAILED, INTERRUPTED
 from drivetrain.cli.runs.logs import LinePrinter
 from drivetrain.operations.running import new_progress
 from drivetrain.run_store.events import shown_run_status

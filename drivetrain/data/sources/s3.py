@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from drivetrain.aws.s3 import Client, ServiceError
 from drivetrain.base.errors import InputError
-from drivetrain.base.s3_client import Client, Patience, ServiceError
 from drivetrain.data.arrow import Batch, Schema
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.reading import Table, continued_table, open_table
@@ -113,7 +113,7 @@ def open_source(place: str, options: Options) -> _Files:
     bucket, _, prefix = place.removeprefix("//").partition("/")
     if not place.startswith("//") or not bucket:
         raise InputError(f"source is 's3:{place}', which names no bucket. Example: {EXAMPLE}.")
-    client = Client(bucket, Patience(), purpose="data", permissions=("s3:ListBucket", "s3:GetObject"))
+    client = Client(bucket, purpose="data", permissions=("s3:ListBucket", "s3:GetObject"))
     objects = _listed(client, prefix)
     if not objects:
         raise InputError(f"s3:{place} holds no data file. Allowed: {SUPPORTED}.")
@@ -127,19 +127,14 @@ def _listed(client: Client, prefix: str) -> list[_Object]:
     """The object of this key, or those below it as a folder, sorted by name."""
     folder = prefix if prefix.endswith("/") or not prefix else f"{prefix}/"
     found: list[_Object] = []
-    more: dict[str, str] = {}
-    while True:
-        page = client.call("list_objects_v2", "list", Prefix=prefix, **more)
-        for entry in page.get("Contents", ()):
-            key: str = entry["Key"]
-            if key == prefix and not key.endswith("/"):
-                return [_Object(key.rpartition("/")[2], key, entry["Size"], entry["ETag"])]
-            name = key.removeprefix(folder)
-            if key.startswith(folder) and name and not name.endswith("/") and not is_passed_over(name):
-                found.append(_Object(_safe(name), key, entry["Size"], entry["ETag"]))
-        if not page.get("IsTruncated"):
-            return sorted(found, key=lambda each: each.name)
-        more = {"ContinuationToken": page["NextContinuationToken"]}
+    for entry in client.listed(prefix):
+        key: str = entry["Key"]
+        if key == prefix and not key.endswith("/"):
+            return [_Object(key.rpartition("/")[2], key, entry["Size"], entry["ETag"])]
+        name = key.removeprefix(folder)
+        if key.startswith(folder) and name and not name.endswith("/") and not is_passed_over(name):
+            found.append(_Object(_safe(name), key, entry["Size"], entry["ETag"]))
+    return sorted(found, key=lambda each: each.name)
 
 
 def _safe(name: str) -> str:

@@ -8,12 +8,10 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from drivetrain.aws.session import ATTEMPTS
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends._selection import without_header
 from drivetrain.registry.registry import NotAllowedError, RegistryError
-
-ATTEMPTS = 5
-"""Of each request that fails with 5xx, throttling or a lost connection, with growing pauses (botocore's "standard")."""
 
 _DENIED = (
     *("AccessDenied", "AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "403"),

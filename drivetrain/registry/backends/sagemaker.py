@@ -19,8 +19,6 @@ CloudTrail.
 from __future__ import annotations
 
 import hashlib
-import importlib
-import os
 import sys
 import threading
 import uuid
@@ -29,10 +27,11 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from drivetrain.aws.session import client
 from drivetrain.base.errors import InputError
 from drivetrain.registry import model_package
 from drivetrain.registry.approvers import person_of
-from drivetrain.registry.backends._sagemaker_errors import ATTEMPTS, told
+from drivetrain.registry.backends._sagemaker_errors import told
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
 from drivetrain.registry.model_card import as_package_card, with_metrics
 from drivetrain.registry.package_mapping import record_of
@@ -49,8 +48,6 @@ from drivetrain.registry.registry import (
     checked_request,
     checked_tag,
 )
-
-CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 30.0
 
 # Says of a version that this file made it, and so may take it back.
 _MADE_BY = "drivetrain-registered-by"
@@ -87,7 +84,7 @@ class SageMakerRegistry:
         """The user or role whose credentials are in use; None where STS cannot be asked."""
         try:
             with self._told("asking STS whose credentials are in use"):
-                sts: Any = self._session.client("sts", config=self._client.meta.config)
+                sts: Any = self._opened("sts")
                 return person_of(str(sts.get_caller_identity()["Arn"]))
         except RegistryError as error:
             print(f"warning: who approves is not verified: {error}", file=sys.stderr)
@@ -223,25 +220,11 @@ class SageMakerRegistry:
     @cached_property
     def _client(self) -> Any:
         with self._guard, self._told("connecting"):
-            session = self._session
-            config: Any = importlib.import_module("botocore.config")
-            settings = config.Config(
-                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-                connect_timeout=CONNECT_SECONDS,
-                read_timeout=ANSWER_SECONDS,
-            )
-            return session.client("sagemaker", config=settings)
+            return self._opened("sagemaker")
 
-    @cached_property
-    def _session(self) -> Any:
-        try:
-            session: Any = importlib.import_module("boto3.session")
-        except ModuleNotFoundError:
-            raise RegistryError(
-                "the registry sagemaker needs the package boto3. Install it with: pip install 'drivetrain[s3]'."
-            ) from None
-        # AWS_REGION is what SageMaker sets in its jobs, and botocore does not read it.
-        return session.Session(region_name=self.region or os.environ.get("AWS_REGION") or None)
+    def _opened(self, service: str) -> Any:
+        patience = {"connect_seconds": 5.0, "answer_seconds": 30.0}
+        return client(service, "the registry sagemaker needs", region=self.region, error=RegistryError, **patience)
 
     def _list(self, group: str, **filters: str) -> list[_Listed]:
         """The versions of a group, the newest first; none where there is no such group."""

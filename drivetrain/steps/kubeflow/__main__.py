@@ -37,6 +37,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+from drivetrain.base.errors import BAD_INPUT, FAILED, RETRY
 from drivetrain.steps.kubeflow.earlier import Earlier
 from drivetrain.steps.kubeflow.program import (
     Become,
@@ -52,7 +53,6 @@ from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, Json, RetryError, Task, TaskError, local_path, stored
 
 METRICS, METRICS_FILE = "metrics", "metrics.json"
-FAILED, BAD_INPUT, RETRY = 1, 2, 75
 REPEATS, PAUSE_S = 3, 30.0
 _LARGEST_INTEGER = 2**53
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, cast
 
+from drivetrain.base.errors import BAD_INPUT, RETRY
 from drivetrain.steps.kubeflow import objects
 from drivetrain.steps.kubeflow.program import Log, arguments_of, command_of, environment_of, reason_of, start, tell
 from drivetrain.steps.kubeflow.reports import Reporter
@@ -31,7 +32,6 @@ MESSAGE_VARIABLE = "DRIVETRAIN_TERMINATION_MESSAGE"
 # A folder with room for the inputs, among the step's own variables; that of temporary files unless given.
 FOLDER_VARIABLE = "DRIVETRAIN_NODE_FOLDER"
 _RANKS = ("PET_NODE_RANK", "JOB_COMPLETION_INDEX")
-BAD_INPUT, RETRY = 2, 75
 
 
 def main(executor_input: str) -> int:

@@ -17,13 +17,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import cast
 
+from drivetrain.base.errors import FAILED, RETRY
 from drivetrain.steps.kubeflow.cluster_api import ClusterApi, ConflictError, ForbiddenError, NotThereError
 from drivetrain.steps.kubeflow.own_pod import OwnPod
 from drivetrain.steps.kubeflow.pod_log import PodLog
 from drivetrain.steps.kubeflow.program import Log, tell
 from drivetrain.steps.kubeflow.reasons import (
-    FAILED,
-    RETRY,
     End,
     condition,
     failed,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from drivetrain.base.errors import FAILED, RETRY
 from drivetrain.steps.kubeflow.train_job import NODE
 
-FAILED, BAD_INPUT, RETRY = 1, 2, 75
 _INDEX = "batch.kubernetes.io/job-completion-index"
 # Why the kubelet or a controller ended a pod, as `status.reason` has it.
 _TAKEN = ("Evicted", "Preempted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity")

@@ -9,7 +9,6 @@ botocore is imported with the first call and a service's client is made when it 
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import re
@@ -19,13 +18,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
+from drivetrain.aws.session import ATTEMPTS, botocore_session, collecting_later, settings
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.deployer import FOLLOWING_PAUSE_SECONDS, FOLLOWING_SECONDS, say_unanswered
 from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError, foreign, passes, refused, unanswered
 
-ATTEMPTS = 5
-CONNECT_SECONDS = 10
-ANSWER_SECONDS = 60
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 
 Json = dict[str, Any]
@@ -154,15 +151,10 @@ class Account:
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
-            config: Any = importlib.import_module("botocore.config")
-            settings = config.Config(
-                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-                connect_timeout=CONNECT_SECONDS,
-                read_timeout=ANSWER_SECONDS,
-            )
-            with _collecting_later():
+            config = settings(attempts=ATTEMPTS)
+            with collecting_later():
                 try:
-                    self._clients[service] = self._session.create_client(service, config=settings)
+                    self._clients[service] = self._session.create_client(service, config=config)
                 except ValueError as error:
                     said = str(error).rstrip(".")
                     raise ServiceError(f"{service} cannot be reached: {said}. Is AWS_ENDPOINT_URL right?") from None
@@ -226,23 +218,5 @@ def checked_region(region: str) -> str:
     return region
 
 
-@contextmanager
-def _collecting_later() -> Generator[None]:
-    """Without garbage collection: a service's model is many objects that all stay, and looking through them again and
-    again while they are read takes as long as reading them (0.12 s against 0.07 s for SageMaker)."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
 def _botocore() -> Any:
-    """botocore.session: all that is needed of boto3, at two thirds of its import time."""
-    try:
-        with _collecting_later():
-            return importlib.import_module("botocore.session")
-    except ModuleNotFoundError:
-        raise UserError("SageMaker is reached through boto3. Install it: pip install 'drivetrain[s3]'") from None
+    return botocore_session("SageMaker needs", UserError)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.json_text import as_list, as_object, list_in
 from drivetrain.steps.card import FILE, IMAGES, MAX_FILE_BYTES, MAX_PARTS, MAX_POINTS, MAX_ROWS, MAX_SERIES, MAX_TEXT
 from drivetrain.telling.content.untrusted_json import (
     UnreadableError,
     drawable,
     finite,
-    listed,
-    mapping,
     objects,
     read_bytes,
     read_object,
@@ -106,10 +105,9 @@ def _part(given: dict[str, Any], folder: Path) -> Part:
         case "text":
             return TextPart(markdown=text(given.get("text"), MAX_TEXT))
         case "table":
-            columns = tuple(text(name) for name in listed(given.get("columns"))[:MAX_COLUMNS])
+            columns = tuple(text(name) for name in list_in(given, "columns")[:MAX_COLUMNS])
             rows = tuple(
-                tuple(_cell(cell) for cell in listed(row)[: len(columns)])
-                for row in listed(given.get("rows"))[:MAX_ROWS]
+                tuple(_cell(cell) for cell in as_list(row)[: len(columns)]) for row in list_in(given, "rows")[:MAX_ROWS]
             )
             total = max(whole(given.get("total")) or 0, len(rows))
             return TablePart(caption=caption, columns=columns, rows=rows, total=total)
@@ -141,13 +139,13 @@ def _cell(value: Any) -> str | float | None:
 
 
 def _points(value: Any) -> tuple[tuple[float, float], ...]:
-    pairs = [tuple(map(drawable, listed(pair)[:2])) for pair in listed(value)[:MAX_POINTS]]
+    pairs = [tuple(map(drawable, as_list(pair)[:2])) for pair in as_list(value)[:MAX_POINTS]]
     return tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2 and pair[0] is not None and pair[1] is not None)
 
 
 def _file(given: dict[str, Any], folder: Path) -> bytes:
     """A file beside the card: a card must not show other files of this machine."""
-    name = text(mapping(given).get("file"))
+    name = text(as_object(given).get("file"))
     path = folder / name
     if not name or "/" in name or name.startswith(".") or path.is_symlink():
         raise UnreadableError(f"{name or 'a file'} does not lie beside the card")

@@ -8,16 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from drivetrain.telling.content.untrusted_json import (
-    UnreadableError,
-    finite,
-    listed,
-    mapping,
-    objects,
-    read_object,
-    text,
-    whole,
-)
+from drivetrain.base.json_text import as_list, as_object, list_in, object_in
+from drivetrain.telling.content.untrusted_json import UnreadableError, finite, objects, read_object, text, whole
 
 MANIFEST_FILE = "manifest.json"
 MAX_BYTES, MAX_COLUMNS, MAX_BINS, MAX_GROUPS = 16 << 20, 100, 64, 20
@@ -80,14 +72,14 @@ def _read(step: str, folder: Path, *_: int) -> DatasetFacts | None:
         return None  # another program's file of this name
     if found is None or not found.get("content_hash") or whole(found.get("rows")) is None:
         return None
-    leakage, source = mapping(found.get("leakage")), mapping(mapping(found.get("lineage")).get("source"))
-    values = {name: whole(number) or 0 for name, number in list(mapping(leakage.get("groups")).items())[:MAX_GROUPS]}
+    leakage, source = object_in(found, "leakage"), as_object(object_in(found, "lineage").get("source"))
+    values = {name: whole(number) or 0 for name, number in list(object_in(leakage, "groups").items())[:MAX_GROUPS]}
     return DatasetFacts(
         step=step,
         name=folder.name,
         rows=whole(found.get("rows")) or 0,
         bytes=whole(found.get("bytes")) or 0,
-        shards=len(listed(found.get("shards"))),
+        shards=len(list_in(found, "shards")),
         content=text(found.get("content_hash"))[:12],
         source=" ".join(filter(None, (text(source.get("address")), text(source.get("version"))))),
         leaked_rows=whole(leakage.get("rows")),
@@ -97,11 +89,11 @@ def _read(step: str, folder: Path, *_: int) -> DatasetFacts | None:
 
 
 def _columns(found: Mapping[str, Any]) -> Iterator[ColumnFacts]:
-    statistics = mapping(found.get("statistics"))
+    statistics = object_in(found, "statistics")
     for entry in objects(found.get("schema"), MAX_COLUMNS):
         name = text(entry.get("name"))
-        known = mapping(statistics.get(str(entry.get("name"))))
-        bins = listed(mapping(known.get("histogram")).get("rows"))[:MAX_BINS]
+        known = as_object(statistics.get(str(entry.get("name"))))
+        bins = as_list(object_in(known, "histogram").get("rows"))[:MAX_BINS]
         yield ColumnFacts(
             name=name,
             type=text(entry.get("type")),

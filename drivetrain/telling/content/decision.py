@@ -11,17 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.formatting import count, number, signed
+from drivetrain.base.json_text import list_in, object_in
 from drivetrain.telling.content.evaluation import Measure, measures
-from drivetrain.telling.content.untrusted_json import (
-    UnreadableError,
-    finite,
-    listed,
-    mapping,
-    objects,
-    read_object,
-    text,
-    whole,
-)
+from drivetrain.telling.content.untrusted_json import UnreadableError, finite, objects, read_object, text, whole
 
 DECISION_FILE = "decision.json"
 MAX_RULES = 500
@@ -130,20 +122,20 @@ def read_decision(step: str, folder: Path) -> DecisionFacts | None:
 
 def decision(step: str, found: Mapping[str, Any]) -> DecisionFacts:
     """The facts in the content of a decision.json, which registries keep with a version, too."""
-    candidate, champion = mapping(found.get("candidate")), mapping(found.get("champion"))
-    difference, data = mapping(found.get("difference")), mapping(found.get("data"))
-    better, anchor = found.get("higher_is_better"), mapping(found.get("anchor"))
+    candidate, champion = object_in(found, "candidate"), object_in(found, "champion")
+    difference, data = object_in(found, "difference"), object_in(found, "data")
+    better, anchor = found.get("higher_is_better"), object_in(found, "anchor")
     return DecisionFacts(
         step=step,
         verdict=text(found.get("verdict")),
-        why=tuple(said for said in (text(line, 500) for line in listed(found.get("why"))[:MAX_REASONS]) if said),
+        why=tuple(said for said in (text(line, 500) for line in list_in(found, "why")[:MAX_REASONS]) if said),
         group=text(found.get("group")),
         registry=text(found.get("registry")),
         metric=text(found.get("metric")),
         higher_is_better=better if isinstance(better, bool) else None,
-        candidate=measures(mapping(candidate.get("metrics"))),
+        candidate=measures(object_in(candidate, "metrics")),
         candidate_hash=text(candidate.get("content_hash")),
-        champion=measures(mapping(champion.get("metrics"))),
+        champion=measures(object_in(champion, "metrics")),
         champion_version=text(champion.get("version")) or ("?" if champion else ""),
         champion_hash=text(champion.get("content_hash")),
         difference=measures({"difference": difference}).get("difference"),
@@ -153,9 +145,9 @@ def decision(step: str, found: Mapping[str, Any]) -> DecisionFacts:
         unless=text(difference.get("unless")),
         floors=tuple(_floors(found.get("floors"))),
         regressions=tuple(_regressions(found.get("regressions"))),
-        proven=mapping(found.get("rule")).get("budget_rule") == "proven",
+        proven=object_in(found, "rule").get("budget_rule") == "proven",
         anchor_version=text(anchor.get("version")),
-        anchor_difference=measures({"difference": mapping(anchor.get("difference"))}).get("difference"),
+        anchor_difference=measures({"difference": object_in(anchor, "difference")}).get("difference"),
         rows=whole(data.get("rows")),
         data_hash=text(data.get("content_hash")),
         already_registered=text(found.get("already_registered")),

@@ -13,19 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.formatting import count, number
+from drivetrain.base.json_text import as_list, as_object, list_in, object_in
 from drivetrain.telling.content.plotted import Plotted, plotted
 from drivetrain.telling.content.threshold import ThresholdFacts, threshold_facts
-from drivetrain.telling.content.untrusted_json import (
-    UnreadableError,
-    finite,
-    listed,
-    mapping,
-    objects,
-    read_object,
-    text,
-    texts,
-    whole,
-)
+from drivetrain.telling.content.untrusted_json import UnreadableError, finite, objects, read_object, text, texts, whole
 from drivetrain.telling.content.worst import WORST_FILE, WorstSample, worst_samples
 
 EVALUATION_FILE = "evaluation.json"
@@ -166,18 +157,18 @@ def evaluation(
     worst: Mapping[str, Any] | None = None,
 ) -> EvaluationFacts:
     """The facts in the content of an evaluation.json, and of the curves.json and worst.json beside it."""
-    task, bootstrap, coverage = (mapping(found.get(name)) for name in ("task", "bootstrap", "coverage"))
-    class_names = tuple(text(name) for name in listed(task.get("class_names")))
+    task, bootstrap, coverage = (object_in(found, name) for name in ("task", "bootstrap", "coverage"))
+    class_names = tuple(text(name) for name in list_in(task, "class_names"))
     return EvaluationFacts(
         step=step,
         problem=problem,
         num_samples=whole(found.get("num_samples")),
         kind=text(task.get("kind")),
         class_names=class_names,
-        measures=measures(mapping(found.get("metrics"))),
-        undefined=texts(mapping(found.get("undefined")), MAX_UNDEFINED),
+        measures=measures(object_in(found, "metrics")),
+        undefined=texts(object_in(found, "undefined"), MAX_UNDEFINED),
         slices=tuple(_slices(found.get("slices"))),
-        num_slices=len(listed(found.get("slices"))),
+        num_slices=len(list_in(found, "slices")),
         curves=tuple(plotted(curves)),
         confidence=finite(bootstrap.get("confidence")),
         replicates=whole(bootstrap.get("replicates")),
@@ -185,9 +176,9 @@ def evaluation(
         rows=whole(coverage.get("rows")),
         counted=whole(coverage.get("counted")),
         collectives=whole(found.get("collectives")),
-        settings=_plain(mapping(found.get("settings"))),
-        data=_plain(mapping(found.get("data"))),
-        model=_plain(mapping(found.get("model"))),
+        settings=_plain(object_in(found, "settings")),
+        data=_plain(object_in(found, "data")),
+        model=_plain(object_in(found, "model")),
         threshold=threshold_facts(curves),
         worst=tuple(worst_samples(worst or {}, class_names)),
         worst_key=text((worst or {}).get("key")),
@@ -201,7 +192,7 @@ def measures(found: Mapping[str, Any]) -> dict[str, Measure]:
 
 
 def _measure(name: str, entry: object) -> Measure | None:
-    given: dict[str, Any] = mapping(entry) or {"value": entry}
+    given: dict[str, Any] = as_object(entry) or {"value": entry}
     value = finite(given.get("value"))
     if value is None:
         return None
@@ -228,14 +219,14 @@ def _slices(found: object) -> Iterator[Slice]:
             column=text(entry.get("column")),
             value=text(entry.get("value")),
             num_samples=whole(entry.get("num_samples")),
-            measures=measures(mapping(entry.get("metrics"))),
-            undefined=texts(mapping(entry.get("undefined")), MAX_UNDEFINED),
+            measures=measures(object_in(entry, "metrics")),
+            undefined=texts(object_in(entry, "undefined"), MAX_UNDEFINED),
         )
 
 
 def _plain(found: Mapping[str, Any]) -> dict[str, str]:
     """Settings as texts; a list is written with commas."""
-    flat = {name: ", ".join(map(text, listed(value))) or value for name, value in found.items()}
+    flat = {name: ", ".join(map(text, as_list(value))) or value for name, value in found.items()}
     return texts(flat, 100, MAX_SETTING)
 
 

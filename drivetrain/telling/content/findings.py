@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.model import Artifact
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.telling.content import Measured
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.home import why_not_resumed
 from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.run_store.reasons import is_bad_input, known_paths
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.telling.content import CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState
 from drivetrain.telling.content.findings import measured_by
 from drivetrain.telling.content.given import changed_since_last, commands_of, settings

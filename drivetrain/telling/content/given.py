@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.base.records import dataclass
 from drivetrain.run_store.home import saved_options, why_not_resumed
 from drivetrain.steps import CODE_CHANNEL, gather
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.telling.content import Changed, RunFacts
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import as_list, as_object, list_in, object_in
 from drivetrain.telling.content.smdebug_health import told_by_trial
-from drivetrain.telling.content.untrusted_json import drawable, finite, listed, mapping, text, whole
+from drivetrain.telling.content.untrusted_json import drawable, finite, text, whole
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -136,37 +137,37 @@ def _contents(place: Path, members: Sequence[str]) -> dict[str, bytes]:
 
 def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
     """What health.json says, or a trial, and operators.json of a profile; None where it is none of ours."""
-    given = mapping(found)
+    given = as_object(found)
     healthy, source = given.get("healthy"), text(given.get("source"), MAX_WORDS)
     if not isinstance(healthy, bool):
         if not source:
             return None
         healthy = None
-    timeline = mapping(given.get("timeline"))
+    timeline = object_in(given, "timeline")
     seconds = tuple(_numbers(timeline.get("seconds")))
     size = len(seconds)
-    busy = [tuple(_numbers(rank)) for rank in listed(timeline.get("busy"))[:MAX_RANKS]]
-    phases = {text(name): tuple(_numbers(shares)) for name, shares in mapping(timeline.get("phases")).items()}
+    busy = [tuple(_numbers(rank)) for rank in list_in(timeline, "busy")[:MAX_RANKS]]
+    phases = {text(name): tuple(_numbers(shares)) for name, shares in object_in(timeline, "phases").items()}
     return HealthFacts(
         step=step,
         healthy=healthy,
         source=source,
-        num_rules=len(mapping(given.get("rules"))),
+        num_rules=len(object_in(given, "rules")),
         verdict=text(given.get("verdict"), MAX_WORDS),
         findings=tuple(_findings(given.get("findings"))),
         seconds=seconds,
-        hosts=tuple(text(one, MAX_WORDS) for one in listed(given.get("hosts"))[:MAX_RANKS]),
+        hosts=tuple(text(one, MAX_WORDS) for one in list_in(given, "hosts")[:MAX_RANKS]),
         stragglers=tuple(_stragglers(given.get("stragglers"))),
-        operators=tuple(_operators(mapping(profile).get("operators"))),
-        profiled=whole(mapping(profile).get("steps")) or 0,
+        operators=tuple(_operators(as_object(profile).get("operators"))),
+        profiled=whole(as_object(profile).get("steps")) or 0,
         busy=tuple(rank for rank in busy if len(rank) == size),
         phases={name: shares for name, shares in phases.items() if len(shares) == size and any(shares)},
     )
 
 
 def _findings(given: object) -> Iterator[HealthFinding]:
-    for entry in listed(given)[:MAX_FINDINGS]:
-        one = mapping(entry)
+    for entry in as_list(given)[:MAX_FINDINGS]:
+        one = as_object(entry)
         yield HealthFinding(
             rule=text(one.get("rule")),
             step=whole(one.get("step")) or 0,
@@ -178,8 +179,8 @@ def _findings(given: object) -> Iterator[HealthFinding]:
 
 
 def _stragglers(given: object) -> Iterator[SlowRank]:
-    for entry in listed(given)[:MAX_RANKS]:
-        one = mapping(entry)
+    for entry in as_list(given)[:MAX_RANKS]:
+        one = as_object(entry)
         numbers = [finite(one.get(name)) for name in ("seconds", "to_median")]
         rank = whole(one.get("rank"))
         if rank is not None and numbers[0] and numbers[1]:
@@ -187,14 +188,14 @@ def _stragglers(given: object) -> Iterator[SlowRank]:
 
 
 def _operators(given: object) -> Iterator[Operator]:
-    for entry in listed(given)[:MAX_OPERATORS]:
-        one = mapping(entry)
+    for entry in as_list(given)[:MAX_OPERATORS]:
+        one = as_object(entry)
         took, part, calls = finite(one.get("ms")), finite(one.get("share")), whole(one.get("calls"))
         if took is not None and part is not None and calls is not None:
             yield Operator(text(one.get("name"), MAX_NAME), took, part, calls)
 
 
 def _numbers(given: object) -> Iterator[float]:
-    for value in listed(given)[:MAX_STRETCHES]:
+    for value in as_list(given)[:MAX_STRETCHES]:
         number = drawable(value) if finite(value) is not None else None
         yield max(number or 0.0, 0.0)

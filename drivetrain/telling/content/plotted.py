@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from drivetrain.base.json_text import as_list, as_object, list_in
 from drivetrain.telling.content.threshold import KIND
-from drivetrain.telling.content.untrusted_json import drawable, listed, mapping, text
+from drivetrain.telling.content.untrusted_json import drawable, text
 
 MAX_CURVES = 1_000
 MAX_POINTS = 5_000
@@ -43,7 +44,7 @@ Plotted = PlottedCurve | PlottedMatrix
 def plotted(found: Mapping[str, Any]) -> Iterator[Plotted]:
     """What can be drawn of it; the rest is left out, and so is the choice of a threshold (content/threshold.py)."""
     for name, entry in list(found.items())[:MAX_CURVES]:
-        given = mapping(entry)
+        given = as_object(entry)
         if given.get("kind") == KIND:
             continue
         one = _matrix(text(name), given) if "cells" in given else _curve(text(name), given)
@@ -52,12 +53,12 @@ def plotted(found: Mapping[str, Any]) -> Iterator[Plotted]:
 
 
 def _curve(name: str, given: Mapping[str, Any]) -> PlottedCurve | None:
-    pairs = zip(listed(given.get("x"))[:MAX_POINTS], listed(given.get("y"))[:MAX_POINTS], strict=False)
+    pairs = zip(list_in(given, "x")[:MAX_POINTS], list_in(given, "y")[:MAX_POINTS], strict=False)
     points = [(drawable(x), drawable(y)) for x, y in pairs]
     whole = tuple(cast("tuple[float, float]", point) for point in points if None not in point)
     if not whole:
         return None
-    counts = tuple(max(drawable(count) or 0.0, 0.0) for count in listed(given.get("counts"))[:MAX_POINTS])
+    counts = tuple(max(drawable(count) or 0.0, 0.0) for count in list_in(given, "counts")[:MAX_POINTS])
     return PlottedCurve(
         name=name,
         kind=text(given.get("kind")),
@@ -69,7 +70,7 @@ def _curve(name: str, given: Mapping[str, Any]) -> PlottedCurve | None:
 
 
 def _matrix(name: str, given: Mapping[str, Any]) -> PlottedMatrix | None:
-    rows, columns, cells = (listed(given.get(key)) for key in ("rows", "columns", "cells"))
+    rows, columns, cells = (as_list(given.get(key)) for key in ("rows", "columns", "cells"))
     fits = len(cells) == len(rows) and all(isinstance(row, list) and len(row) == len(columns) for row in cells)  # pyright: ignore[reportUnknownArgumentType]
     if not fits or not rows or not columns or max(len(rows), len(columns)) > MAX_SIDE:
         return None

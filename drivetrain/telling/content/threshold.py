@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.telling.content.untrusted_json import drawable, listed, mapping, objects, whole
+from drivetrain.base.json_text import as_object, list_in, object_in
+from drivetrain.telling.content.untrusted_json import drawable, objects, whole
 
 KIND = "threshold"
 MAX_POINTS = 5_000
@@ -42,21 +43,21 @@ class ThresholdFacts:
 def threshold_facts(curves: Mapping[str, Any]) -> ThresholdFacts | None:
     """The choice among the curves; None where there is none."""
     given: Mapping[str, Any] = next(
-        (one for one in map(mapping, curves.values()) if one.get("kind") == KIND), mapping(None)
+        (one for one in map(as_object, curves.values()) if one.get("kind") == KIND), as_object(None)
     )
-    chosen = _outcome(mapping(given.get("chosen")))
+    chosen = _outcome(object_in(given, "chosen"))
     if chosen is None:
         return None
-    columns = (listed(given.get(name))[:MAX_POINTS] for name in ("x", "y", "precision", "recall"))
+    columns = (list_in(given, name)[:MAX_POINTS] for name in ("x", "y", "precision", "recall"))
     points = [tuple(map(drawable, point)) for point in zip(*columns, strict=False)]
-    best = mapping(given.get("best_at_some_costs"))
+    best = object_in(given, "best_at_some_costs")
     names = ("threshold", "true_positives", "false_positives")
-    rows = zip(*(listed(best.get(name))[:MAX_POINTS] for name in names), strict=False)
+    rows = zip(*(list_in(best, name)[:MAX_POINTS] for name in names), strict=False)
     corners = [(drawable(score), whole(ones), whole(zeros)) for score, ones, zeros in rows]
     others = [_outcome(entry) for entry in objects(given.get("other_costs"), MAX_ROWS)]
     return ThresholdFacts(
         chosen=chosen,
-        at_half=_outcome(mapping(given.get("at_half"))),
+        at_half=_outcome(object_in(given, "at_half")),
         other_costs=tuple(one for one in others if one is not None),
         points=tuple(
             (x, cost, precision, recall)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.json_text import as_list, as_object, list_in, object_in
 from drivetrain.run_store.reasons import in_a_line
-from drivetrain.telling.content.untrusted_json import drawable, listed, mapping, objects, text, texts, whole
+from drivetrain.telling.content.untrusted_json import drawable, objects, text, texts, whole
 
 # More than the service runs in one tuning.
 MAX_TRAININGS = 1_000
@@ -82,10 +83,10 @@ def tuning_facts(
     Args:
         folder: the step's, for one that has no description (yet): it runs, failed, or was stopped.
     """
-    config = mapping(response.get("HyperParameterTuningJobConfig")) or mapping(
+    config = object_in(response, "HyperParameterTuningJobConfig") or as_object(
         arguments.get("HyperParameterTuningJobConfig")
     )
-    told = mapping(response.get("Drivetrain"))
+    told = object_in(response, "Drivetrain")
     trainings = tuple(_described(response, told)) or (tuple(_kept(folder)) if folder is not None else ())
     if not trainings:
         return None
@@ -96,11 +97,11 @@ def tuning_facts(
         metric=text(objective.get("MetricName")) or "objective",
         maximize=objective.get("Type") == "Maximize",
         trainings=tuple(sorted(trainings, key=lambda one: one.number)),
-        most=whole(mapping(config.get("ResourceLimits")).get("MaxNumberOfTrainingJobs")),
+        most=whole(object_in(config, "ResourceLimits").get("MaxNumberOfTrainingJobs")),
         early_stopping=config.get("TrainingJobEarlyStoppingType") == "Auto",
         seed=whole(told.get("seed")),
         over=text(told.get("over")),
-        notes=tuple(filter(None, map(text, listed(told.get("notes"))))),
+        notes=tuple(filter(None, map(text, list_in(told, "notes")))),
     )
 
 
@@ -110,11 +111,11 @@ def _reason(value: object) -> str:
 
 
 def _objective(config: Mapping[str, Any], *sources: Mapping[str, Any]) -> dict[str, Any]:
-    found = mapping(config.get("HyperParameterTuningJobObjective"))
+    found = object_in(config, "HyperParameterTuningJobObjective")
     for source in sources:
         for definition in objects(source.get("TrainingJobDefinitions"), MAX_PARAMETERS):
-            found = found or mapping(definition.get("TuningObjective"))
-        found = found or mapping(mapping(source.get("TrainingJobDefinition")).get("TuningObjective"))
+            found = found or object_in(definition, "TuningObjective")
+        found = found or as_object(object_in(source, "TrainingJobDefinition").get("TuningObjective"))
     return found
 
 
@@ -125,11 +126,11 @@ def _described(response: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator
     for place, one in enumerate(summaries, 1):
         extra = more.get(text(one.get("TrainingJobName")), {})
         started, ended = drawable(one.get("TrainingStartTime")), drawable(one.get("TrainingEndTime"))
-        metric = mapping(one.get("FinalHyperParameterTuningJobObjectiveMetric"))
+        metric = object_in(one, "FinalHyperParameterTuningJobObjectiveMetric")
         yield TrainingFacts(
             number=whole(extra.get("number")) or place,
             status=text(one.get("TrainingJobStatus")),
-            parameters=texts(mapping(one.get("TunedHyperParameters")), MAX_PARAMETERS),
+            parameters=texts(object_in(one, "TunedHyperParameters"), MAX_PARAMETERS),
             definition=text(one.get("TrainingJobDefinitionName")),
             objective=drawable(metric.get("Value")),
             seconds=None if started is None or ended is None else max(ended - started, 0.0),
@@ -157,5 +158,5 @@ def _kept(folder: Path) -> Iterator[TrainingFacts]:
 
 
 def _values(given: Any) -> tuple[float, ...]:
-    found = map(drawable, listed(given)[:MAX_VALUES])
+    found = map(drawable, as_list(given)[:MAX_VALUES])
     return tuple(value for value in found if value is not None)

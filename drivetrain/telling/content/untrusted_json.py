@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.base.json_text import as_list
+
 MAX_BYTES = 16 * 1024 * 1024
 MAX_TEXT = 200
 
@@ -86,19 +88,9 @@ def text(value: object, most: int = MAX_TEXT) -> str:
     return said if len(said) <= most else said[: most - 1] + "…"
 
 
-def mapping(value: object) -> dict[str, Any]:
-    """An object; empty for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def listed(value: object) -> list[Any]:
-    """A list; empty for anything else."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def objects(value: object, most: int) -> Iterator[dict[str, Any]]:
     """The objects in a list, at most so many entries of it."""
-    for entry in listed(value)[:most]:
+    for entry in as_list(value)[:most]:
         if isinstance(entry, dict):
             yield cast("dict[str, Any]", entry)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from drivetrain.telling.content.untrusted_json import drawable, listed, mapping, objects, text, texts, whole
+from drivetrain.base.json_text import as_list, list_in, object_in
+from drivetrain.telling.content.untrusted_json import drawable, objects, text, texts, whole
 
 WORST_FILE = "worst.json"
 MAX_SAMPLES = 100
@@ -45,7 +46,7 @@ def worst_samples(found: Mapping[str, Any], class_names: Sequence[str] = ()) -> 
         row, loss, picture = whole(entry.get("row")), drawable(entry.get("loss")), entry.get("image")
         if row is None or loss is None:
             continue
-        pairs = [pair for pair in map(listed, listed(entry.get("scores"))[:MAX_SCORES]) if len(pair) == 2]
+        pairs = [pair for pair in map(as_list, list_in(entry, "scores")[:MAX_SCORES]) if len(pair) == 2]
         fits = isinstance(picture, str) and len(picture) <= MAX_ADDRESS and _PICTURE.fullmatch(picture)
         yield WorstSample(
             key=text(entry.get("key")),
@@ -54,13 +55,13 @@ def worst_samples(found: Mapping[str, Any], class_names: Sequence[str] = ()) -> 
             target=named(entry.get("target")),
             predicted=named(entry.get("predicted")),
             scores=tuple((named(each), score) for each, given in pairs if (score := drawable(given)) is not None),
-            columns=texts({n: _told(v) for n, v in mapping(entry.get("columns")).items()}, MAX_COLUMNS, MAX_TEXT),
+            columns=texts({n: _told(v) for n, v in object_in(entry, "columns").items()}, MAX_COLUMNS, MAX_TEXT),
             picture=picture if fits and isinstance(picture, str) else "",
         )
 
 
 def _told(value: object) -> str:
     """A list with commas; truths in words."""
-    if many := listed(value):
+    if many := as_list(value):
         return ", ".join(text(each, MAX_TEXT) for each in many[:10])
     return str(value).lower() if isinstance(value, bool) else text(value, MAX_TEXT)

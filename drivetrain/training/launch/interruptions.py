@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import BAD_INPUT, INTERRUPTED, RETRY, InputError
 from drivetrain.training.checkpointing.attempts import KEPT_STARTS, Record, interrupted_in_a_row
 from drivetrain.training.launch.job import Options
-from drivetrain.training.launch.processes.failure import BAD_INPUT, INTERRUPTED, RETRY
 
 # Apart from a training's own: a folder that a program of the user's own lists holds nothing of ours but this.
 FOLDER = ".drivetrain/attempts"

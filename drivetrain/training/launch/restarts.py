@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import FAILED, InputError
 from drivetrain.training.launch import network
 from drivetrain.training.launch.job import Options
-from drivetrain.training.launch.processes.failure import FAILED, Failure, from_rank, json_or_none, root_cause
+from drivetrain.training.launch.processes.failure import Failure, from_rank, json_or_none, root_cause
 from drivetrain.training.launch.processes.watchdog import Watchdog
 
 

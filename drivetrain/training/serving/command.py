@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import BAD_INPUT, InputError
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.serving.inputs import Inputs
 from drivetrain.training.serving.predictions import Predictions
@@ -26,7 +26,6 @@ from drivetrain.training.serving.response import body_of, csv_text, named_column
 
 PARQUET = ".parquet"
 TYPES = {".csv": CSV, ".json": JSON, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".npy": NPY}
-BAD_INPUT = 2
 
 
 def main(folder: Path, load: Callable[[Path], Any], arguments: Sequence[str] | None = None) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.aws.s3 import Client
 from drivetrain.deploying.applying import HalfDoneError
-from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from tests.fixtures.kubeflow_pipelines.place import ANSWER_SECONDS, Killed, Place
 
@@ -62,7 +62,7 @@ class killing:  # noqa: N801
     def __enter__(self) -> None:
         if self._fault.kind not in KILLED:
             return
-        for owner, name in ((Api, "_send"), (Objects, "_call")):
+        for owner, name in ((Api, "_send"), (Client, "_patiently")):
             self._patch.setattr(owner, name, self._counted(getattr(owner, name)))
 
     def __exit__(self, *_: object) -> None:

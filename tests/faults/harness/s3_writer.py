@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 
-from drivetrain.base.s3_client import Patience
+from drivetrain.aws.s3 import Patience
 from drivetrain.training.checkpointing.places.s3 import S3Place
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
 from drivetrain.training.checkpointing.store.store import Store

@@ -15,7 +15,7 @@ from drivetrain.base.errors import UserError
 from tests.fixtures.used_files import used_files
 
 HASH = "0123456789abcdef" * 4
-ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
+ROOMS = ("aws", "base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from drivetrain.spec.steps import ProcessingStep
 
 PACKAGE = Path(drivetrain.__file__).parent
 NAMED = re.compile(r"drivetrain\.(\w+)(?:\.(\w+))?")
-LEAST = {"base", "steps"}
+LEAST = {"aws", "base", "steps"}
 OF_DATA = {*LEAST, "data"}
 
 

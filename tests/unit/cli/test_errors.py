@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from drivetrain.authoring.loading import load
-from drivetrain.base.errors import InputError, SpecError, UserError
+from drivetrain.base.errors import BAD_INPUT, FAILED, INTERRUPTED, RETRY, InputError, SpecError, UserError
 from drivetrain.base.stopping import AwayError
-from drivetrain.cli.errors import AWAY, BAD_INPUT, BUG, FAILED, INTERRUPTED, explain
+from drivetrain.cli.errors import BUG, explain
 from drivetrain.spec.resources import RetryPolicy
 
 
@@ -156,4 +156,4 @@ def test_the_table_of_exit_codes_has_all_of_them() -> None:
     page = (Path(__file__).parents[3] / "docs" / "running.md").read_text(encoding="utf-8")
     table = page.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
-    assert told == {0, FAILED, BAD_INPUT, BUG, AWAY, INTERRUPTED, 141}
+    assert told == {0, FAILED, BAD_INPUT, BUG, RETRY, INTERRUPTED, 141}

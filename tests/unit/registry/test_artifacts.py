@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base import s3_client
+from drivetrain.aws import s3
 from drivetrain.base.errors import InputError
 from drivetrain.base.stopping import AwayError
 from drivetrain.registry import artifacts
@@ -169,7 +169,7 @@ def test_no_credentials(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_client.Patience, "__init__", partialmethod(s3_client.Patience.__init__, seconds=0.2))
+    monkeypatch.setattr(s3.Patience, "__init__", partialmethod(s3.Patience.__init__, seconds=0.2))
 
 
 @pytest.mark.usefixtures("short")

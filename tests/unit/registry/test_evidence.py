@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.aws.s3 import Client, DeniedError
 from drivetrain.base.errors import InputError
-from drivetrain.base.s3_client import Client, DeniedError
 from drivetrain.registry.evidence import change_evidence, place_of
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import RegistryError, open_registry
@@ -84,7 +84,9 @@ def test_evidence_that_may_not_be_read_is_not_replaced(bucket: str, monkeypatch:
     change_evidence(place, add(b"a"))
 
     def denied(self: Client, key: str) -> Any:
-        raise DeniedError(f"S3 does not read {key}: 403 AccessDenied (Access Denied)", status=403)
+        raise DeniedError(
+            f"S3 does not read {key}: 403 AccessDenied (Access Denied)", status=403, reason="403 AccessDenied"
+        )
 
     with monkeypatch.context() as patched:
         patched.setattr(Client, "fetch", denied)

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+from drivetrain.assets.uploads import size_of
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.applying import Journal, Left, Tell, Written
 from drivetrain.deploying.plan import Plan, Terms
@@ -23,7 +24,7 @@ from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, body_of, digest, mark_of, marked
 from drivetrain.targets.kubeflow.deploy.desired import Desired, Recurring
-from drivetrain.targets.kubeflow.deploy.objects import Objects, size_of
+from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import kept_and_gone, make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 

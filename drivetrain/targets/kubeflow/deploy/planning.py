@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from drivetrain.assets.uploads import size_of
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.plan import ALL, Difference, Plan, Terms, TriggerChange, Upload
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, digest, fingerprint, mark_of
 from drivetrain.targets.kubeflow.deploy.desired import Desired, Recurring, when
 from drivetrain.targets.kubeflow.deploy.differences import differences
-from drivetrain.targets.kubeflow.deploy.objects import Objects, size_of
+from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.settings import NAME
 
 

@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, cast
 
+from drivetrain.aws.s3 import split
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import moment_with_zone
 from drivetrain.base.process_identity import boot_id, process_table, start_time
 from drivetrain.targets.sagemaker.account import Account, members
-from drivetrain.targets.sagemaker.deploy.objects import delete, split
+from drivetrain.targets.sagemaker.deploy.objects import delete
 from drivetrain.targets.sagemaker.refusals import AbsentError, ConditionError, ConflictError, DeniedError
 
 LASTS_S = 600.0

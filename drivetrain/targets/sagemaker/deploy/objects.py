@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
+from drivetrain.assets import uploads
 from drivetrain.assets.assets import Asset
-from drivetrain.base.errors import UserError
+from drivetrain.aws.s3 import split
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.refusals import ConditionError, ConflictError, ServiceError
 
-# What one PUT takes. Larger data does not belong into a deployment: it lies in S3, and settings name it.
-# https://docs.aws.amazon.com/AmazonS3/latest/userguide/upload-objects.html
-MAX_SINGLE_PUT = 5 * 1024**3
 DELETED_AT_ONCE = 1_000
 LOOKS_AGAIN = (0.2, 1.0, 3.0)
 """Seconds before writing once more where another write of the same object was on its way."""
-
-
-def split(uri: str) -> tuple[str, str]:
-    """Bucket and key of an s3:// URI."""
-    bucket, _, key = uri.removeprefix("s3://").partition("/")
-    return bucket, key
 
 
 def get_text(account: Account, uri: str) -> str | None:
@@ -56,12 +49,7 @@ def put_once(account: Account, uri: str, content: bytes | Path, sha256: str) -> 
     Raises:
         UserError: it is larger than one request takes, or AWS refuses.
     """
-    size = len(content) if isinstance(content, bytes) else content.stat().st_size
-    if size > MAX_SINGLE_PUT:
-        raise UserError(
-            f"{content} has {size:,} bytes; {MAX_SINGLE_PUT:,} at most go up with a pipeline. Put it into the bucket "
-            "yourself (aws s3 cp), and give its s3:// URI in the settings."
-        )
+    uploads.refuse_too_large(content)
     for seconds in LOOKS_AGAIN:
         try:
             return _put_once(account, uri, content, sha256)
@@ -93,18 +81,9 @@ def _put_once(account: Account, uri: str, content: bytes | Path, sha256: str) ->
     return True
 
 
-def missing(account: Account, assets: Iterable[Asset]) -> tuple[Asset, ...]:
+def missing(account: Account, assets: Sequence[Asset]) -> tuple[Asset, ...]:
     """Those that are not in the bucket, or have another size there: one request a folder of a thousand objects."""
-    wanted = list(assets)
-    sizes: dict[str, int] = {}
-    for folder in dict.fromkeys(asset.uri.rpartition("/")[0] + "/" for asset in wanted):
-        if not any(folder != other and folder.startswith(other) for other in _folders(wanted)):
-            sizes |= listed(account, folder)
-    return tuple(asset for asset in wanted if sizes.get(asset.uri) != size_of(asset))
-
-
-def _folders(assets: Iterable[Asset]) -> set[str]:
-    return {asset.uri.rpartition("/")[0] + "/" for asset in assets}
+    return uploads.missing(assets, partial(listed, account))
 
 
 def listed(account: Account, folder: str) -> dict[str, int]:
@@ -112,11 +91,6 @@ def listed(account: Account, folder: str) -> dict[str, int]:
     bucket, prefix = split(folder)
     found = account.pages("s3", "list_objects_v2", "Contents", about=folder, Bucket=bucket, Prefix=prefix)
     return {f"s3://{bucket}/{item['Key']}": int(item["Size"]) for item in found}
-
-
-def size_of(asset: Asset) -> int:
-    """Bytes of an asset."""
-    return len(asset.content) if isinstance(asset.content, bytes) else asset.content.stat().st_size
 
 
 def delete(account: Account, uris: Iterable[str]) -> None:

@@ -9,9 +9,7 @@ take what has another shape for left out: where a definition was checked before,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
@@ -156,23 +154,6 @@ def optional_text(given: dict[str, Json], key: str, place: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{place}: {key} is {shown(value)}. Allowed: text.")
     return value
-
-
-def object_in(given: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The object under a key; an empty one where there is none."""
-    value = given.get(key)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def list_in(given: Mapping[str, Any], key: str) -> list[Any]:
-    """The list under a key; an empty one where there is none."""
-    value = given.get(key)
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def objects_in(given: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The objects in the list under a key."""
-    return [cast("dict[str, Any]", item) for item in list_in(given, key) if isinstance(item, dict)]
 
 
 def shown(value: Json) -> str:

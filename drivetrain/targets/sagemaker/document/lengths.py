@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.targets.sagemaker.document import list_in, object_in
+from drivetrain.base.json_text import list_in, object_in
 from drivetrain.targets.sagemaker.document.expressions import parse_get, references, text_of_value
 from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.targets.sagemaker.document.service.shapes import is_reference

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from drivetrain.base.json_text import list_in, object_in
 from drivetrain.spec.resources import SOURCE_VERSION
-from drivetrain.targets.sagemaker.document import list_in, object_in
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import references
 from drivetrain.targets.sagemaker.document.graph import dependencies

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 
 CHECKS = {"QualityCheck": "Model Monitor", "ClarifyCheck": "Clarify"}

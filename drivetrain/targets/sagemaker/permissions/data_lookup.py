@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import object_in, objects_in
+from drivetrain.base.json_text import Json, object_in, objects_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.permissions.lookup import Lookup
 from drivetrain.targets.sagemaker.permissions.places import S3Place

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drivetrain.base.json_text import Json
+from drivetrain.base.json_text import Json, list_in, object_in, objects_in
 from drivetrain.spec.model_groups import model_group
-from drivetrain.targets.sagemaker.document import list_in, object_in, objects_in
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import Resolver, S3Place, repository, s3_place

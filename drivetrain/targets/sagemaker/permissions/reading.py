@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from drivetrain.base.json_text import Json
+from drivetrain.base.json_text import Json, list_in, object_in, objects_in
 from drivetrain.spec.model_groups import model_group
 from drivetrain.spec.resources import COMPARE, READ_SOURCE, SOURCE_VERSION
 from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
 from drivetrain.targets.sagemaker.permissions.data_lookup import DataLookup, sealed, unquoted
-from drivetrain.targets.sagemaker.permissions.lookup import list_in, object_in, objects_in, with_static
+from drivetrain.targets.sagemaker.permissions.lookup import with_static
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import Resolver, Run, S3Place
 from drivetrain.targets.sagemaker.permissions.uses import Reading, Use

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.steps import CODE_CHANNEL, START_COMMAND
 from drivetrain.steps.start import plain_files
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 
 if TYPE_CHECKING:

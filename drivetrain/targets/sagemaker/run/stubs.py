@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.home import Home
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get, references
 from drivetrain.targets.sagemaker.run.execution.scope import STUBBED_FILES, output_uri

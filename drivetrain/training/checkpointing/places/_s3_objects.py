@@ -22,7 +22,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from drivetrain.base.s3_client import (
+from drivetrain.aws.s3 import (
     CONNECTIONS,
     Client,
     NotThereError,
@@ -59,7 +59,7 @@ class Objects:
     """The objects of one bucket. Threads may share it; each process opens its own."""
 
     def __init__(self, bucket: str, *, patience: Patience | None = None, part: int = PART) -> None:
-        self.client = Client(bucket, patience or Patience())
+        self.client = Client(bucket, patience)
         self.bucket = bucket
         self.part = part
 
@@ -141,18 +141,14 @@ class Objects:
 
     def list(self, prefix: str) -> tuple[list[Listed], datetime]:
         """All objects with that prefix, and the time by the service's clock."""
-        listed: list[Listed] = []
-        more: dict[str, str] = {}
-        while True:
-            page = self.client.call("list_objects_v2", "list", Prefix=prefix, **more)
-            listed += [Listed(one["Key"], one["Size"], one["LastModified"]) for one in page.get("Contents", ())]
-            if not page.get("IsTruncated"):
-                return listed, parsedate_to_datetime(page["ResponseMetadata"]["HTTPHeaders"]["date"])
-            more = {"ContinuationToken": page["NextContinuationToken"]}
+        pages = list(self.client.pages(prefix))
+        entries = (entry for page in pages for entry in page.get("Contents", ()))
+        now = parsedate_to_datetime(pages[-1]["ResponseMetadata"]["HTTPHeaders"]["date"])
+        return [Listed(entry["Key"], entry["Size"], entry["LastModified"]) for entry in entries], now
 
     def delete(self, key: str) -> None:
         """Remove an object; one that is not there is fine."""
-        self.client.call("delete_object", "remove", Key=key)
+        self.client.delete(key)
 
     def copy(self, key: str, size: int, to: str) -> None:
         """Copy an object within the service."""

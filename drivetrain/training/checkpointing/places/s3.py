@@ -25,8 +25,8 @@ import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
+from drivetrain.aws.s3 import Patience
 from drivetrain.base.errors import InputError
-from drivetrain.base.s3_client import Patience
 from drivetrain.training.checkpointing.places._s3_objects import PART, Objects, Upload
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, check_name
 

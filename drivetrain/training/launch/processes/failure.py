@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import BAD_INPUT, FAILED, RETRY, InputError
 from drivetrain.base.masking import without_secrets
 from drivetrain.base.stopping import AwayError
 from drivetrain.training.errors import LostRanksError, StoppedError
@@ -33,10 +33,6 @@ _USAGE = 2  # with which argparse ends a program
 # Where the reason of a failed step goes; the platform shows at most this many characters of it.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 FAILURE_FILE_LIMIT = 1024
-
-# What the launcher's exit code says. A retry helps after RETRY (EX_TEMPFAIL of sysexits.h); after FAILED and BAD_INPUT
-# the same would happen again; INTERRUPTED is a person's doing, from the keyboard.
-FAILED, BAD_INPUT, RETRY, INTERRUPTED = 1, 2, 75, 130
 
 MAX_TRACEBACK_LINES, MAX_EXCEPTION_LINES = 15, 8
 # Of what a script wrote to stderr before it ended itself.

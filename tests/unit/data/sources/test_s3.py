@@ -10,7 +10,7 @@ import boto3
 import pyarrow as pa
 import pytest
 
-from drivetrain.base import s3_client
+from drivetrain.aws.s3 import Client
 from drivetrain.base.errors import InputError
 from drivetrain.components.read_source import read_source
 from drivetrain.data.manifest import Manifest
@@ -27,13 +27,13 @@ class Bucket:
         self.name = make_bucket(endpoint)
         self.client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
-        ask = s3_client.Client._ask
+        ask = Client._ask
 
-        def recorded(client: s3_client.Client, operation: str, doing: str, given: Mapping[str, Any]) -> Any:
+        def recorded(client: Client, operation: str, doing: str, given: Mapping[str, Any]) -> Any:
             self.asked.append((operation, given))
             return ask(client, operation, doing, given)
 
-        monkeypatch.setattr(s3_client.Client, "_ask", recorded)
+        monkeypatch.setattr(Client, "_ask", recorded)
 
     def put(self, key: str, text: str | bytes) -> None:
         self.client.put_object(Bucket=self.name, Key=key, Body=text)
@@ -78,19 +78,19 @@ def test_a_killed_run_is_gone_on_with(bucket: Bucket, tmp_path: Path, monkeypatc
     monkeypatch.setattr(s3, "_RANGE", 10)
     text = "id,x\n" + "".join(f"{row},{row}\n" for row in range(20))
     bucket.put("rows.csv", text)
-    fetch = s3_client.Client.fetch
+    fetch = Client.fetch
 
-    def interrupted(client: s3_client.Client, key: str, into: Any = None, **given: str) -> Any:
+    def interrupted(client: Client, key: str, into: Any = None, **given: str) -> Any:
         if given["Range"].startswith("bytes=30-"):
             raise KeyboardInterrupt
         return fetch(client, key, into, **given)
 
-    monkeypatch.setattr(s3_client.Client, "fetch", interrupted)
+    monkeypatch.setattr(Client, "fetch", interrupted)
     opened = open_source(f"s3://{bucket.name}", options(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         list(opened.batches())
     assert bucket.ranges() == ["bytes=0-9", "bytes=10-19", "bytes=20-29"]
-    monkeypatch.setattr(s3_client.Client, "fetch", fetch)
+    monkeypatch.setattr(Client, "fetch", fetch)
     bucket.asked.clear()
     again = open_source(f"s3://{bucket.name}", options(tmp_path))
     assert pa.Table.from_batches(list(again.batches())).column("id").to_pylist() == list(range(20))

@@ -234,7 +234,7 @@ def test_no_token_is_told(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_boto3(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "boto3.session", None)
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
     assert "pip install 'drivetrain[s3]'" in refused(lambda: SageMakerRegistry(region).groups())
 
 

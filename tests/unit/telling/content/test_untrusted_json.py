@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base.json_text import as_list, as_object
 from drivetrain.telling.content.untrusted_json import (
     UnreadableError,
     drawable,
     finite,
-    listed,
-    mapping,
     objects,
     read_object,
     text,
@@ -70,5 +69,5 @@ def test_texts_are_cut_and_anything_else_is_empty() -> None:
 
 
 def test_other_shapes_are_empty() -> None:
-    assert mapping([1]) == {} and listed({"a": 1}) == []
+    assert as_object([1]) == {} and as_list({"a": 1}) == []
     assert list(objects([{"a": 1}, 3, {"b": 2}, {"c": 3}], 3)) == [{"a": 1}, {"b": 2}]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training.serving.command import BAD_INPUT, main
+from drivetrain.base.errors import BAD_INPUT
+from drivetrain.training.serving.command import main
 from drivetrain.training.serving.model import ServedModel
 
 

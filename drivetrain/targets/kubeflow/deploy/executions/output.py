@@ -11,6 +11,7 @@ import json
 import re
 from dataclasses import replace
 
+from drivetrain.aws.s3 import Patience
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import without_secrets
 from drivetrain.run_store.starting_point import FIRST_BYTES, starting_point
@@ -92,7 +93,7 @@ class Output:
             return None
         try:
             # Each answer counts, so that somebody without storage here does not wait for it.
-            self._objects = self._objects or Objects(self._storage, attempts=1)
+            self._objects = self._objects or Objects(self._storage, Patience(seconds=0.0, stall_seconds=60.0))
             for uri in (f"{attempt.log}-{attempt.number}", attempt.log):
                 content = (self._objects.head if first else self._objects.tail)(uri, most)
                 if content is not None:

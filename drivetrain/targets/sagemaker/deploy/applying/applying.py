@@ -24,6 +24,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from drivetrain.assets.uploads import size_of
 from drivetrain.base.errors import UserError
 from drivetrain.deploying import applying
 from drivetrain.deploying.applying import Applied, Journal, Left, Tell, Written
@@ -36,7 +37,7 @@ from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNE
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.executions.executions import versions
 from drivetrain.targets.sagemaker.deploy.lock import Lock, alone, last_written
-from drivetrain.targets.sagemaker.deploy.objects import missing, put_once, size_of
+from drivetrain.targets.sagemaker.deploy.objects import missing, put_once
 from drivetrain.targets.sagemaker.deploy.planning import account_resources
 from drivetrain.targets.sagemaker.deploy.planning import triggers as writing
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND, APPLYING_AROUND

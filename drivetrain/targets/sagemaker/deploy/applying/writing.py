@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from drivetrain.aws.s3 import split
 from drivetrain.catalog import quotas
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed, applied_uri
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.objects import put, put_once, split
+from drivetrain.targets.sagemaker.deploy.objects import put, put_once
 from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.deploy.planning import triggers
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import record_uri

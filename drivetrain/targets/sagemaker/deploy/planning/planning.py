@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from drivetrain.assets.uploads import size_of
 from drivetrain.base.formatting import moment_with_zone
 from drivetrain.deploying.plan import Difference, Plan, Terms, TriggerChange, Upload
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS, APPLIED, Deployed, fingerprint
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.objects import missing, size_of
+from drivetrain.targets.sagemaker.deploy.objects import missing
 from drivetrain.targets.sagemaker.deploy.ownership import NOBODY, Claim, claim
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, differing
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import (

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.processes.mounts import BASE
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.run_store.objects import missing
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member, text
 from drivetrain.targets.sagemaker.run.jobs.programs import environment_of, image_command
 from drivetrain.targets.sagemaker.run.options import Options

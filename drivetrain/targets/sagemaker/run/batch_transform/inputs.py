@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.registry.model_folder import unpack
 from drivetrain.run_store.objects import StoredObject, fetch, missing, sha256_of
 from drivetrain.run_store.schema import ArtifactEntry
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.batch_transform import driver
 from drivetrain.targets.sagemaker.run.batch_transform.containers import SUBMIT_DIRECTORY
 from drivetrain.targets.sagemaker.run.jobs import manifests

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.run.batch_transform import records
 from drivetrain.targets.sagemaker.run.batch_transform.data_processing import DataProcessing, kind_of
 from drivetrain.targets.sagemaker.run.batch_transform.filters import Filter, FilterError

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import ERROR, UserError
 from drivetrain.base.records import dataclass
 from drivetrain.run_store.events import (
     CacheExplained,
@@ -31,7 +31,6 @@ from drivetrain.run_store.events import (
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.model import NOTHING_NEW, StepRun
 from drivetrain.run_store.objects import ObjectStore
-from drivetrain.run_store.reasons import BAD_INPUT
 from drivetrain.run_store.schema import LedgerFullError
 from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
@@ -237,7 +236,7 @@ class Execution:
             fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
             fields = self._scope.arguments(fields, step.name, now)
         except UserError as error:
-            self._failed(step, f"{BAD_INPUT}{error}")
+            self._failed(step, f"{ERROR}{error}")
             return None
         if step.name in self._options.stubs:
             return _Ready(step, arguments, fields)
@@ -326,7 +325,7 @@ class Execution:
         try:
             result = module.run(self._worker.context(step, arguments, fields, 0))
         except (StepFailedError, UserError) as error:
-            self._failed(step, f"{BAD_INPUT}{error}" if isinstance(error, UserError) else str(error), arguments)
+            self._failed(step, f"{ERROR}{error}" if isinstance(error, UserError) else str(error), arguments)
             return
         self._ledger.settle_step(
             self._facts.id, step.name, "Succeeded", arguments=arguments, response=result.response, value=result.value

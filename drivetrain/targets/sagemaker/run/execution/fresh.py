@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.steps import FRESH_VARIABLE
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, resolve_known
 

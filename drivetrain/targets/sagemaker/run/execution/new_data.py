@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from drivetrain.base.json_text import object_in
 from drivetrain.spec.resources import READ_SOURCE, SOURCES_VARIABLE
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.looks import source_of, steps_told_in
 from drivetrain.targets.sagemaker.run.execution.cache_differences import Difference

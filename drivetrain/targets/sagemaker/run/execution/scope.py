@@ -10,13 +10,12 @@ from typing import Any, cast
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
-from drivetrain.base.json_text import Json
+from drivetrain.base.json_text import Json, object_in, text_in
 from drivetrain.base.masking import Masking, contains_mask
 from drivetrain.run_store.home import Home, write_whole
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.statuses import Facts
 from drivetrain.steps import FRESH_PARAMETER, fresh_token
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import (
     JOB_FIELDS,
@@ -27,7 +26,7 @@ from drivetrain.targets.sagemaker.document.expressions import (
     resolve,
 )
 from drivetrain.targets.sagemaker.run.execution import execution_field
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 
 # In the response of a stubbed step: the JSON of its property files.
 STUBBED_FILES = "PropertyFiles"
@@ -205,7 +204,7 @@ def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:
     config = object_in(arguments, "ProcessingOutputConfig")
     for output in entries(config, "Outputs"):
         if output.get("OutputName") == name:
-            return text(object_in(output, "S3Output").get("S3Uri"))
+            return text_in(object_in(output, "S3Output"), "S3Uri")
     return None
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import ERROR, UserError
 from drivetrain.base.masking import MASK, SAID, Masking
 from drivetrain.base.records import dataclass
 from drivetrain.processes.supervised import FAILURE_FILES, mask_files, mask_logs
@@ -22,7 +22,6 @@ from drivetrain.run_store.durable import DiskFullError, go_on, make_durable, no_
 from drivetrain.run_store.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore, stored
-from drivetrain.run_store.reasons import BAD_INPUT
 from drivetrain.run_store.schema import LedgerFullError, Move, ObjectEntry
 from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
@@ -145,11 +144,11 @@ class Worker:
         except (DiskFullError, LedgerFullError):
             raise
         except UserError as error:
-            raise StepFailedError(f"{BAD_INPUT}{error}") from error
+            raise StepFailedError(f"{ERROR}{error}") from error
         except OSError as error:
             if error.errno not in _REFUSALS:
                 raise
-            raise StepFailedError(f"{BAD_INPUT}{error.filename}: {error.strerror}.") from error
+            raise StepFailedError(f"{ERROR}{error.filename}: {error.strerror}.") from error
 
     @staticmethod
     def _run(context: StepContext) -> StepResult:

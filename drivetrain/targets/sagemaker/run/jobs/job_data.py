@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.base.records import dataclass
 from drivetrain.run_store.durable import make_durable
 from drivetrain.run_store.objects import (
@@ -32,7 +33,6 @@ from drivetrain.run_store.objects import (
 )
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.schema import ArtifactEntry, Move, ObjectEntry
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.execution import StepFailedError
 
 BASE = "/opt/ml"

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import WARNING, UserError
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in, text_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan
-from drivetrain.targets.sagemaker.run.jobs.job_data import TRAINING, entries, member, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import TRAINING, entries
 
 CHANNEL, START = "sm_drivers", "sm_train.sh"
 _FAILURE = "/opt/ml/output/failure"
@@ -50,7 +50,7 @@ def is_one(arguments: Mapping[str, Any]) -> bool:
 def problems(step: StepNode, plan: RunPlan) -> list[str]:
     """Why its processes cannot start here."""
     for entry in entries(plan.arguments, "InputDataConfig"):
-        uri = text((member(object_in(entry, "DataSource"), "S3DataSource") or {}).get("S3Uri"))
+        uri = text_in(object_in(object_in(entry, "DataSource"), "S3DataSource"), "S3Uri")
         if entry.get("ChannelName") != CHANNEL or uri is None or not uri.startswith("s3://"):
             continue
         from drivetrain.processes import mounts

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 ENTRY_POINT = "amazon_sagemaker_scheduler"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import WARNING, UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.durable import LONGEST_NAME, is_too_long, parse
 from drivetrain.run_store.objects import missing
 from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.spec.resources import SOURCE_VERSION
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext
 from drivetrain.targets.sagemaker.run.jobs.job_data import Channel, entries, place

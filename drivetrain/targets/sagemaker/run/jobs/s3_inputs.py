@@ -17,12 +17,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from drivetrain.aws.s3 import Client, Patience, ServiceError
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count, size
 from drivetrain.base.records import dataclass
-from drivetrain.base.s3_client import Client, Patience, ServiceError
 from drivetrain.run_store.durable import no_space, parse
 from drivetrain.run_store.objects import ObjectStore
 
@@ -91,9 +90,10 @@ class S3Inputs:
                 if bucket in self._refused:
                     raise self._refused[bucket]
                 self._listed[uri] = list(self._objects(uri))
-            except UserError as error:
+            except (UserError, ServiceError) as refused:
+                error = UserError(f"--read-s3: {refused}") if isinstance(refused, ServiceError) else refused
                 if not is_here:
-                    raise
+                    raise error from None
                 if bucket not in self._refused:
                     self._tell(f"note: {error} What lies in this home is read.")
                 self._refused[bucket] = error
@@ -130,32 +130,19 @@ class S3Inputs:
         bucket, _ = parse(uri)
         prefix = uri.removeprefix(f"s3://{bucket}").removeprefix("/")
         seen: dict[str, str] = {}
-        more: dict[str, str] = {}
-        while True:
-            page = self._ask(bucket, "list_objects_v2", "list", Prefix=prefix, **more)
-            entries: list[dict[str, Any]] = page.get("Contents", [])
-            for entry in entries:
-                key = str(entry["Key"])
-                if key.endswith("/"):  # how consoles make a folder, which brings nothing
-                    continue
-                name = "/".join(parse(f"s3://{bucket}/{key}")[1])
-                if seen.setdefault(name, key) != key:
-                    raise UserError(f"s3://{bucket}/{key} and {seen[name]} would be one file here. Rename one of them.")
-                if len(seen) > _MOST_OBJECTS:
-                    raise UserError(
-                        f"{uri} holds more than {_MOST_OBJECTS:,} objects. Copy what the run needs, and give it with "
-                        f"--data {uri}=FOLDER."
-                    )
-                yield _Object(bucket, key, int(entry["Size"]), str(entry["ETag"]))
-            if not page.get("IsTruncated"):
-                return
-            more = {"ContinuationToken": str(page["NextContinuationToken"])}
-
-    def _ask(self, bucket: str, operation: str, doing: str, **given: str) -> dict[str, Any]:
-        try:
-            return self._client(bucket).call(operation, doing, **given)
-        except ServiceError as error:
-            raise UserError(f"--read-s3: {error}") from error
+        for entry in self._client(bucket).listed(prefix):
+            key = str(entry["Key"])
+            if key.endswith("/"):  # how consoles make a folder, which brings nothing
+                continue
+            name = "/".join(parse(f"s3://{bucket}/{key}")[1])
+            if seen.setdefault(name, key) != key:
+                raise UserError(f"s3://{bucket}/{key} and {seen[name]} would be one file here. Rename one of them.")
+            if len(seen) > _MOST_OBJECTS:
+                raise UserError(
+                    f"{uri} holds more than {_MOST_OBJECTS:,} objects. Copy what the run needs, and give it with "
+                    f"--data {uri}=FOLDER."
+                )
+            yield _Object(bucket, key, int(entry["Size"]), str(entry["ETag"]))
 
     def _client(self, bucket: str) -> Client:
         if bucket not in self._clients:

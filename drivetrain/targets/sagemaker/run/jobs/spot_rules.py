@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 
 SPOT, WAIT, RUN = "EnableManagedSpotTraining", "MaxWaitTimeInSeconds", "MaxRuntimeInSeconds"
 _DEFAULT_MAX_RUN_S = 86_400  # the service's

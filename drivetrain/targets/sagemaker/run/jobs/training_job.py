@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.json_text import object_in
 from drivetrain.processes.mounts import host_path
 from drivetrain.run_store.events import StepInterrupted, StepNoted, StepRestarted
 from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.run_store.starting_point import StartingPoint
 from drivetrain.spec.steps import TRAIN
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.execution import StepFailedError, StepStoppedError
 from drivetrain.targets.sagemaker.run.execution.context import StepContext, raise_unless_succeeded
 from drivetrain.targets.sagemaker.run.interruption_simulation import attempts, journal

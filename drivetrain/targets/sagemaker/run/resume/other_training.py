@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in, text_in
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL, gather
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.document.graph import dependencies
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, resolve_known
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 
 _DONE = ("Succeeded", "Cached")
 _MOST_NAMED = 8
@@ -45,7 +45,7 @@ def refuse_another_training(
     before, after = _known(*old), _known(*new)
     needs = dependencies(new[0])
     for name, row in steps.items():
-        uri = text(object_in(row.arguments, "CheckpointConfig").get("S3Uri"))
+        uri = text_in(object_in(row.arguments, "CheckpointConfig"), "S3Uri")
         if row.type != "Training" or row.status in _DONE or uri is None or name not in after or name not in before:
             continue
         store.hold(uri)

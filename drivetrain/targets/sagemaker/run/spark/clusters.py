@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.objects import ObjectStore, missing
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.execution.scope import output_uri

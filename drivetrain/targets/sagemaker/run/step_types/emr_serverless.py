@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.run.execution.context import StepContext
 from drivetrain.targets.sagemaker.run.spark import clusters
 from drivetrain.targets.sagemaker.run.step_types import _cluster

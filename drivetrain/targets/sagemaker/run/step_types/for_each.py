@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import ERROR, UserError
 from drivetrain.run_store.events import StepStatus
-from drivetrain.run_store.reasons import BAD_INPUT, loop_reason
+from drivetrain.run_store.reasons import loop_reason
 from drivetrain.targets.sagemaker.document import descend, for_each, path_text
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import Ended, RunPlan, StepContext, StepResult
@@ -33,7 +33,7 @@ def end(context: StepContext) -> tuple[StepStatus, Mapping[str, Any], str | None
     try:
         result = run(context)
     except UserError as error:
-        reason = f"{BAD_INPUT}{error}"
+        reason = f"{ERROR}{error}"
         return "Failed", {"Status": "Failed", "FailureReason": reason}, None, reason
     return result.response["Status"], result.response, result.value, result.response.get("FailureReason")
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member

@@ -11,12 +11,12 @@ from typing import Any
 
 from drivetrain.assets.image import SPARK_SUBMIT
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in, text_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import job_data
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
-from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, entries, member, merge, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, entries, member, merge
 
 _OUTPUTS = "/opt/ml/processing"
 
@@ -45,7 +45,7 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
 def written(arguments: Mapping[str, Any]) -> list[str]:
     """The URIs that the job writes to, as far as they are known."""
     outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
-    found = [text(object_in(output, "S3Output").get("S3Uri")) for output in outputs]
+    found = [text_in(object_in(output, "S3Output"), "S3Uri") for output in outputs]
     return [uri for uri in found if uri is not None]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.json_text import object_in, text_in
 from drivetrain.registry import model_package, registration
 from drivetrain.registry.approving import approval_at_registration, checked_registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
@@ -22,7 +23,6 @@ from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.report_hash import checked_report
 from drivetrain.run_store.objects import StoredObject, missing, sha256_of
 from drivetrain.run_store.schema import ArtifactEntry, full_ledger_errors
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
@@ -166,7 +166,7 @@ def _described(
 def _quality(arguments: Mapping[str, Any]) -> str | None:
     """The URI of the model quality report."""
     quality = object_in(object_in(arguments, "ModelMetrics"), "ModelQuality")
-    return text(object_in(quality, "Statistics").get("S3Uri"))
+    return text_in(object_in(quality, "Statistics"), "S3Uri")
 
 
 def _containers(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:

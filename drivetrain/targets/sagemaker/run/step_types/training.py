@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base import archive
 from drivetrain.base.errors import WARNING, UserError
+from drivetrain.base.json_text import object_in, text_in
 from drivetrain.run_store.objects import missing, walk
 from drivetrain.run_store.statuses import JOB_PREFIX
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import job_data, model_trainer, notebook_jobs, remote_function
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from drivetrain.targets.sagemaker.run.jobs.checkpoints import DEFAULT_PATH
-from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, entries, member, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, entries, member
 from drivetrain.targets.sagemaker.run.jobs.logged_metrics import MetricReader
 from drivetrain.targets.sagemaker.run.jobs.spot_rules import spot_problems
 
@@ -73,15 +73,15 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
 def written(arguments: Mapping[str, Any]) -> list[str]:
     """The URIs that the job writes to, as far as they are known: below its output path in a folder of its own name. So
     what others read from beside it (code in a bucket that is the output path) must be there."""
-    uri = text(object_in(arguments, "OutputDataConfig").get("S3OutputPath"))
+    uri = text_in(object_in(arguments, "OutputDataConfig"), "S3OutputPath")
     outputs = [] if uri is None else [f"{uri.rstrip('/')}/{JOB_PREFIX}*"]
     return [*outputs, *(found for found in destinations(arguments) if found != uri)]
 
 
 def destinations(arguments: Mapping[str, Any]) -> list[str]:
     """Where the job's outputs and checkpoints go, as far as it is known."""
-    uri = text(object_in(arguments, "OutputDataConfig").get("S3OutputPath"))
-    checkpoint = text(object_in(arguments, "CheckpointConfig").get("S3Uri"))
+    uri = text_in(object_in(arguments, "OutputDataConfig"), "S3OutputPath")
+    checkpoint = text_in(object_in(arguments, "CheckpointConfig"), "S3Uri")
     return [found for found in (uri, checkpoint) if found is not None]
 
 

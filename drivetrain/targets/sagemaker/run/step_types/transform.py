@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in, text_in
 from drivetrain.base.masking import contains_mask
 from drivetrain.run_store.schema import ArtifactEntry
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import references
 from drivetrain.targets.sagemaker.run.batch_transform import account_models, inputs, settings
@@ -31,7 +31,7 @@ from drivetrain.targets.sagemaker.run.batch_transform.containers import (
 )
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
-from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import Publication
 
 _DRIVER = "drivetrain.targets.sagemaker.run.batch_transform.driver"
 _MODEL_FIELDS = ("PrimaryContainer", "Containers")
@@ -60,7 +60,7 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
 
 
 def written(arguments: Mapping[str, Any]) -> list[str]:
-    uri = text(object_in(arguments, "TransformOutput").get("S3OutputPath"))
+    uri = text_in(object_in(arguments, "TransformOutput"), "S3OutputPath")
     return [] if uri is None else [uri]
 
 

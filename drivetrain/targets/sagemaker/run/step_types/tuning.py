@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.run_store.schema import ArtifactEntry
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import is_expression
 from drivetrain.targets.sagemaker.run.execution import StepFailedError

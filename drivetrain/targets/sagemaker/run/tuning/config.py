@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import object_in
 from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
-from drivetrain.targets.sagemaker.document import object_in, shown
+from drivetrain.targets.sagemaker.document import shown
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member
 from drivetrain.targets.sagemaker.run.tuning.space import Categorical, Range, read_ranges, settings
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.catalog.quotas import MAX_TUNED_HYPERPARAMETERS
-from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 
 Scaling = Literal["Linear", "Logarithmic", "ReverseLogarithmic"]

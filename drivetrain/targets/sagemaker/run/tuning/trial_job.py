@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.run.execution import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.sagemaker.run.execution.context import StepContext
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.kubeflow.deploy.objects import Objects
+from drivetrain.targets.kubeflow.deploy import objects
 from tests.fixtures.kubeflow_pipelines.place import Place
 from tests.fixtures.kubeflow_pipelines.server import pipelines_api
-from tests.fixtures.memory_objects import MemoryClient
+from tests.fixtures.memory_objects import MemoryStorage
 
 
 @pytest.fixture
@@ -28,6 +28,6 @@ def shared_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[P
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, multi_user: bool) -> Generator[Place]:
     for name in ("KF_PIPELINES_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Objects, "_client", MemoryClient())
+    monkeypatch.setattr(objects, "Client", MemoryStorage().client)
     with pipelines_api(multi_user=multi_user) as cluster:
         yield Place(tmp_path / "code", cluster, "http://storage.example.com", "bucket")

@@ -7,6 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from drivetrain.assets.assets import Asset
+from drivetrain.aws.s3 import Patience
 from drivetrain.base.errors import UserError
 from drivetrain.targets.kubeflow.deploy import objects as module
 from drivetrain.targets.kubeflow.deploy.objects import Objects
@@ -34,8 +35,8 @@ def test_storage_that_refuses_or_is_gone_is_said(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(UserError, match=r"refuses to list s3://no-such-bucket/p/: 404 NoSuchBucket") as refused:
         Objects(s3_server()).listed("s3://no-such-bucket/p/")
     assert "deployment.targets.kubeflow.root" in str(refused.value)
-    monkeypatch.setattr(module, "ATTEMPTS", 1)
+    monkeypatch.setattr(module, "PATIENCE", Patience(seconds=0.0))
     elsewhere = environment({module.ENDPOINT_VARIABLE: f"http://127.0.0.1:{closed_port()}"})
-    with elsewhere, pytest.raises(UserError, match=r"cannot be used .*Could not connect") as refused:
+    with elsewhere, pytest.raises(UserError, match=r"cannot be used .*Connection refused") as refused:
         Objects("http://of-the-settings:9000").listed("s3://bucket/p/")
     assert "s3_endpoint" in str(refused.value) and len(str(refused.value).splitlines()) == 1

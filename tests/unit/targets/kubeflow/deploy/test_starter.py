@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from drivetrain.authoring.loading import load
+from drivetrain.aws.s3 import Client
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.backends import _kubeflow_rest as backend
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import Registry, open_registry
 from drivetrain.spec.pipeline import Limit, Pipeline, RegistryEvent
 from drivetrain.targets.deployer import Starter, StartRequest
-from drivetrain.targets.kubeflow.deploy.objects import Objects
 from tests.fixtures.kubeflow_pipelines.place import Killed, Place
 from tests.fixtures.kubeflow_server import Store, kubeflow_server
 
@@ -161,7 +161,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, number: int, after: bool) -> Calla
         return call
 
     monkeypatch.setattr(Api, "_send", counted(Api._send))
-    monkeypatch.setattr(Objects, "_call", counted(Objects._call))
+    monkeypatch.setattr(Client, "_patiently", counted(Client._patiently))
     return lambda: count
 
 

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[5]))
 
-from drivetrain.base.s3_client import Patience
+from drivetrain.aws.s3 import Patience
 from drivetrain.training.checkpointing.places._s3_objects import Objects
 from tests.faults.harness.s3_proxy import Passing, S3Proxy
 from tests.fixtures.s3_server import make_bucket, s3_server, variables

@@ -16,14 +16,15 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base import s3_client, stopping
-from drivetrain.base.errors import InputError
-from drivetrain.base.s3_client import (
+from drivetrain.aws import s3
+from drivetrain.aws.s3 import (
     Client,
     DeniedError,
     NotThereError,
     Patience,
 )
+from drivetrain.base import stopping
+from drivetrain.base.errors import InputError
 from drivetrain.base.stopping import AwayError
 from drivetrain.training.checkpointing.places._s3_objects import Objects
 from tests.faults.harness.s3_proxy import S3Proxy
@@ -157,8 +158,8 @@ class Hours:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.after_a_pause = 1000.0, lambda: None
-        monkeypatch.setattr(s3_client.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(s3_client.time, "sleep", self._sleep)
+        monkeypatch.setattr(s3.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(s3.time, "sleep", self._sleep)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds

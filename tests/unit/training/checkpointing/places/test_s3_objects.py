@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base.s3_client import Patience, ServiceError
+from drivetrain.aws.s3 import Patience, ServiceError
 from drivetrain.training.checkpointing.places._s3_objects import Objects
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from tests.faults.harness.s3_proxy import ALL, DONE, S3Proxy

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base.errors import BAD_INPUT, FAILED, RETRY
 from drivetrain.training.launch.processes.failure import (
-    BAD_INPUT,
-    FAILED,
     NO_RANK,
-    RETRY,
     Failure,
     describe,
     exit_code,

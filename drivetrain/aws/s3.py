@@ -1,9 +1,9 @@
-"""Asks S3 with boto3's client: each request tried for so long and no longer, content too; errors name the object.
+"""One bucket of S3, or of what speaks its protocol: each request is tried for so long and no longer, content too;
+errors name the object.
 
 boto3's core signs, finds endpoint, region, credentials, proxies and certificates. Its own retries are off: they count
 attempts, of which a refused connection uses five up within seconds, and they leave broken content to the caller.
-boto3 is needed only by those who keep checkpoints at an s3:// location, or read data from one. It is imported when such
-a place is opened.
+boto3 is needed only by those who use s3:// locations. It is imported when such a place is opened.
 """
 
 # botocore has no types of its own.
@@ -11,27 +11,38 @@ a place is opened.
 
 from __future__ import annotations
 
-import errno
 import functools
 import logging
 import os
 import random
-import re
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from drivetrain.aws.refusals import (
+    CREDENTIALS,
+    DeniedError,
+    NoAnswerError,
+    NotThereError,
+    ServiceError,
+    UnusableError,
+    WrongAddressError,
+    how_to_set_up,
+    is_wrong_address,
+    reason_of,
+    without_password,
+)
+from drivetrain.aws.session import botocore_session, region_of_job
 from drivetrain.base import stopping
 from drivetrain.base.errors import WARNING, InputError
-from drivetrain.base.stopping import AwayError
 
 CONNECTIONS = 8
-"""Of one transfer."""
+"""Of one transfer; so many files come or go at once, too."""
 _PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
 # Another request for the same object is under way (S3 wants this one again), or this one came too slowly.
 _PASSING = frozenset({"ConditionalRequestConflict", "OperationAborted", "RequestTimeout"})
@@ -42,9 +53,6 @@ _SILENT_S = 5.0  # an outage that is longer than this is told
 _FOR_CHECKPOINTS = (
     *("s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject"),
     *("s3:AbortMultipartUpload", "s3:ListBucketMultipartUploads"),
-)
-_CREDENTIALS = frozenset(
-    {"ExpiredToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "TokenRefreshRequired"}
 )
 
 
@@ -58,38 +66,6 @@ class Patience:
     stall_seconds: float = 20.0
 
 
-class ServiceError(OSError):
-    """S3 did not do it, however often it was asked; the message names the operation, the object and the last reason."""
-
-    def __init__(self, message: str, *, status: int = 0) -> None:
-        # EREMOTEIO and not EIO: nothing is known to be wrong with what lies there.
-        super().__init__(errno.EREMOTEIO, message)
-        self.status = status
-
-    def __str__(self) -> str:
-        return self.strerror or ""
-
-
-class DeniedError(ServiceError, PermissionError):
-    """There are no credentials, or S3 refuses them the operation."""
-
-
-class UnusableError(InputError):
-    """The first request is refused: credentials, permissions or the bucket are to be mended."""
-
-    def __init__(self, message: str, *, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class NotThereError(ServiceError, FileNotFoundError):
-    """There is no such object, or no such upload."""
-
-
-class NoAnswerError(ServiceError, AwayError):
-    """S3 was away for as long as it is waited for: no connection, no answer, or a failure of its own each time."""
-
-
 class _PassingError(Exception):
     """An attempt failed in a way that passes: why."""
 
@@ -98,11 +74,12 @@ T = TypeVar("T")
 
 
 class Client:
-    """What asks for one bucket. Threads may share it; each process opens its own.
+    """Asks for one bucket. Threads may share it; each process opens its own.
 
     Args:
         purpose: what the bucket is for, for messages: "checkpoints", "data".
         permissions: what is needed for it.
+        endpoint: the address of another service than AWS's; $AWS_ENDPOINT_URL_S3 where it is None.
 
     Raises:
         InputError: boto3 is not installed.
@@ -111,20 +88,16 @@ class Client:
     def __init__(
         self,
         bucket: str,
-        patience: Patience,
+        patience: Patience | None = None,
         *,
         purpose: str = "checkpoints",
         permissions: Sequence[str] = _FOR_CHECKPOINTS,
+        endpoint: str | None = None,
     ) -> None:
-        try:
-            import botocore.session  # noqa: F401
-        except ModuleNotFoundError:
-            raise InputError(
-                f"{purpose} at s3:// need the package boto3, which is not installed. "
-                "Install it with: pip install 'drivetrain[s3]' (or: pip install boto3)"
-            ) from None
+        botocore_session(f"{purpose} at s3:// need")
         self.bucket = bucket
-        self.patience = patience
+        self.patience = patience or Patience()
+        self._endpoint = endpoint
         self._needs = (
             f"{purpose.capitalize()} at s3://{bucket} need a bucket that is there and {', '.join(permissions)} on it."
         )
@@ -156,6 +129,41 @@ class Client:
 
         return self._patiently("read", key, ask)
 
+    def read(self, key: str) -> bytes | None:
+        """A small object's content; None where there is none."""
+        try:
+            return bytes(self.fetch(key)[0])
+        except NotThereError:
+            return None
+
+    def pages(self, prefix: str) -> Iterator[Any]:
+        """S3's answers to a listing, one by one; raises as `call` does."""
+        more: dict[str, str] = {}
+        while True:
+            page = self.call("list_objects_v2", "list", Prefix=prefix, **more)
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def listed(self, prefix: str) -> Iterator[Mapping[str, Any]]:
+        """`Key`, `Size` and `ETag` of each object whose key begins so; raises as `call` does."""
+        for page in self.pages(prefix):
+            yield from page.get("Contents", ())
+
+    def files_below(self, prefix: str, folder: Path) -> Iterator[tuple[str, Path]]:
+        """Key and path in a folder of each object below a prefix; consoles' marks of folders are left out.
+
+        Raises:
+            InputError: a key leads out of the folder; and as `call` does.
+        """
+        for entry in self.listed(prefix):
+            name = entry["Key"].removeprefix(prefix)
+            if ".." in name.split("/") or name.startswith("/") or "\0" in name:
+                raise InputError(f"{self._uri(entry['Key'])} leads out of its folder. Write keys without '..'.")
+            if name and not name.endswith("/"):
+                yield entry["Key"], folder / name
+
     def download(self, key: str, path: Path) -> None:
         """Bring an object to a file, its parts side by side; raises as `call` does."""
         from boto3.exceptions import RetriesExceededError
@@ -165,9 +173,31 @@ class Client:
             try:
                 S3Transfer(client).download_file(self.bucket, key, str(path))  # it writes beside it and renames
             except RetriesExceededError as error:
-                raise _PassingError(_reason(error.last_exception)) from error
+                raise _PassingError(reason_of(error.last_exception)) from error
 
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._patiently("read", key, lambda: self._attempt("read", key, bring))
+
+    def download_all(self, files: Iterable[tuple[str, Path]]) -> None:
+        """Bring each object to its file, several at once; raises as `call` does."""
+        side_by_side(lambda file: self.download(*file), files)
+
+    def upload(self, path: Path, key: str) -> None:
+        """Write a file's content over an object, its parts side by side; raises as `call` does."""
+        from boto3.exceptions import S3UploadFailedError
+        from boto3.s3.transfer import S3Transfer
+
+        def send(client: Any) -> None:
+            try:
+                S3Transfer(client).upload_file(str(path), self.bucket, key)
+            except S3UploadFailedError as error:
+                raise error.__context__ or error from None
+
+        self._patiently("write", key, lambda: self._attempt("write", key, send))
+
+    def delete(self, key: str) -> None:
+        """Remove an object; one that is not there is fine."""
+        self.call("delete_object", "remove", Key=key)
 
     def _patiently(self, doing: str, key: str, ask: Callable[[], T]) -> T:
         began, attempts, told = time.monotonic(), 0, False
@@ -181,7 +211,8 @@ class Client:
                 if now + pause >= min(began + self.patience.seconds, stopping.leaves_by()):
                     raise NoAnswerError(
                         f"S3 did not {doing} {self._uri(key)}: given up after {now - began:.1f} s and {attempts} "
-                        f"attempts; the last: {error}"
+                        f"attempts; the last: {error}",
+                        reason=str(error),
                     ) from error
                 if now - began > _SILENT_S and not told:
                     told = True
@@ -224,12 +255,13 @@ class Client:
         except ClientError as error:
             raise self._refused(doing, key, error.response) from error
         except (ConnectionError, HTTPClientError, ResponseParserError, urllib3.exceptions.HTTPError) as error:
-            if not self._reached and _is_wrong_address(error):
-                raise InputError(_how_to_set_up(f"{error} ({_reason(error)})")) from error
-            raise _PassingError(_reason(error)) from error
+            if not self._reached and is_wrong_address(error):
+                reason = f"{error} ({reason_of(error)})"
+                raise WrongAddressError(how_to_set_up(reason), reason=without_password(reason)) from error
+            raise _PassingError(reason_of(error)) from error
         except BotoCoreError as error:  # no credentials, or none that can be renewed
-            message = _how_to_set_up(error)
-            raise DeniedError(message) if self._reached else InputError(message) from error
+            kind = DeniedError if self._reached else UnusableError
+            raise kind(how_to_set_up(error), reason=without_password(str(error))) from error
         self._reached = True
         return answer
 
@@ -257,17 +289,19 @@ class Client:
             request_checksum_calculation="when_required",  # each write brings its own
             response_checksum_validation="when_required",  # whoever reads compares with the manifest
         )
-        region = os.environ.get("AWS_REGION") or None  # which SageMaker sets, and botocore does not read
+        region = region_of_job()
+        if self._endpoint and not os.environ.get("AWS_DEFAULT_REGION"):
+            region = region or "us-east-1"  # a service of one's own has no regions, whatever the profile says
         try:
             session = botocore.session.get_session()
             session.register_component("data_loader", _descriptions())
-            client = session.create_client("s3", region_name=region, config=config)
+            client = session.create_client("s3", region_name=region, endpoint_url=self._endpoint, config=config)
             if client.meta.endpoint_url.startswith("https:"):
                 # Over TLS the content needs no hash of its own against others; its CRC-32 guards it against damage.
                 config = config.merge(Config(s3={"payload_signing_enabled": False}))
-                client = session.create_client("s3", region_name=region, config=config)
+                client = session.create_client("s3", region_name=region, endpoint_url=self._endpoint, config=config)
         except (BotoCoreError, ValueError) as error:
-            raise InputError(_how_to_set_up(error)) from error
+            raise UnusableError(how_to_set_up(error), reason=without_password(str(error))) from error
         return client
 
     def _uri(self, key: str) -> str:
@@ -281,18 +315,31 @@ class Client:
             return _PassingError(reason)
         message = f"S3 does not {doing} {self._uri(key)}: {reason}"
         if code == "NoSuchBucket":
-            return self._mendable(ServiceError(message, status=status))
+            return self._mendable(ServiceError(message, status=status, reason=reason))
         if status == 404:
-            return NotThereError(message, status=status)
-        if code in _CREDENTIALS or status in (401, 403):
-            return self._mendable(DeniedError(message, status=status))
-        return ServiceError(message, status=status)
+            return NotThereError(message, status=status, reason=reason)
+        if code in CREDENTIALS or status in (401, 403):
+            return self._mendable(DeniedError(message, status=status, reason=reason))
+        return ServiceError(message, status=status, reason=reason)
 
     def _mendable(self, error: ServiceError) -> Exception:
         """Before anything has worked it is the user's to mend; later on it is one failure among others."""
         if self._reached:
             return error
-        return UnusableError(f"{error}. {self._needs}", status=error.status)
+        return UnusableError(f"{error}. {self._needs}", status=error.status, reason=error.reason)
+
+
+def split(uri: str) -> tuple[str, str]:
+    """Bucket and key of an s3:// URI."""
+    bucket, _, key = uri.partition("://")[2].partition("/")
+    return bucket, key
+
+
+def side_by_side(move: Callable[[T], object], items: Iterable[T]) -> None:
+    """Call it for each, several at once; raises what the first of them does."""
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="s3") as pool:
+        for _ in pool.map(move, items):
+            continue
 
 
 @functools.cache
@@ -317,35 +364,7 @@ def _content(answer: Mapping[str, Any], into: memoryview | None) -> memoryview:
         while filled < len(view):
             filled += body.readinto(view[filled : filled + _PIECE])
     except (IncompleteReadError, HTTPClientError, urllib3.exceptions.HTTPError) as error:
-        raise _PassingError(_reason(error)) from error
+        raise _PassingError(reason_of(error)) from error
     finally:
         body.close()
     return view
-
-
-def _is_wrong_address(error: Exception) -> bool:
-    """True where nobody has that name, or a stranger answers to it: a service that is away has both right."""
-    inner: BaseException | None = getattr(error, "kwargs", {}).get("error")
-    if "CERTIFICATE_VERIFY_FAILED" in str(inner):
-        return True
-    while inner is not None and not isinstance(inner, socket.gaierror):
-        inner = inner.__cause__ or inner.__context__
-    return inner is not None and inner.errno == socket.EAI_NONAME
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, without what a secret may be in."""
-    inner = getattr(error, "kwargs", {}).get("error")  # without the address that was asked
-    return _without_password(f"{type(error).__name__}: {inner or error}")
-
-
-def _how_to_set_up(why: object) -> str:
-    return (
-        f"no access to S3 as this machine is set up: {_without_password(str(why))}. Give it a role that may use the "
-        "bucket, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, where there is one), or "
-        "AWS_PROFILE; another service than AWS's is named by AWS_ENDPOINT_URL_S3, like https://minio.example:9000."
-    )
-
-
-def _without_password(text: str) -> str:
-    return re.sub(r"://[^/@\s]*@", "://...@", text)
