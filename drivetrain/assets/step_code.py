@@ -26,7 +26,7 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
 from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
 from drivetrain.spec.training_options import OneOf
-from drivetrain.spec.values import IterationRef, OutputRef, ParameterRef, PropertyRef
+from drivetrain.spec.values import ParameterRef
 
 if TYPE_CHECKING:
     from drivetrain.assets.module_facts import Import
@@ -188,16 +188,12 @@ class StepCode:
         only = _LOAD_MODELS.get(step.program.target)
         inputs = {name: value for name, value in step.inputs.items() if only in (None, name)}
         for name, value in inputs.items():
-            if not self._comes_from_a_program(value):
+            producer = self.graph.producer(value)
+            if producer is None or producer.program.target in _BRING_MODELS:
                 return frozenset(), f"{why}, and its input {name!r} comes from outside of the pipeline"
         if not inputs:
             return frozenset(), f"{why}, from outside of the pipeline"
         return self._with_all_before(step)
-
-    def _comes_from_a_program(self, value: Any) -> bool:
-        made = value.of if isinstance(value, IterationRef) else value
-        producer = self.graph.by_name.get(made.step) if isinstance(made, OutputRef | PropertyRef) else None
-        return isinstance(producer, JobStep) and producer.program.target not in _BRING_MODELS
 
     def _with_all_before(self, step: JobStep) -> tuple[frozenset[str], str]:
         """What can be reached from a step and all steps before it."""

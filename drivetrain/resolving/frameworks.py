@@ -20,7 +20,6 @@ from drivetrain.catalog.strategies import (
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.steps import JobStep, is_our_training
 from drivetrain.spec.trainings import trainings, ways
-from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef
 
 
 def framework_of_step(step: JobStep, graph: Graph) -> str:
@@ -49,9 +48,8 @@ def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
         return frozenset()
     found: set[str] = set()
     for value in step.inputs.values():
-        of = value.of if isinstance(value, IterationRef) else value
-        made = graph.by_name.get(of.step) if isinstance(of, OutputRef | PropertyRef) else None
-        if isinstance(made, JobStep) and made is not step:
+        made = graph.producer(value)
+        if made is not None and made is not step:
             found |= frameworks_of(made, graph)
     return frozenset(found)
 

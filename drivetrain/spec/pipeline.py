@@ -15,7 +15,16 @@ from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily, Matching
 from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.resources import CachePolicy
 from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, NativeStep, Step, flatten
-from drivetrain.spec.values import ParameterRef, Pending, Scalar, ValueType, references_in
+from drivetrain.spec.values import (
+    IterationRef,
+    OutputRef,
+    ParameterRef,
+    Pending,
+    PropertyRef,
+    Scalar,
+    ValueType,
+    references_in,
+)
 
 # Fields of a step that hold other steps, and what is said of them.
 _NESTED = ("then", "otherwise", "body", "selector")
@@ -263,6 +272,12 @@ class Graph:
     def loops(self) -> dict[str, ForEachStep]:
         """Step of a body -> its for_each."""
         return {inner.name: step for step in self.steps if isinstance(step, ForEachStep) for inner in step.body}
+
+    def producer(self, value: Any) -> JobStep | None:
+        """The job whose output or property a value is, also in an iteration; None where it comes from elsewhere."""
+        made = value.of if isinstance(value, IterationRef) else value
+        step = self.by_name.get(made.step) if isinstance(made, OutputRef | PropertyRef) else None
+        return step if isinstance(step, JobStep) else None
 
     def instance_types(self, step: JobStep) -> tuple[str, ...]:
         """All on which a step may run, the cluster's own first; of a parameter its default, then its choices."""

@@ -362,7 +362,7 @@ class _Compiler:
         from drivetrain.targets.sagemaker.compile import model_package_request
 
         image = model_package_request.serving_image(step, self.graph, self.place)
-        producer = model_package_request.producer_of(step, self.graph)
+        producer = self.graph.producer(step.model)
         code = None if producer is None else self.site(producer).code.sha256
         return model_package_request.register_arguments(step, self.graph, image=image, code=code)
 

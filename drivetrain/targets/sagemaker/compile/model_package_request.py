@@ -19,7 +19,7 @@ from drivetrain.registry.model_package import (
 )
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
-from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
+from drivetrain.spec.values import Reference
 from drivetrain.steps import METRICS_FILE
 from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
@@ -56,7 +56,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
         image: the container that serves the model.
         code: the hash of the code that trained it, where a step of the pipeline did.
     """
-    producer = producer_of(step, graph)
+    producer = graph.producer(step.model)
     container: Json = {"Image": image if step.image else Generated(image), "ModelDataUrl": spell(step.model, graph)}
     ours = producer is not None and producer.program.target == TRAIN
     if is_of_sklearn(producer, graph):
@@ -101,7 +101,7 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
         SpecError: a training image, by its name.
         UserError: there is no stock image for the region or the instance types.
     """
-    producer = producer_of(step, graph)
+    producer = graph.producer(step.model)
     image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
@@ -138,13 +138,6 @@ def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
 
         declared = any(parse(need).name == "scikit-learn" for need in program.needs)
     return {*program.libraries, *([SKLEARN] if declared else [])} == {SKLEARN}
-
-
-def producer_of(step: RegisterStep, graph: Graph) -> JobStep | None:
-    """The step of the pipeline that made the model; None where it comes from elsewhere."""
-    model = step.model.of if isinstance(step.model, IterationRef) else step.model
-    made = graph.by_name.get(model.step) if isinstance(model, OutputRef | PropertyRef) else None
-    return made if isinstance(made, JobStep) else None
 
 
 def _known_card(producer: JobStep | None, graph: Graph) -> Json:
