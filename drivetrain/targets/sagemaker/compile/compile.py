@@ -139,7 +139,6 @@ class _Compiler:
         self._wheels: dict[tuple[str, ...], tuple[Wheel, ...]] = {}
         self._code: dict[tuple[tuple[str, ...], int], Code] = {}
         self._data: dict[str, str] = {}
-        self._stock: dict[tuple[bool, str], Image] = {}
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
         self._step_types = {step.name: type_name(step) for step in self.graph.steps}
 
@@ -297,9 +296,11 @@ class _Compiler:
         return Site(self.graph, image, self._code[key], self.uri, spark)
 
     def framework_and_image(self, step: JobStep) -> tuple[str, Image]:
-        """The framework that a step runs on, and the stock image that holds it."""
+        """The framework that a step runs on, and the stock image that holds it: for GPUs where its first machine has
+        them, which of a parameter is the default, or the first choice."""
         framework = framework_of(step, self.graph)
-        stock = self.stock(gpu=self.on_gpu(step), framework=framework)
+        gpu = any(map(has_gpu, self.graph.instance_types(step)[:1]))
+        stock = stock_image(self.place.region, gpu, STOCK.get(framework, framework))
         if isinstance(step, TrainingStep):
             from drivetrain.resolving.vendor_libraries import library_of
 
@@ -336,17 +337,6 @@ class _Compiler:
                 raise
             self.notes.append(str(error))
             return ()
-
-    def stock(self, *, gpu: bool, framework: str) -> Image:
-        """The stock image of a framework in the region."""
-        key = (gpu, framework)
-        if key not in self._stock:
-            self._stock[key] = stock_image(self.place.region, gpu, STOCK.get(framework, framework))
-        return self._stock[key]
-
-    def on_gpu(self, step: JobStep) -> bool:
-        """Whether the instance type has NVIDIA GPUs; of a parameter its default, else its first choice is asked."""
-        return any(map(has_gpu, self.graph.instance_types(step)[:1]))
 
     def uri(self, value: Value) -> Value:
         """A path on this machine becomes the URI of its content; everything else is one already."""
