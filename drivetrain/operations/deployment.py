@@ -61,7 +61,7 @@ def look(
         withheld=withheld,
         on=on,
     )
-    options = options_of(config, kept, withheld, on)
+    options = options_of(config, overrides, on)
     if definition is not None:
         from drivetrain.authoring.settings import Settings, build
         from drivetrain.operations.operands import definition_file, name_of
@@ -90,10 +90,9 @@ def look(
     )
 
 
-def options_of(
-    config: Path | None, kept: Sequence[str], withheld: Sequence[str] = (), on: str | None = None
-) -> list[str]:
-    """The options by which another command finds the same settings."""
+def options_of(config: Path | None, overrides: Sequence[str] | None, on: str | None = None) -> list[str]:
+    """The options by which another command finds the same settings, without secrets."""
+    kept, withheld = without_secrets(overrides or ())
     words = [] if on is None else ["--target", on]
     words += [] if config is None else ["-c", str(config)]
     words += [word for each in (*kept, *(f"{key}=..." for key in withheld)) for word in ("--set", each)]
@@ -173,7 +172,7 @@ def deployer_of(
     from drivetrain.operations.operands import is_pipeline
     from drivetrain.targets.target import DEFAULT
 
-    options = options_of(config, *without_secrets(overrides or ()), on)
+    options = options_of(config, overrides, on)
     if is_pipeline(target) or config is not None or overrides or by_settings:
         name, deployment = place_of(target, config, overrides)
         return _connected(on or deployment.target, deployment, region, target, options), name
@@ -201,7 +200,7 @@ def refuse_in_vain(target: str, config: Path | None, overrides: Sequence[str], *
         except UserError:
             continue  # the pipeline is not built without it; what else is wrong is said as it is looked for
         if unchanged:
-            option = " ".join(options_of(None, *without_secrets([given])))
+            option = " ".join(options_of(None, [given]))
             raise UserError(
                 f"{option}: a deployed pipeline is started as it was applied, and this changes nothing of it. "
                 f"Apply it first (drivetrain apply {target} {option}), or give a parameter of the pipeline: "

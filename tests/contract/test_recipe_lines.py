@@ -14,7 +14,8 @@ import pytest
 from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.cli import main
 from drivetrain.cli.local import submit
-from drivetrain.cli.local.submitted import Job, one_step_pipeline
+from drivetrain.cli.local.job import Job
+from drivetrain.cli.local.submitted import one_step_pipeline
 from drivetrain.training import plugins
 from drivetrain.training.config import Config
 from drivetrain.training.recipe import load_recipe
@@ -56,7 +57,7 @@ def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch:
         assert list((tmp_path / values["train"]).rglob("*.parquet"))
     else:
         (tmp_path / values["train"]).mkdir(parents=True)  # where the user unpacked what was downloaded
-    job = Job(component="train", given=tuple(f"{key}={value}" for key, value in values.items()))
+    job = Job(component="train", set_=[f"{key}={value}" for key, value in values.items()])
     pipeline, _ = one_step_pipeline(job)
     (step,) = pipeline.steps
     shipped = dataclasses.asdict(Config(**read_yaml(ROOT / f"docs/recipes/{name}.yaml")))

@@ -96,7 +96,7 @@ def infra(
       kubectl apply -k build/infra
       drivetrain infra kubeflow retraining -c kubeflow.yaml --check
     """
-    from drivetrain.operations.deployment import options_of, without_secrets
+    from drivetrain.operations.deployment import options_of
     from drivetrain.operations.operands import load_for
     from drivetrain.targets.target import find_target, refuse
     from drivetrain.telling.terminal import say_json
@@ -108,7 +108,7 @@ def infra(
     loaded, _ = load_for(target, config, set_, on)
     refuse(chosen.check(loaded.pipeline), chosen.TITLE)
     if check:
-        command = shlex.join(["drivetrain", "infra", on, target, *options_of(config, *without_secrets(set_ or ()))])
+        command = shlex.join(["drivetrain", "infra", on, target, *options_of(config, set_)])
         return _check(manifests.check(loaded.pipeline, command), as_json=as_json)
     notes = manifests.notes(loaded.pipeline)
     if output is None:

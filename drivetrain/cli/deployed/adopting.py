@@ -21,7 +21,7 @@ def write_deployed(
         UserError: no such pipeline, one that AWS manages, a target without Studio, or the file is there already.
     """
     from drivetrain.base.files import write_text
-    from drivetrain.operations.deployment import deployer_of, options_of, without_secrets
+    from drivetrain.operations.deployment import deployer_of, options_of
     from drivetrain.operations.operands import name_of
     from drivetrain.targets.sagemaker.account import is_of_aws
     from drivetrain.targets.sagemaker.deploy.deployed import OWNER, read_tags
@@ -37,7 +37,7 @@ def write_deployed(
     if is_of_aws(there.arn):
         raise UserError(f"Pipeline {name!r} is managed by AWS ({there.arn}): it can be neither pulled nor changed.")
     file = Path(f"{there.name}.json")
-    options = options_of(config, *without_secrets(overrides)) or ["-c", "SETTINGS.yaml"]
+    options = options_of(config, overrides) or ["-c", "SETTINGS.yaml"]
     named = [] if name_of(file) == there.name else ["--name", there.name]
     if file.exists():
         again = shlex.join(["-d", str(file), *named, *options])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import click
 
-from drivetrain.cli.declared import App, Argument, Option
-from drivetrain.cli.options import Config, Home, Interrupt
+from drivetrain.cli.declared import App, Option
+from drivetrain.cli.local.job import Job
+from drivetrain.cli.options import Home
 
 app = App()
 
@@ -47,54 +47,7 @@ _WORDS = "drivetrain.submit.words"
 
 @app.command(cls=SubmitCommand)
 def submit(
-    component: Annotated[
-        str,
-        Argument(
-            metavar="COMPONENT",
-            help="A component of the package, such as train, or FILE.py:FUNCTION.",
-            show_default=False,
-        ),
-    ],
-    set_: Annotated[
-        list[str] | None,
-        Option("--set", "-s", metavar="NAME=VALUE", help="An input folder or a parameter. Repeatable."),
-    ] = None,
-    config: Config = None,
-    target: Annotated[Literal["local"], Option("--target", help="Where the job runs.")] = "local",
-    instance: Annotated[
-        str, Option("--instance", metavar="TYPE", help="The instance type that the job is for.")
-    ] = "ml.m5.xlarge",
-    hosts: Annotated[int, Option("--hosts", min=1, metavar="N", help="Hosts.")] = 1,
-    processes: Annotated[
-        int | None, Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        Option(
-            "--source",
-            metavar="DIR",
-            help="Folder whose Python files go along  [default: this one, where your script or recipe lies in it]",
-        ),
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        Option(
-            "--env",
-            metavar="NAME=VALUE",
-            help="A variable of the job, such as DRIVETRAIN_MAX_RESTARTS=2. Repeatable.",
-        ),
-    ] = None,
-    data: Annotated[
-        list[str] | None,
-        Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
-    ] = None,
-    interrupt: Interrupt = None,
-    out: Annotated[
-        Path | None,
-        Option("--out", metavar="DIR", help="Copy the outputs there too, each into a folder of its name."),
-    ] = None,
-    fresh: Annotated[bool, Option("--fresh", help="Use nothing of earlier runs: no result, no checkpoint.")] = False,
-    no_cache: Annotated[bool, Option("--no-cache", help="Run it, even where it has run before.")] = False,
+    job: Job,
     home: Home = None,
     as_json: Annotated[bool, Option("--json", help="Print events as JSON lines, for scripts.")] = False,
 ) -> int:
@@ -112,22 +65,6 @@ def submit(
       drivetrain submit train --set train=build/train --interrupt step=120
       drivetrain submit train --set train=faces/ --set recipe=faces --source .
     """
-    from drivetrain.cli import options
-    from drivetrain.cli.local.submitted import Job, run_here
+    from drivetrain.cli.local.submitted import run_here
 
-    job = Job(
-        component=component,
-        given=tuple(set_ or ()),
-        config=config,
-        instance=instance,
-        hosts=hosts,
-        processes=processes,
-        source=source,
-        data=options.data(data),
-        environment=tuple(env or ()),
-    )
-    assert target == "local"
-    interruptions = options.interruptions(interrupt)
-    return run_here(
-        job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json, out=out, interruptions=interruptions
-    )
+    return run_here(job, home=home, as_json=as_json)

@@ -6,7 +6,6 @@ import importlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,8 @@ from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
 
 if TYPE_CHECKING:
+    from drivetrain.cli.local.job import Job
     from drivetrain.run_store.home import Home
-    from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption
 
 COMPONENTS = "drivetrain.components"
 # What docs/launcher.md lists; `processes` and the hosts are options of their own.
@@ -34,44 +33,18 @@ LAUNCHER_VARIABLES = frozenset(
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A component, what is set of it, and the machines."""
-
-    component: str
-    given: tuple[str, ...]
-    config: Path | None = None
-    """A YAML file with more of the same; `given` counts where both say something."""
-    instance: str = "ml.m5.xlarge"
-    hosts: int = 1
-    processes: int | None = None
-    source: Path | None = None
-    data: Mapping[str, str] = field(default_factory=dict[str, str])
-    """s3:// URI -> what stands for it here."""
-    environment: tuple[str, ...] = ()
-    """`NAME=VALUE` texts."""
-
-
-def run_here(
-    job: Job,
-    *,
-    home: Path | None,
-    fresh: bool,
-    cache: bool,
-    as_json: bool,
-    out: Path | None = None,
-    interruptions: tuple[Interruption, ...] = (),
-) -> int:
-    """Run a job on this machine, watched; returns the exit code. `out` gets a copy of its outputs.
+def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
+    """Run a job on this machine, watched; returns the exit code. `job.out` gets a copy of its outputs.
 
     Raises:
         UserError: what is wrong with any of it, before anything starts.
     """
-    from drivetrain.cli import home_option, local_home
+    from drivetrain.cli import home_option, local_home, options
     from drivetrain.cli.outcome import Terminal, exit_code
     from drivetrain.operations import running
     from drivetrain.operations.operands import Work
 
+    data, interruptions, out = options.data(job.data), options.interruptions(job.interrupt), job.out
     pipeline, source = one_step_pipeline(job)
     if out is not None:
         from drivetrain.cli.local.outputs import check_folder, check_inputs
@@ -89,9 +62,8 @@ def run_here(
         )
     place = local_home(home)
     work = Work.from_step(pipeline, source, f"submit {job.component}")
-    request = running.request_for(
-        work, place, parameters={}, fresh=fresh, cache=cache, data=job.data, interruptions=interruptions
-    )
+    how: dict[str, Any] = {"cache": not job.no_cache, "data": data, "interruptions": interruptions}
+    request = running.request_for(work, place, parameters={}, fresh=job.fresh, **how)
     terminal = Terminal(place, as_json=as_json, home_option=home_option(home))
     code = exit_code(running.run(place, request, terminal))
     if code == 0 and (out is not None or not as_json):
@@ -128,7 +100,7 @@ def _environment(job: Job) -> dict[str, str]:
 
     from drivetrain.cli.options import pairs
 
-    given = pairs("--env", job.environment, "NAME=VALUE, such as DRIVETRAIN_MAX_RESTARTS=2")
+    given = pairs("--env", job.env, "NAME=VALUE, such as DRIVETRAIN_MAX_RESTARTS=2")
     for name in given:
         if not _VARIABLE.fullmatch(name):
             raise UserError(
@@ -154,7 +126,7 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     if job.source is not None and not job.source.is_dir():
         raise UserError(f"--source {job.source}: no such folder.")
     component, source = find_component(job.component)
-    given = pairs("--set", job.given, "NAME=VALUE, such as epochs=20")
+    given = pairs("--set", job.set_, "NAME=VALUE, such as epochs=20")
     values = {**(_read_config(component, job.config) if job.config else {}), **read_values(component, given)}
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
     environment = _environment(job)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.cli import home_option, local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json, JsonLines, On, OnConfig, OnPipeline, OnSet, Region
@@ -20,42 +21,50 @@ if TYPE_CHECKING:
 app = App(help="List, show, compare, stop and resume runs, here or deployed.")
 
 
-def _deployed(
-    on: str | None,
-    pipeline: str | None,
-    config: Path | None,
-    overrides: list[str] | None,
-    region: str | None,
-    local: Mapping[str, Any],
-    *,
-    lists: bool = False,
-) -> tuple[Deployer, str] | None:
-    """Where the pipeline is deployed whose runs are asked for, and its name; None for runs on this machine.
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """The options that name a deployed pipeline, whose runs are asked for."""
 
-    Args:
-        local: the options that only runs on this machine have, with what was given.
-        lists: the command lists runs, those on this machine by their pipeline, too; others name one by its id.
+    on: On = None
+    pipeline: OnPipeline = None
+    config: OnConfig = None
+    set_: OnSet = None
+    region: Region = None
 
-    Raises:
-        UserError: options that do not go together, no pipeline, or nothing says where it is.
-    """
-    asked = _given({"--on": on, "--config": config, "--set": overrides, "--region": region})
-    if asked is None:
-        if pipeline is not None and not lists:
+    def deployed(self, local: Mapping[str, Any], *, lists: bool = False) -> tuple[Deployer, str] | None:
+        """Where the pipeline is deployed, and its name; None for runs on this machine.
+
+        Args:
+            local: the options that only runs on this machine have, with what was given.
+            lists: the command lists runs, those on this machine by their pipeline, too; others name one by its id.
+
+        Raises:
+            UserError: options that do not go together, no pipeline, or nothing says where it is.
+        """
+        asked = _given({"--on": self.on, "--config": self.config, "--set": self.set_, "--region": self.region})
+        if asked is None:
+            if self.pipeline is not None and not lists:
+                raise UserError(
+                    f"-p {self.pipeline} is of a deployed pipeline. Say where: --on TARGET, -c FILE or --region "
+                    f"REGION. A run on this machine has an id: drivetrain runs list -p {self.pipeline}"
+                )
+            return None
+        if local_only := _given(local):
             raise UserError(
-                f"-p {pipeline} is of a deployed pipeline. Say where: --on TARGET, -c FILE or --region REGION. A run "
-                f"on this machine has an id: drivetrain runs list -p {pipeline}"
+                f"{local_only} is for runs on this machine, {asked} for deployed ones. Leave one of them out."
             )
-        return None
-    if local_only := _given(local):
-        raise UserError(f"{local_only} is for runs on this machine, {asked} for deployed ones. Leave one of them out.")
-    if on == "local":
-        raise UserError("--on local: runs on this machine are those without --on. Leave it out.")
-    if pipeline is None:
-        raise UserError(f"{asked}: whose runs? Give -p PIPELINE: the name of a deployed one, or FILE.py[:FUNCTION].")
-    from drivetrain.operations.deployment import deployer_of
+        if self.on == "local":
+            raise UserError("--on local: runs on this machine are those without --on. Leave it out.")
+        if self.pipeline is None:
+            raise UserError(
+                f"{asked}: whose runs? Give -p PIPELINE: the name of a deployed one, or FILE.py[:FUNCTION]."
+            )
+        from drivetrain.operations.deployment import deployer_of
 
-    return deployer_of(pipeline, config, overrides, region, on)
+        return deployer_of(self.pipeline, self.config, self.set_, self.region, self.on)
+
+
+HERE = Elsewhere()
 
 
 def _given(options: Mapping[str, Any]) -> str | None:
@@ -101,8 +110,9 @@ def list_(
       drivetrain runs list -w "status = failed" --sort -accuracy --json
       drivetrain runs list --on sagemaker -p retraining -c production.yaml
     """
+    elsewhere = Elsewhere(on=on, pipeline=pipeline, config=config, set_=set_, region=region)
     local = {"--where": where, "--sort": sort, "--home": home}
-    if deployed := _deployed(on, pipeline, config, set_, region, local, lists=True):
+    if deployed := elsewhere.deployed(local, lists=True):
         from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.print_list(*deployed, limit, as_json=as_json)
@@ -150,11 +160,7 @@ def show(
     spot_discount: SpotDiscount = None,
     price: Price = None,
     home: Home = None,
-    on: On = None,
-    pipeline: OnPipeline = None,
-    config: OnConfig = None,
-    set_: OnSet = None,
-    region: Region = None,
+    elsewhere: Elsewhere = HERE,
     as_json: Json = False,
 ) -> int:
     """Show how a run went: steps, interruptions, numbers, model.
@@ -171,7 +177,7 @@ def show(
       drivetrain runs show --on sagemaker -p retraining --follow
     """
     local = {"--events": events, "--spot-discount": spot_discount, "--price": price, "--home": home}
-    if deployed := _deployed(on, pipeline, config, set_, region, local):
+    if deployed := elsewhere.deployed(local):
         from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.show(*deployed, execution, follow=follow, as_json=as_json)
@@ -218,11 +224,7 @@ def compare(
         Option("--output", "-o", metavar="FILE.html", help="Write its page (with --json, too)."),
     ] = None,
     home: Home = None,
-    on: On = None,
-    pipeline: OnPipeline = None,
-    config: OnConfig = None,
-    set_: OnSet = None,
-    region: Region = None,
+    elsewhere: Elsewhere = HERE,
     as_json: Json = False,
 ) -> None:
     """Compare runs: settings that differ, metrics, data and code. Without any: the last two.
@@ -239,7 +241,7 @@ def compare(
       drivetrain runs compare --on sagemaker -p retraining -c production.yaml
     """
     chosen = executions or ["latest~1", "latest"]
-    if deployed := _deployed(on, pipeline, config, set_, region, {"--output": output, "--home": home}):
+    if deployed := elsewhere.deployed({"--output": output, "--home": home}):
         from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.compare(*deployed, chosen, as_json=as_json)
@@ -277,11 +279,7 @@ def logs(
     ] = None,
     lines: Annotated[int | None, Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     home: Home = None,
-    on: On = None,
-    pipeline: OnPipeline = None,
-    config: OnConfig = None,
-    set_: OnSet = None,
-    region: Region = None,
+    elsewhere: Elsewhere = HERE,
     as_json: JsonLines = False,
 ) -> None:
     """Print the log of a step.
@@ -294,7 +292,7 @@ def logs(
       drivetrain runs logs latest evaluate -n 50
       drivetrain runs logs latest train --on kubeflow -p retraining -f
     """
-    if deployed := _deployed(on, pipeline, config, set_, region, {"--attempt": attempt, "--home": home}):
+    if deployed := elsewhere.deployed({"--attempt": attempt, "--home": home}):
         from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.print_log(*deployed, execution, step, follow=follow, num_lines=lines, as_json=as_json)
@@ -309,11 +307,7 @@ def logs(
 def stop(
     execution: Execution = "latest",
     home: Home = None,
-    on: On = None,
-    pipeline: OnPipeline = None,
-    config: OnConfig = None,
-    set_: OnSet = None,
-    region: Region = None,
+    elsewhere: Elsewhere = HERE,
     as_json: Json = False,
 ) -> None:
     """Stop a run; a training saves a checkpoint first.
@@ -331,7 +325,7 @@ def stop(
     from drivetrain.run_store.stopping import stop as stop_run
     from drivetrain.telling.terminal import say, say_json
 
-    if deployed := _deployed(on, pipeline, config, set_, region, {"--home": home}):
+    if deployed := elsewhere.deployed({"--home": home}):
         deployer, name = deployed
         handle = deployer.find(name, execution)
         deployer.stop(handle)

@@ -188,7 +188,8 @@ def test_weights_travel_with_the_job_and_are_part_of_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cache and a resumption compare where an input lies, and that is where its content says."""
-    from drivetrain.cli.local.submitted import Job, one_step_pipeline
+    from drivetrain.cli.local.job import Job
+    from drivetrain.cli.local.submitted import one_step_pipeline
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     monkeypatch.chdir(tmp_path)
@@ -197,7 +198,7 @@ def test_weights_travel_with_the_job_and_are_part_of_what_it_is(
     places: list[str] = []
     for content in ("one", "one", "other"):
         (tmp_path / "w.pth").write_text(content)
-        pipeline, source = one_step_pipeline(Job(component="train", given=("train=data", "weights=w.pth")))
+        pipeline, source = one_step_pipeline(Job(component="train", set_=["train=data", "weights=w.pth"]))
         (step,) = compile_pipeline(pipeline, source, tmp_path, here=True).definition["Steps"]
         channels = {each["ChannelName"]: each["DataSource"] for each in step["Arguments"]["InputDataConfig"]}
         places.append(str(channels["weights"]["S3DataSource"]["S3Uri"]))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli.local.job import Job
 from drivetrain.cli.local.submitted import (
     LAUNCHER_VARIABLES,
-    Job,
     find_component,
     one_step_pipeline,
     shipped_components,
@@ -174,9 +174,9 @@ def test_a_uri_has_a_stand_in_here(drivetrain) -> None:
 
 def test_a_training_is_a_job_on_hosts_and_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    given = ("train=s3://b/k/", "recipe=digits_cnn", "epochs=3", "learning-rate=1e-2")
+    given = ["train=s3://b/k/", "recipe=digits_cnn", "epochs=3", "learning-rate=1e-2"]
     pipeline, source = one_step_pipeline(
-        Job(component="train", given=given, instance="ml.g5.12xlarge", hosts=2, processes=4)
+        Job(component="train", set_=given, instance="ml.g5.12xlarge", hosts=2, processes=4)
     )
     (step,) = pipeline.steps
     assert (pipeline.name, source) == ("submit-train", None)
@@ -188,9 +188,7 @@ def test_a_training_is_a_job_on_hosts_and_processes(tmp_path: Path, monkeypatch:
 
 def test_the_number_of_hosts_counts_for_the_cache() -> None:
     def key(hosts: int, *environment: str) -> str:
-        job = Job(
-            component="train", given=("train=s3://b/k/", "recipe=digits_cnn"), hosts=hosts, environment=environment
-        )
+        job = Job(component="train", set_=["train=s3://b/k/", "recipe=digits_cnn"], hosts=hosts, env=list(environment))
         (step,) = compile_pipeline(one_step_pipeline(job)[0]).definition["Steps"]
         fields = key_fields("Training", step["Arguments"])
         assert fields is not None
@@ -203,18 +201,18 @@ def test_the_number_of_hosts_counts_for_the_cache() -> None:
 def test_a_recipe_of_ones_own_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "faces.py").touch()
-    job = Job(component="train", given=("train=s3://b/k/", "recipe=faces"))
+    job = Job(component="train", set_=["train=s3://b/k/", "recipe=faces"])
     assert one_step_pipeline(job)[1] == tmp_path
     elsewhere = tmp_path / "code"
     elsewhere.mkdir()
-    job = Job(component="train", given=job.given, source=elsewhere)
+    job = Job(component="train", set_=job.set_, source=elsewhere)
     assert one_step_pipeline(job)[1] == elsewhere
 
 
 def test_a_script_in_the_current_folder_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
-    job = Job(component="train-script", given=("train=data", "script=train.py"))
+    job = Job(component="train-script", set_=["train=data", "script=train.py"])
     assert one_step_pipeline(job)[1] == tmp_path
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -312,7 +310,7 @@ def test_a_file_that_says_nothing_useful(drivetrain, text: str, message: str) ->
 def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
     file = tmp_path / "train.yaml"
     file.write_text("recipe_options: {channels: 4}\nweight_column: w\n")
-    job = Job(component="train", given=(f"train={tmp_path}",), config=file)
+    job = Job(component="train", set_=[f"train={tmp_path}"], config=file)
     (step,) = one_step_pipeline(job)[0].steps
     assert step.parameters["recipe_options"] == '{"channels": 4}'  # type: ignore[union-attr]
     assert step.parameters["weight_column"] == "w"  # type: ignore[union-attr]
