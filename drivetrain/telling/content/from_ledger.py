@@ -50,11 +50,11 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
     # What a cached step gave is that of the execution from which it was taken.
     made_by = {step.name: step.cache_of or run.id for step in steps}
     artifacts = tuple(read for step, id in made_by.items() for read in ledger.artifacts(id, step))
-    job_times = tuple(times for step in steps for times in [_job_times(ledger.home, step)] if times is not None)
+    job_times = tuple(times for step in steps if (times := _job_times(ledger.home, step)) is not None)
     of_jobs = {times.step: times for times in job_times}
     return RunFacts(
         **vars(replace(run, steps=steps)),
-        codes={step.name: found for step in steps for found in [_code_hash(step)] if found},
+        codes={step.name: found for step in steps if (found := _code_hash(step))},
         dag=_dag(steps, definition),
         curves=tuple(
             curve
@@ -63,15 +63,10 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             for curve in _curves(ledger, made_by[step.name], step.name, of_jobs.get(step.name))
         ),
         ended_early={
-            step.name: told
-            for step in steps
-            for told in [_early_stop(ledger, made_by[step.name], step)]
-            if told is not None
+            step.name: told for step in steps if (told := _early_stop(ledger, made_by[step.name], step)) is not None
         },
         job_times=job_times,
-        goes_on_from={
-            step.name: saved for step in steps for saved in [_goes_on_from(ledger.home, step)] if saved is not None
-        },
+        goes_on_from={step.name: saved for step in steps if (saved := _goes_on_from(ledger.home, step)) is not None},
         checkpoints=tuple(_checkpoints(ledger.home, steps)),
         tunings=tuple(_tunings(ledger.home, steps, made_by)),
         measured=tuple(measured_by(ledger.home, steps, definition)),
