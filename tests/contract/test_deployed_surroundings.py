@@ -32,8 +32,7 @@ def test_a_schedule_disabled_in_the_console_stays_so_until_somebody_decides(driv
     # A file that keeps quiet about it changes nothing.
     plan = drivetrain.folder / "plan.json"
     assert '"overwritten": [' in plan.read_text()
-    said = json.loads(plan.read_text())
-    plan.write_text(json.dumps({**said, "overwritten": [], "refusal": None}))
+    plan.write_text(json.dumps({**json.loads(plan.read_text()), "overwritten": [], "refusal": None}))
     drivetrain("apply", "--plan", "plan.json", code=2)
     assert state in drivetrain.err
     assert drivetrain.left() == edited

@@ -305,23 +305,6 @@ def test_a_pipeline_of_others_is_not_taken(place: Place) -> None:
     assert place.plan(wanted).is_empty
 
 
-def test_a_new_plan_is_advised_as_this_one_was_made(place: Place) -> None:
-    wanted = place.wanted()
-    origin = {
-        "target": None,
-        "definition": "exports/theirs.json",
-        "name": "nightly",
-        "config": "p.yaml",
-        "set": ["a=1"],
-    }
-    plan = place.plan(wanted, origin=origin)
-    place.apply(wanted)
-    with pytest.raises(UserError, match="The plan is stale") as refused:
-        apply(place.account, wanted, plan)
-    again = "drivetrain plan -d exports/theirs.json --name nightly -c p.yaml --set a=1"
-    assert str(refused.value).endswith(f"Make a new plan: {again}")
-
-
 @pytest.mark.slow_cases(but=["tags"])
 @pytest.mark.parametrize("what", ["edit", "tags", "trigger", "deleted", "code"])
 def test_a_stale_plan_is_refused(place: Place, what: str) -> None:
@@ -343,14 +326,6 @@ def test_a_stale_plan_is_refused(place: Place, what: str) -> None:
         apply(place.account, wanted, plan)
     assert "Make a new plan: drivetrain plan nightly" in str(refused.value)
     assert place.state() == before
-
-
-def test_a_plan_for_another_place_is_refused(place: Place) -> None:
-    plan = place.plan(place.wanted())
-    with pytest.raises(UserError, match="The plan is for pipeline 'other'"):
-        apply(place.account, place.wanted(), plan.model_copy(update={"pipeline": "other"}))
-    with pytest.raises(UserError, match="in account 999999999999"):
-        apply(place.account, place.wanted(), plan.model_copy(update={"place": "account 999999999999"}))
 
 
 @pytest.mark.slow_cases(but=["put_rule"])

@@ -23,26 +23,6 @@ from drivetrain.triggers.resource_names import resource_name
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, processing
 
 
-def test_a_plan_comes_back_from_json_as_it_was(place: Place) -> None:
-    first = place.wanted(triggers=(place.rule(), place.schedule()))
-    fresh = place.plan(
-        first,
-        origin=Origin(target="nightly.py", set=("a=1",)),
-        whole=True,
-    )
-    place.apply(first)
-    place.edit(Parameters=[], Other={"a": [1.0, None]})
-    later = place.plan(
-        place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.schedule("rate(3 days)"),), role="arn"),
-        discarded=["parameters"],
-    )
-    empty = place.plan(replace(first, definition=place.deployed().definition))  # type: ignore[union-attr]
-    for plan in (fresh, later, empty):
-        assert read_plan(plan.text(), "plan.json") == plan
-    assert fresh.cost and fresh.permissions and later.drift and later.overwritten and later.triggers and later.uploads
-    assert {change.kind for change in later.changes} == {"instance", "other", "parameter", "property", "record"}
-
-
 @pytest.mark.slow
 def test_the_refusal_says_who_wrote_last_and_when(place: Place) -> None:
     place.apply(wanted := place.wanted(triggers=(place.schedule(),)))
@@ -79,26 +59,6 @@ def test_who_wrote_last_is_read(place: Place, monkeypatch: pytest.MonkeyPatch, c
     assert there is not None and (there.modified_by, there.modified) == (who, 1795132800.0)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("[]", "This is no plan"), ('{"format": 7}', "no plan of format 4"), ('{"format": 3}', "Make a new one")],
-)
-def test_what_is_no_plan_is_refused(content: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        read_plan(content, "plan.json")
-
-
-def test_an_empty_plan_is_empty_and_says_so(place: Place) -> None:
-    wanted = place.wanted(triggers=(place.rule(), place.schedule()))
-    place.apply(wanted)
-    plan = place.plan(wanted)
-    assert plan.is_empty and plan.action == "none"
-    assert plan.to_json()["changes"] == plan.to_json()["uploads"] == plan.to_json()["triggers"] == []
-    assert lines(plan) == [
-        f"Nothing to do: pipeline 'nightly' in account {place.outside.number}, us-east-1 is what the code says."
-    ]
-
-
 def test_changes_are_told_by_name(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     changed = place.wanted(
@@ -107,7 +67,9 @@ def test_changes_are_told_by_name(place: Place) -> None:
         tags={"team": "speech"},
         triggers=(place.schedule("rate(2 days)"),),
     )
-    told = "\n".join(lines(place.plan(changed)))
+    plan = place.plan(changed)
+    assert read_plan(plan.text(), "plan.json") == plan
+    told = "\n".join(lines(plan))
     for part in (
         "~ pipeline 'nightly' in account",
         "train: instance ml.m5.large -> ml.m5.4xlarge",
