@@ -611,8 +611,12 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/targets/target.py",
         ("targets/test_fresh.py",),
-        ("fresh: steps of loops are not told", 'update={"body": told(step.body)}', 'update={"body": step.body}'),
         ("fresh: declared though nothing is cached", "(step.cache or pipeline.cache).enabled)", "True)"),
+    ),
+    *_of(
+        "drivetrain/spec/pipeline.py",
+        ("targets/test_fresh.py",),
+        ("fresh: steps of loops are not told", 'else ("body",)', "else ()"),
     ),
     *_of(
         "drivetrain/targets/sagemaker/compile/tuning.py",
