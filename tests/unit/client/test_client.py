@@ -369,6 +369,14 @@ def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(
         run.stop()
 
 
+def test_settings_say_what_stands_for_things_of_the_account(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(f"local: {{stubs: {{fit: {tmp_path / 'gone.json'}}}}}")
+    with pytest.raises(dt.UserError, match=r"local\.stubs fit=.*: No such file"):
+        dt.run("small_pipeline.py", config=settings, quiet=True, home=tmp_path / "home")
+    assert not list(dt.runs(home=tmp_path / "home"))
+
+
 def test_a_run_goes_on_with_other_settings(failed: dt.Run) -> None:
     run = dt.Run(failed.id)
     assert run.resume(least=0.1) is run
