@@ -14,9 +14,12 @@ from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import BaseStep, ConditionStep, FailStep, ForEachStep, JobStep, NativeStep
 from drivetrain.spec.values import TYPE_OF_SCALAR, ItemRef, Reference, ValueType, value_type
-from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type
 
 rule = RuleBook()
+
+CONTROL = (ConditionStep, FailStep, ForEachStep)
+# The service's types have the same names.
+NATIVE_CONTROL = frozenset(kind.__name__.removesuffix("Step") for kind in CONTROL)
 
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
@@ -26,8 +29,8 @@ def bodies_hold_what_may_run_many_times(loop: ForEachStep, graph: Graph) -> Iter
     if not loop.body:
         yield f"the body of {loop.name!r} is empty. Give for_each(items, [step, ...])."
     for step in loop.body:
-        native = isinstance(step, NativeStep) and step_type(step.type).of_the_pipeline
-        if isinstance(step, ConditionStep | FailStep | ForEachStep) or native:
+        native = isinstance(step, NativeStep) and step.type in NATIVE_CONTROL
+        if isinstance(step, CONTROL) or native:
             yield (
                 f"step {step.name!r} stands in the body of {loop.name!r}. No condition, fail or for_each can: the "
                 "service refuses them there."
@@ -37,9 +40,9 @@ def bodies_hold_what_may_run_many_times(loop: ForEachStep, graph: Graph) -> Iter
 @rule
 def iterations_have_names_of_their_own(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
-        match = CHILD_NAME.fullmatch(step.name)
-        if match is not None and match[1] in graph.loops:
-            yield f"step name {step.name!r} is that of an iteration of {match[1]!r}. Give the step another name."
+        loop, _, number = step.name.rpartition("-")
+        if number.isdecimal() and loop in graph.loops:
+            yield f"step name {step.name!r} is that of an iteration of {loop!r}. Give the step another name."
     for loop in (step for step in graph.steps if isinstance(step, ForEachStep)):
         last = f"-{quotas.MAX_FOREACH_ITEMS - 1}"
         for step in loop.body:

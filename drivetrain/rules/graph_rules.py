@@ -195,7 +195,7 @@ def branches_do_not_rejoin(step: BaseStep, graph: Graph) -> Iterator[str]:
 
 @rule.each(ConditionStep)
 def conditions_compare_like_with_like(step: ConditionStep, graph: Graph) -> Iterator[str]:
-    from drivetrain.targets.sagemaker.document.conditions import incomparable  # few pipelines have conditions
+    from drivetrain.spec.comparisons import incomparable  # few pipelines have conditions
 
     for left, right, ordered in _compared(step.condition):
         a, b = value_type(left), value_type(right)

@@ -70,7 +70,7 @@ def ages_of_caches_are_durations(graph: Graph) -> Iterator[str]:
     for where, policy in [("the pipeline", graph.pipeline.cache), *given]:
         if policy is None or policy.expire_after is None:
             continue
-        from drivetrain.targets.sagemaker.document.step_fields import seconds
+        from drivetrain.spec.durations import seconds
 
         try:
             seconds(policy.expire_after)

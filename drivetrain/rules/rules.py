@@ -1,9 +1,9 @@
 """What a pipeline must not be: one rule, one function, one test. Rules run when a Pipeline is built.
 
 A rule is a generator of messages over the graph; each message says what was given, what is allowed and what to do.
-They are written in the files *_rules.py beside this one, and hold on every target. A target's own rules are in its
-folder `rules`, whose functions `about_jobs` and `about_trainings` give them. They hold for pipelines of that target,
-and when a pipeline of another one is compiled to it.
+They are written in the files *_rules.py beside this one, and hold on every target. The functions `about_jobs` and
+`about_trainings` of a target's `rules.py` give its own. They hold for pipelines of that target, and when a pipeline of
+another one is compiled to it.
 """
 
 from __future__ import annotations

@@ -629,7 +629,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("fresh: times vouch for an upload", "and not verify and", "and"),
     ),
     *_of(
-        "drivetrain/targets/sagemaker/rules/limit_rules.py",
+        "drivetrain/targets/sagemaker/rules.py",
         ("rules/test_rules.py",),
         ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
         ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),

@@ -52,9 +52,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 ROOMS = {room: height for height, row in enumerate(LAYERS) for room in row}
 # What still imports upwards: module -> what it imports. The list may only shrink.
 CLIMBS = {
-    ("drivetrain.rules.for_each_rules", "drivetrain.targets.sagemaker.document.step_types"),
-    ("drivetrain.rules.graph_rules", "drivetrain.targets.sagemaker.document.conditions"),
-    ("drivetrain.rules.job_rules", "drivetrain.targets.sagemaker.document.step_fields"),
     ("drivetrain.rules.trigger_rules", "drivetrain.targets.sagemaker.settings"),
 }
 # What travels into containers: it imports the standard library at import time, and nothing else of ours.

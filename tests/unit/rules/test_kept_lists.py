@@ -13,7 +13,9 @@ from drivetrain.authoring.settings import RESERVED_ENVIRONMENT
 from drivetrain.components.compare import compare
 from drivetrain.decision.policy import policy
 from drivetrain.rules.decision_rules import CONDITIONS
+from drivetrain.rules.for_each_rules import NATIVE_CONTROL
 from drivetrain.rules.health_rules import ACTIONS
+from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
 from drivetrain.training.health.rule import Action
 
 PACKAGE = Path(drivetrain.__file__).parent
@@ -36,3 +38,7 @@ def test_the_conditions_of_compare_are_those_of_its_policy() -> None:
 
 def test_the_actions_of_health_rules_are_those_of_the_training() -> None:
     assert get_args(Action) == ACTIONS
+
+
+def test_the_services_types_that_no_loop_takes_are_called_as_ours_are() -> None:
+    assert {name for name, each in STEP_TYPES.items() if each.of_the_pipeline} == NATIVE_CONTROL

@@ -37,7 +37,6 @@ from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import LambdaStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, MetricRef, OutputRef, ParameterRef
 from drivetrain.targets.sagemaker import rules as sagemaker_rules
-from drivetrain.targets.sagemaker.rules import limit_rules
 
 PROGRAM = Program(kind="component", target="module:function")
 
@@ -64,7 +63,7 @@ def accept(*steps: Any, **fields: Any) -> None:
 
 
 def test_every_file_of_rules_is_asked() -> None:
-    """By its name in rules.py, or in its target's folder of rules; that it is asked where there is what it is about,
+    """By its name in rules.py, its target's if it is one of a target; that it is asked where there is what it is about,
     the tests of its rules show."""
     numbers: list[int] = []
     for asking in (rules, sagemaker_rules):
@@ -72,7 +71,7 @@ def test_every_file_of_rules_is_asked() -> None:
         files = sorted(each.stem for each in path.parent.glob("*_rules.py"))
         assert [name for name in files if f"yield {name}.rule" not in path.read_text()] == []
         numbers.append(len(files))
-    assert numbers == [12, 4]
+    assert numbers == [12, 3]
 
 
 def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_have() -> None:
@@ -80,12 +79,13 @@ def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_
         "import sys\n"
         "from drivetrain import Pipeline, script\n"
         "Pipeline(name='p', steps=[script('a.py'), script('b.py')])\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('drivetrain.') and '.rules.' in name))"
+        "print(*sorted(name for name in sys.modules if name.startswith('drivetrain.') and name.endswith('rules')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [
+        "drivetrain.rules",
         *(f"drivetrain.rules.{name}" for name in ("graph_rules", "job_rules", "rules")),
-        *(f"drivetrain.targets.sagemaker.rules.{name}" for name in ("limit_rules", "option_rules")),
+        *(f"drivetrain.targets.sagemaker.{name}" for name in ("option_rules", "rules")),
     ]
 
 
@@ -98,7 +98,7 @@ def test_a_targets_rules_about_jobs_come_after_the_general_ones() -> None:
 
 def test_every_rule_has_a_test_here() -> None:
     tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
-    assert {rule.__name__ for rule in (*graph_rules.rule, *job_rules.rule, *limit_rules.rule)} <= tests
+    assert {rule.__name__ for rule in (*graph_rules.rule, *job_rules.rule, *sagemaker_rules.rule)} <= tests
 
 
 def test_a_good_pipeline_breaks_no_rule() -> None:

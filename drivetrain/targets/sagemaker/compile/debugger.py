@@ -8,7 +8,7 @@ from typing import Any
 from drivetrain.catalog.debugger_rules import OURS_ALONE, SERVICE_RULES, rules_image
 from drivetrain.spec.steps import BaseStep, TrainingStep
 from drivetrain.targets.sagemaker.compile import Generated
-from drivetrain.targets.sagemaker.rules.debugger_rules import rules_of
+from drivetrain.targets.sagemaker.debugger_rules import rules_of
 
 Json = dict[str, Any]
 

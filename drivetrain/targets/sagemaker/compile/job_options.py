@@ -14,7 +14,7 @@ from drivetrain.spec.values import OutputRef, Value
 from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE
 from drivetrain.targets.sagemaker.compile import Constant, Generated, join, spell
 from drivetrain.targets.sagemaker.document.step_types import step_type
-from drivetrain.targets.sagemaker.rules.option_rules import MAIN_GROUP, instance_types, network_of
+from drivetrain.targets.sagemaker.option_rules import MAIN_GROUP, instance_types, network_of
 from drivetrain.targets.sagemaker.settings import settings_of
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html

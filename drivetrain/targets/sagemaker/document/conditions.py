@@ -22,8 +22,6 @@ _COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "LessThanOrEqualTo": ("<=", operator.le),
 }
 OPERATORS = (*_COMPARISONS, "In", "Not", "Or")
-# The type of a parameter or property -> what its values can be compared with.
-_KIND_OF_TYPE = {"Integer": "number", "Float": "number", "String": "text", "Boolean": "truth value"}
 _TYPE_OF_LITERAL: dict[type, str] = {bool: "Boolean", int: "Integer", float: "Float", str: "String"}
 
 
@@ -64,24 +62,14 @@ def check_condition(condition: Any) -> None:
             check_condition(part)
 
 
-def incomparable(left: str, right: str, *, ordered: bool) -> str | None:
-    """Why values of two types (String, Integer, ...) cannot be compared; None where they can.
-
-    Texts are ordered by their characters: only the rules for our own pipelines refuse that.
-    """
-    if (kind := _KIND_OF_TYPE.get(left)) is None or kind != _KIND_OF_TYPE.get(right):
-        return f"compares {left} with {right}. Make both of one type."
-    if ordered and kind == "truth value":
-        return f"orders {left} values; only numbers have an order. Compare for equality."
-    return None
-
-
 def type_problems(condition: Any, definition: Definition) -> Iterator[str]:
     """What a condition compares that has different types, as far as the definition says the types.
 
     Raises:
         UserError: as `check_condition` does.
     """
+    from drivetrain.spec.comparisons import incomparable
+
     for left, right, ordered in _comparisons(condition):
         a, b = _type_of(left, definition), _type_of(right, definition)
         if a is not None and b is not None and (problem := incomparable(a, b, ordered=ordered)) is not None:

@@ -1,14 +1,10 @@
 """The fields of a step beside its arguments: what it waits for, its cache, retries, property files and outputs.
 
 The functions take a step's JSON and its place, which begins the message of the UserError for another shape.
-
-How long a cached result stays good is read in every spelling of `ExpireAfter` that real definitions have: the service
-takes ISO 8601 durations (`P30D`, `PT1H`) and looser ones (`30d`, `T12H`, `5y`, `30dT5h`).
 """
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from drivetrain.base.errors import UserError
@@ -23,42 +19,6 @@ from drivetrain.targets.sagemaker.document import (
     shown,
     text_of,
 )
-
-_DAY = 86_400
-# ISO 8601 leaves a year's and a month's length to the calendar; a cache needs one number.
-_DATE_UNITS = {"y": 365 * _DAY, "m": 30 * _DAY, "w": 7 * _DAY, "d": _DAY}
-_TIME_UNITS = {"h": 3600, "m": 60, "s": 1}
-_PART = re.compile(r"([0-9]{1,9}(?:[.,][0-9]{1,9})?)([a-z])")
-
-
-def seconds(text: str) -> float:
-    """The length of a duration in seconds; a month counts 30 days, a year 365. `m` before a `T` is months.
-
-    Raises:
-        UserError: for anything that is no duration.
-    """
-    date, marker, time = text.strip().lower().removeprefix("p").partition("t")
-    total = _sum(date, {**_DATE_UNITS, **({} if marker else {"h": 3600, "s": 1})})
-    of_time = _sum(time, _TIME_UNITS)
-    if total is None or of_time is None or not (date or time):
-        raise UserError(
-            f"{text[:40]!r} is not a duration. Allowed: an ISO 8601 duration such as P30D, PT12H, P1DT6H, or short "
-            "30d, T12H, 5y."
-        )
-    return total + of_time
-
-
-def _sum(text: str, units: dict[str, int]) -> float | None:
-    """The sum of parts such as `1y6m`; None when the text is something else or a unit is wrong, out of order, twice."""
-    total, position, allowed = 0.0, 0, list(units)
-    while position < len(text):
-        part = _PART.match(text, position)
-        if part is None or part[2] not in allowed:
-            return None
-        total += float(part[1].replace(",", ".")) * units[part[2]]
-        allowed = allowed[allowed.index(part[2]) + 1 :]
-        position = part.end()
-    return total
 
 
 class DependsOn(NamedTuple):
@@ -126,6 +86,8 @@ def cache(raw: dict[str, Json], place: str) -> Cache:
     expire = given.get("ExpireAfter")
     if expire is None:
         return Cache(enabled)
+    from drivetrain.spec.durations import seconds  # few definitions have one
+
     where = f"{place}: CacheConfig.ExpireAfter"
     text = text_of(expire, where)
     try:

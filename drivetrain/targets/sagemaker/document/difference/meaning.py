@@ -12,7 +12,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import step_fields
+from drivetrain.spec.durations import seconds
 
 # What stands for the field of an entry of DependsOn.
 EDGE = "DependsOn[]"
@@ -83,7 +83,7 @@ def spelled_differently(old: Json, new: Json, field: str) -> bool:
     """Whether two unequal values of a field mean the same."""
     if field == "ExpireAfter" and isinstance(old, str) and isinstance(new, str):
         try:
-            return step_fields.seconds(old) == step_fields.seconds(new)
+            return seconds(old) == seconds(new)
         except UserError:
             return False
     if field == EDGE:

@@ -12,7 +12,7 @@ from drivetrain import Alternative, Checkpoint, Cluster, Parameter, Pipeline, Sp
 from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import TuningStep
 from drivetrain.spec.training_options import Between, OneOf, Search, TrainingOptions
-from drivetrain.targets.sagemaker.rules import tuning_rules
+from drivetrain.targets.sagemaker import tuning_rules
 
 RATE = Between(low=0.1, high=1.0)
 

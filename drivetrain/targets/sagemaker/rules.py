@@ -1,4 +1,8 @@
-"""Rules about what SageMaker's API takes: how many, how long, how large, and on which machines (quotas.py)."""
+"""What SageMaker Pipelines does not take of a pipeline. Here are the rules about how many, how long, how large, and on
+which machines (quotas.py); those about options, tunings and Debugger are in the files *_rules.py beside this one.
+
+drivetrain/rules/rules.py asks, and says when.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,26 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import BaseStep, JobStep, NativeStep, ProcessingStep, TrainingStep, TuningStep
 from drivetrain.spec.values import ExecutionRef, Value
 from drivetrain.steps import spread
+from drivetrain.targets.sagemaker import option_rules
 
 rule = RuleBook("sagemaker")
 TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")
+
+
+def about_jobs(graph: Graph) -> Iterator[RuleBook]:
+    yield rule
+    if any(type(step) is TuningStep for step in graph.steps):
+        from drivetrain.targets.sagemaker import tuning_rules
+
+        yield tuning_rules.rule
+    yield option_rules.rule
+
+
+def about_trainings(graph: Graph) -> Iterator[RuleBook]:
+    if any(isinstance(step, TrainingStep) for step in graph.steps):
+        from drivetrain.targets.sagemaker import debugger_rules
+
+        yield debugger_rules.rule
 
 
 @rule

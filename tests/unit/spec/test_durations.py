@@ -1,7 +1,7 @@
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.document.step_fields import seconds
+from drivetrain.spec.durations import seconds
 
 DAY = 86_400
 
