@@ -12,7 +12,7 @@ from drivetrain.deploying.runs import RemoteRun, RemoteStep
 from drivetrain.run_store import starting_point as said_at_start
 from drivetrain.run_store.model import Metric, StepRun
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import job_of
+from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, job_of
 from drivetrain.targets.sagemaker.deploy.executions.executions import JobStep, definition_of, describe
 from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.refusals import AbsentError
@@ -30,7 +30,7 @@ class FollowedExecution:
 
     def __init__(self, account: Account, arn: str) -> None:
         self._account, self._arn = account, arn
-        self._ended: dict[str, JobStep] = {}
+        self._ended: dict[str | None, JobFacts] = {}
 
     def look(self, *, closely: bool = False) -> RemoteRun:
         now = describe(self._account, self._arn)
@@ -39,14 +39,12 @@ class FollowedExecution:
     def _with_job(self, step: RemoteStep) -> RemoteStep:
         """The step with its job, which is asked for until the step has ended."""
         assert isinstance(step, JobStep)
-        if step.name not in self._ended:
-            job = job_of(self._account, step)
-            metrics = {} if job is None else {name: Metric(value=value) for name, value in job.metrics.items()}
-            step = replace(step, job=job, logged=metrics)
-            if not step.has_ended:
-                return step
-            self._ended[step.name] = step
-        return self._ended[step.name]
+        job = self._ended.get(step.arn) or job_of(self._account, step)
+        if job is None:
+            return step
+        if step.has_ended:
+            self._ended[step.arn] = job
+        return replace(step, job=job, logged={name: Metric(value=value) for name, value in job.metrics.items()})
 
     def planned(self, run: RemoteRun) -> Sequence[StepRun]:
         steps = definition_of(self._account, self._arn).walk()

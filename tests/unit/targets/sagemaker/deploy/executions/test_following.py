@@ -125,6 +125,18 @@ def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) 
     assert isinstance(told[-1], ExecutionFinished) and told[-1].status == "Succeeded"
 
 
+def test_a_step_is_looked_at_as_it_is_now_and_its_job_once_it_has_ended(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    playing.begin("prepare", "Processing")
+    followed = FollowedExecution(place.account, playing.arn)
+    playing.end("prepare", "Failed", seconds=60)
+    (first,) = followed.look(closely=True).steps
+    playing.change("prepare", ProcessingJobStatus="Completed", ProcessingStartTime=NOW)
+    playing.end("prepare", "Succeeded", seconds=60)
+    (again,) = followed.look(closely=True).steps
+    assert (first.status, again.status) == ("Failed", "Succeeded") and again.job is first.job
+
+
 def prices() -> PriceTable:
     hourly = {"Training": {"ml.m5.xlarge": 3.6}, "Processing": {"ml.m5.xlarge": 7.2}}
     return PriceTable((Sheet("us-east-1", NOW.date(), "a test", hourly, {}),))
