@@ -12,8 +12,8 @@ from drivetrain.deploying.runs import RemoteRun, RemoteStep
 from drivetrain.run_store import starting_point as said_at_start
 from drivetrain.run_store.model import Metric, StepRun
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, job_of
-from drivetrain.targets.sagemaker.deploy.executions.executions import JobStep, definition_of, describe
+from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, JobStep, job_of
+from drivetrain.targets.sagemaker.deploy.executions.executions import definition_of, describe
 from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.refusals import AbsentError
 
