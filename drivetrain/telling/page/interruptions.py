@@ -5,6 +5,7 @@ from __future__ import annotations
 from drivetrain.base.formatting import count, duration, number, share
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.reasons import known_paths
+from drivetrain.telling import tile
 from drivetrain.telling.charts.timeline import timeline
 from drivetrain.telling.content.goodput import Account, Interruption, JobTimes, account
 from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount, saving
@@ -88,23 +89,19 @@ def time_rows(spent: Account) -> list[tuple[str, float, str]]:
 
 
 def _tiles(times: JobTimes, spent: Account | None, saved: Saving | None) -> list[Markup]:
-    tiles = [_tile("Interruptions", f"{len(times.interruptions):,}", taken_again(times))]
+    tiles = [tile("Interruptions", f"{len(times.interruptions):,}", taken_again(times))]
     if spent:
         bound = spent.young_goodput
         tiles += [
-            _tile("Goodput", share(spent.goodput), "" if bound is None else f"Young's estimate {share(bound)}"),
-            _tile("Time wasted", duration(spent.wasted), f"of {duration(spent.total)}"),
+            tile("Goodput", share(spent.goodput), "" if bound is None else f"Young's estimate {share(bound)}"),
+            tile("Time wasted", duration(spent.wasted), f"of {duration(spent.total)}"),
         ]
     discount = measured_discount(times)
     if saved:
-        tiles.append(_tile("Saved", share(saved.share), f"at {percent(saved.discount)} off"))
+        tiles.append(tile("Saved", share(saved.share), f"at {percent(saved.discount)} off"))
     elif discount is not None:
-        tiles.append(_tile("Billed less", share(discount), "1 - billable / training seconds"))
+        tiles.append(tile("Billed less", share(discount), "1 - billable / training seconds"))
     return tiles
-
-
-def _tile(label: str, value: str, note: str) -> Markup:
-    return el("div", el("span", label), el("b", value), el("small", note) if note else None, class_="tile")
 
 
 def _time_table(spent: Account | None) -> Markup | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import as_list, as_object
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import Scope, UnresolvedReference, resolve
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
@@ -23,7 +24,6 @@ from drivetrain.targets.sagemaker.document.step_types import is_processing, step
 DEFAULT_MAX_SECONDS = 86_400
 JOB, WARM_POOL = "job", "warm pool"
 UNKNOWN_MACHINES = "on which machines it runs is only known when it runs."
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def _machines(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
     if step.type == "Training":
         yield from _training(step, scope, notes)
     elif is_processing(step.type):
-        resources = _object(_known(request.get("ProcessingResources"), scope))
-        cluster = _object(_known(resources.get("ClusterConfig"), scope))
-        stopping = _object(_known(request.get("StoppingCondition"), scope))
+        resources = as_object(_known(request.get("ProcessingResources"), scope))
+        cluster = as_object(_known(resources.get("ClusterConfig"), scope))
+        stopping = as_object(_known(request.get("StoppingCondition"), scope))
         yield _plain(step, "Processing", cluster, scope, _seconds(stopping, scope))
     elif step.type == "Transform":
-        resources = _object(_known(request.get("TransformResources"), scope))
+        resources = as_object(_known(request.get("TransformResources"), scope))
         yield _plain(step, "Transform", resources, scope, None)
     elif step.type == "Tuning":
         yield from _tuning(step, scope, notes)
@@ -86,8 +86,8 @@ def _machines(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
 
 def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
     request = step.arguments
-    resources = _object(_known(request.get("ResourceConfig"), scope))
-    stopping = _object(_known(request.get("StoppingCondition"), scope))
+    resources = as_object(_known(request.get("ResourceConfig"), scope))
+    stopping = as_object(_known(request.get("StoppingCondition"), scope))
     if not resources:
         serverless = "ServerlessJobConfig" in request
         yield _untold(step, "a serverless job has no price by the hour." if serverless else UNKNOWN_MACHINES)
@@ -98,7 +98,7 @@ def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
     spot = _known(request.get("EnableManagedSpotTraining"), scope) is True
     base = _plain(step, "Training", resources, scope, _seconds(stopping, scope))
     # A heterogeneous cluster has hosts of several types, all for the whole job.
-    groups = [_object(_known(group, scope)) for group in _list(_known(resources.get("InstanceGroups"), scope))]
+    groups = [as_object(_known(group, scope)) for group in as_list(_known(resources.get("InstanceGroups"), scope))]
     parts = [replace(base, spot=spot, choices=(_choice(group, scope),)) for group in groups] or [
         replace(base, spot=spot)
     ]
@@ -113,20 +113,20 @@ def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
 
 def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
     request = step.arguments
-    config = _object(_known(request.get("HyperParameterTuningJobConfig"), scope))
-    limits = _object(_known(config.get("ResourceLimits"), scope))
-    definitions = [request.get("TrainingJobDefinition"), *_list(_known(request.get("TrainingJobDefinitions"), scope))]
+    config = as_object(_known(request.get("HyperParameterTuningJobConfig"), scope))
+    limits = as_object(_known(config.get("ResourceLimits"), scope))
+    definitions = [request.get("TrainingJobDefinition"), *as_list(_known(request.get("TrainingJobDefinitions"), scope))]
     found: list[Machines] = []
     for definition in definitions:
-        one = _object(_known(definition, scope))
+        one = as_object(_known(definition, scope))
         if not one:
             continue
         spot = _known(one.get("EnableManagedSpotTraining"), scope) is True
-        seconds = _seconds(_object(_known(one.get("StoppingCondition"), scope)), scope)
-        resources = _object(_known(one.get("ResourceConfig"), scope))
-        flexible = _object(_known(one.get("HyperParameterTuningResourceConfig"), scope))
+        seconds = _seconds(as_object(_known(one.get("StoppingCondition"), scope)), scope)
+        resources = as_object(_known(one.get("ResourceConfig"), scope))
+        flexible = as_object(_known(one.get("HyperParameterTuningResourceConfig"), scope))
         base = _plain(step, "Training", resources or flexible, scope, seconds)
-        configs = [_object(_known(each, scope)) for each in _list(_known(flexible.get("InstanceConfigs"), scope))]
+        configs = [as_object(_known(each, scope)) for each in as_list(_known(flexible.get("InstanceConfigs"), scope))]
         if configs:
             volumes = [_number(_known(each.get("VolumeSizeInGB"), scope)) for each in configs]
             known = [volume for volume in volumes if volume is not None]
@@ -142,9 +142,11 @@ def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines
     most = _number(_known(limits.get("MaxNumberOfTrainingJobs"), scope))
     if most is None and config.get("Strategy") == "Grid" and "MaxNumberOfTrainingJobs" not in limits:
         ranges = [
-            _known(_object(_known(each, scope)).get("HyperParameterRanges"), scope) for each in definitions if each
+            _known(as_object(_known(each, scope)).get("HyperParameterRanges"), scope) for each in definitions if each
         ]
-        most = _combinations([_object(one) or _object(_known(config.get("ParameterRanges"), scope)) for one in ranges])
+        most = _combinations(
+            [as_object(one) or as_object(_known(config.get("ParameterRanges"), scope)) for one in ranges]
+        )
     if most is None:
         notes.append("how many training jobs it runs is only known when it runs.")
         found = [replace(one, max_seconds=None) for one in found]
@@ -194,7 +196,7 @@ def _combinations(ranges: Sequence[Mapping[str, Any]]) -> float | None:
     """How many trainings a grid has, of all its definitions together; None where a range is no list of values."""
     total = 0
     for one in ranges:
-        lists = [_object(each).get("Values") for each in _list(one.get("CategoricalParameterRanges"))]
+        lists = [as_object(each).get("Values") for each in as_list(one.get("CategoricalParameterRanges"))]
         if not lists or not all(isinstance(values, list) for values in lists):
             return None
         total += math.prod(len(cast("list[Any]", values)) for values in lists)
@@ -203,7 +205,9 @@ def _combinations(ranges: Sequence[Mapping[str, Any]]) -> float | None:
 
 def _retries(step: StepNode) -> str:
     """That a step may run its job more often than it is counted; empty where it may not."""
-    by_service = _object(_object(step.arguments.get("TrainingJobDefinition")) or step.arguments).get("RetryStrategy")
+    by_service = as_object(as_object(step.arguments.get("TrainingJobDefinition")) or step.arguments).get(
+        "RetryStrategy"
+    )
     if not step.retry_policies and not by_service:
         return ""
     given = " and ".join(
@@ -218,9 +222,9 @@ def _untold(step: StepNode, why: str) -> Machines:
 
 def _plain(step: StepNode, kind: str, resources: Mapping[str, Any], scope: Scope, seconds: float | None) -> Machines:
     """Machines of one type, or of the first type of a list that there is capacity of."""
-    preferred = _list(_known(resources.get("InstancePreferences"), scope))
+    preferred = as_list(_known(resources.get("InstancePreferences"), scope))
     several = tuple(
-        _choice({**resources, **_object(_known(each, scope))}, scope) for each in preferred if isinstance(each, dict)
+        _choice({**resources, **as_object(_known(each, scope))}, scope) for each in preferred if isinstance(each, dict)
     )
     return Machines(
         step=step.name,
@@ -266,11 +270,3 @@ def _number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if 0 <= number < 1e15 else None
-
-
-def _object(value: Any) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
