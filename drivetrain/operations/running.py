@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
@@ -26,20 +26,10 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.targets.sagemaker.run.runner import Asset, Runner
     from drivetrain.telling.content import RunFacts
-    from drivetrain.telling.progress import Clock, RunView
+    from drivetrain.telling.progress import Clock, Progress
 
 # An import in a function, or an absolute path.
 _OF_THIS_MACHINE = re.compile(rb"""^[ \t]+(?:import|from)\s|["']/""", re.MULTILINE)
-
-
-class Progress(Protocol):
-    """What shows the events: PlainProgress, EventLines, NoProgress, or live.py."""
-
-    view: RunView
-
-    def __call__(self, event: Event) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
 
 
 def new_progress(*, as_json: bool, quiet: bool = False, clock: Clock | None = None) -> Progress:
@@ -51,7 +41,7 @@ def new_progress(*, as_json: bool, quiet: bool = False, clock: Clock | None = No
     from drivetrain.telling import progress
 
     if quiet and not as_json:
-        return progress.NoProgress()
+        return progress.Progress()
     if as_json:
         return progress.EventLines(clock=clock or time.time)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from drivetrain.base.formatting import UNHEALTHY, count, duration, number, printable, status_word
 from drivetrain.run_store.events import (
@@ -190,19 +190,29 @@ def _print_line(line: str) -> None:
     sys.stdout.flush()
 
 
-class PlainProgress:
-    """Prints a line when a step starts, ends or is retried, and its metrics now and then."""
+class Progress:
+    """What shows a run by its events; this one prints nothing."""
 
-    def __init__(self, write: Callable[[str], None] = _print_line, clock: Clock = time.monotonic) -> None:
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self.view = RunView(clock)
-        self._write = write
-        self._metrics_said: dict[str, float] = {}
 
-    def __enter__(self) -> PlainProgress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         return None
+
+    def __call__(self, event: Event) -> None:
+        self.view.apply(event)
+
+
+class PlainProgress(Progress):
+    """Prints a line when a step starts, ends or is retried, and its metrics now and then."""
+
+    def __init__(self, write: Callable[[str], None] = _print_line, clock: Clock = time.monotonic) -> None:
+        super().__init__(clock)
+        self._write = write
+        self._metrics_said: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
         step = self.view.apply(event)
@@ -287,35 +297,13 @@ def explanation(event: CacheExplained) -> list[str]:
     return lines
 
 
-class NoProgress:
-    """Prints nothing."""
-
-    def __init__(self) -> None:
-        self.view = RunView()
-
-    def __enter__(self) -> NoProgress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def __call__(self, event: Event) -> None:
-        self.view.apply(event)
-
-
-class EventLines:
+class EventLines(Progress):
     """Prints every event as a line of JSON."""
 
     def __init__(self, write: Callable[[str], None] = _print_line, clock: Clock = time.time) -> None:
-        self.view = RunView()
+        super().__init__()
         self._write = write
         self._clock = clock
-
-    def __enter__(self) -> EventLines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def __call__(self, event: Event) -> None:
         self.view.apply(event)

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Self, TextIO
 
 from drivetrain.base.errors import WARNING
 from drivetrain.base.formatting import cells, count, cut, duration, printable, status_word
@@ -21,7 +21,7 @@ from drivetrain.run_store.events import (
     shown_status,
     unhealthy_part,
 )
-from drivetrain.telling.progress import Clock, RunView, StepView, explanation
+from drivetrain.telling.progress import Clock, Progress, StepView, explanation
 from drivetrain.telling.progress.redrawn import Redrawn
 from drivetrain.telling.terminal import paint
 
@@ -38,19 +38,19 @@ def _terminal_size() -> tuple[int, int]:
     return shutil.get_terminal_size((100, 24))
 
 
-class LiveProgress:
+class LiveProgress(Progress):
     """A line a step. Where there are more steps than lines, finished ones scroll away and waiting ones are counted."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Clock = time.monotonic, size: Size = _terminal_size
     ) -> None:
-        self.view = RunView(clock)
+        super().__init__(clock)
         self._size = size
         self._stream = stream or sys.stdout
         self._longest_name = 8
         self._redrawn = Redrawn(self.lines, self._stream, FRAMES_PER_SECOND)
 
-    def __enter__(self) -> LiveProgress:
+    def __enter__(self) -> Self:
         self._redrawn.start()
         return self
 

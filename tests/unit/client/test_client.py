@@ -20,7 +20,7 @@ import drivetrain as dt
 from drivetrain.client import frames
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.run_store.events import StepStarted
-from drivetrain.telling.progress import NoProgress
+from drivetrain.telling.progress import Progress
 from drivetrain.training.plugins import load as load_plugin
 
 FILE = """
@@ -349,7 +349,7 @@ def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(
         else:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(NoProgress, "__call__", lambda self, event: interrupt(event))
+    monkeypatch.setattr(Progress, "__call__", lambda self, event: interrupt(event))
     file = tmp_path / "long_pipeline.py"
     file.write_text(
         "from drivetrain import Pipeline, step\n"

@@ -8,22 +8,16 @@ import pytest
 
 from drivetrain.operations.running import Watcher, told_of_signals
 from drivetrain.run_store.events import Event, ExecutionStarted, StepStarted
-from drivetrain.telling.progress import RunView
+from drivetrain.telling.progress import Progress
 
 
-class Display:
+class Display(Progress):
     """A progress that breaks on the events it is told to."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.view = RunView()
+        super().__init__()
         self.error = error
         self.shown: list[Event] = []
-
-    def __enter__(self) -> Display:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def __call__(self, event: Event) -> None:
         self.shown.append(event)
