@@ -17,9 +17,6 @@ from typing import Any
 import drivetrain
 from drivetrain.base.bounds import ANY_NUMBER, Bounds
 
-# Ranks in order: the outermost dimension first (drivetrain.training.torch.parallel.layout has the same list).
-DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
-DATA_DIMENSIONS = ("replicate", "shard")
 AUTO = "auto"
 # DataParallel: one process drives all GPUs of a host by threads.
 THREADS = "dp"

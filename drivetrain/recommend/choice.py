@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from drivetrain.base.degrees import World, all_degrees, data_size, fill
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
-from drivetrain.catalog.degrees import World, all_degrees, data_size, fill
 from drivetrain.catalog.instances import GIB
 from drivetrain.catalog.strategies import THREADS, TORCH, StrategyFacts, all_strategies
 from drivetrain.recommend.communication import Traffic, bubble, estimate_traffic

@@ -23,8 +23,8 @@ network. The times add up what would be waited for if nothing were overlapped wi
 
 from __future__ import annotations
 
+from drivetrain.base.degrees import crosses_hosts, groups_of_a_host
 from drivetrain.base.records import dataclass
-from drivetrain.catalog.degrees import crosses_hosts, groups_of_a_host
 from drivetrain.recommend.memory import activation_share, parts, stages_of_a_rank, stays_whole
 from drivetrain.recommend.sizing import Candidate, Sizing
 

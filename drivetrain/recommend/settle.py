@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.degrees import World, fill
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.records import dataclass
-from drivetrain.catalog.degrees import World, fill
 from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.json_options import parse_options
 from drivetrain.catalog.strategies import (

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from drivetrain.base.degrees import World, data_size
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.records import dataclass
-from drivetrain.catalog.degrees import World, data_size
 from drivetrain.catalog.instances import Instance
 from drivetrain.recommend.facts import Bytes, Facts, Layer
 

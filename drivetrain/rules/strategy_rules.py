@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from drivetrain.base.degrees import World, data_size, fill
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.catalog.degrees import World, data_size, fill
 from drivetrain.catalog.json_options import parse_options, wrong_type
 from drivetrain.catalog.strategies import (
     AUTO,

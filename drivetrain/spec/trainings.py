@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from drivetrain.base.degrees import World
 from drivetrain.base.records import dataclass
-from drivetrain.catalog.degrees import World
 from drivetrain.catalog.instances import Instance, find_instance
 from drivetrain.spec.pipeline import Parameter, Pipeline
 from drivetrain.spec.steps import TrainingStep, flatten, is_our_training

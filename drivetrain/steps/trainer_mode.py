@@ -1,8 +1,9 @@
 """What a script finds that ModelTrainer of the SageMaker SDK v3 starts: its arguments, and its SM_* variables.
 
 This is sagemaker-train 1.27.0 in two functions (sagemaker/train/container_drivers: scripts/environment.py and
-common/utils.py). An imported definition brings these drivers as its channel `sm_drivers`, and they run here as they
-are; train_script gives the same to a script of one's own. A test marked `sdk` compares this file with the real drivers.
+common/utils.py). An imported definition brings these drivers as its channel `sm_drivers`; a local run puts our launcher
+in their place, which starts the script so, and train_script starts one's own so, too. A test marked `sdk` compares this
+file with the real drivers.
 
 Three things differ: the channels `code` and `sm_drivers` are not there, so neither is SM_DISTRIBUTED_DRIVER_DIR; and
 SM_MASTER_ADDR is the first host's own name, which there is always algo-1.

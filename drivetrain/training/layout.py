@@ -12,17 +12,15 @@ on a host (D. Narayanan et al., "Efficient Large-Scale Language Model Training o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from drivetrain.base.degrees import DIMENSIONS, World, data_size, fill, stride
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 
-DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
-DATA_DIMENSIONS = ("replicate", "shard")
 # Ranks of these dimensions wait for each other inside every layer: only a host's own links are fast enough.
 INSIDE_A_HOST = ("tensor",)
 
@@ -53,7 +51,7 @@ class Layout:
     @cached_property
     def data_size(self) -> int:
         """How many parts a global batch is dealt into."""
-        return math.prod(self.degrees.get(name, 1) for name in DATA_DIMENSIONS)
+        return data_size(self.degrees)
 
     @cached_property
     def data_rank(self) -> int:
@@ -103,11 +101,10 @@ class Layout:
 
     def groups(self, name: str) -> list[list[int]]:
         """The ranks that differ in one dimension only."""
-        names = list(self.degrees)
-        stride = math.prod(self.degrees[inner] for inner in names[names.index(name) + 1 :])
-        span = stride * self.degrees[name]
-        starts = (block + i for block in range(0, self.process.world_size, span) for i in range(stride))
-        return [list(range(start, start + span, stride)) for start in starts]
+        apart = stride(self.degrees, name)
+        span = apart * self.degrees[name]
+        starts = (block + i for block in range(0, self.process.world_size, span) for i in range(apart))
+        return [list(range(start, start + span, apart)) for start in starts]
 
 
 _MEANING = {
@@ -132,25 +129,8 @@ def laid_out(process: Process, strategy: str, dimensions: Sequence[str], wanted:
         InputError: degrees that do not multiply to the number of processes, or that would leave a host.
     """
     assert [name for name in DIMENSIONS if name in dimensions] == list(dimensions)
-    degrees = {name: wanted[name] for name in dimensions}
-    negative = next((name for name, size in degrees.items() if size < 0), None)
-    if negative:
-        raise InputError(f"strategy {strategy!r}: {negative}={degrees[negative]}; allowed are whole numbers from 0.")
-    open_ones = [name for name, size in degrees.items() if size == 0]
-    if len(open_ones) > 1:
-        raise InputError(
-            f"strategy {strategy!r}: {' and '.join(open_ones)} are both 0 (what is left over). Give one of them."
-        )
-    known = math.prod(size for size in degrees.values() if size)
-    world_size = process.world_size
-    if world_size % known or (not open_ones and degrees and known != world_size):
-        given = " x ".join(f"{name} {size}" for name, size in degrees.items() if size > 1 or known == 1 == size)
-        raise InputError(
-            f"strategy {strategy!r}: {given} needs {'a multiple of ' if open_ones else ''}{known} processes, but "
-            f"{world_size} were started. Change strategy_options, or the number of hosts or processes."
-        )
-    for name in open_ones:
-        degrees[name] = world_size // known
+    world = World(process.world_size // process.local_world_size, process.local_world_size)
+    degrees = fill(strategy, dimensions, {name: wanted[name] for name in dimensions}, world)
     for name in INSIDE_A_HOST:
         if process.local_world_size % degrees.get(name, 1):
             raise InputError(

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.degrees import DATA_DIMENSIONS
 from drivetrain.training import plugins
-from drivetrain.training.layout import DATA_DIMENSIONS
 
 # Common options that every strategy honours, or refuses with an InputError that gives the reason.
 FEATURES = ("fp16", "bf16", "activation_checkpointing", "compile", "fused", "ema", "clipping")

@@ -147,7 +147,7 @@ def build_only(process: Process, run: Run, setting: Setting) -> None:
             replace(SGD, common={"compile": True}),
             r"compile=True under strategy 'deepspeed_pp'\. Leave it off; or use",
         ),
-        ({"stage": 3}, SGD, r"stage 3 needs a multiple of 3 processes, but 2 were started"),
+        ({"stage": 3}, SGD, r"stage 3 needs a multiple of 3 processes, but there are 2"),
         ({"micro_batches": 1}, SGD, r"micro_batches=1 for 2 stages; some would always wait\. Use at least 2"),
     ],
     ids=["passes", "precision", "compile", "stages", "micro_batches"],

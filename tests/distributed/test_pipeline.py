@@ -86,7 +86,7 @@ def layers_held(process: Process, options: dict[str, Any]) -> list[str]:
         ({"micro_batches": 3, "schedule": "interleaved"}, "allowed are multiples of 2"),
         ({"virtual": 2}, "only 'interleaved' and 'zero_bubble' cut more"),
         ({"virtual": -1}, "virtual=-1"),
-        ({"stage": 3}, "stage 3 needs 3 processes, but 2 were started"),
+        ({"stage": 3}, "stage 3 needs 3 processes, but there are 2 processes"),
         ({"schedule": "zero_bubble", "virtual": 3}, "6 stages, but only 4 of the model's 9 layers have parameters"),
     ],
 )

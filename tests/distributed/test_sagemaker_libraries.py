@@ -160,9 +160,9 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
         (SMP, {"compile": True}, "compile=True under strategy 'smp'.*use strategy hsdp"),
         (Run("smp", 2, {"shard": 1}), {}, "shard=1 leaves every copy whole.*Use strategy ddp"),
         (Run("smp", 4, {"tensor": 2}), {}, "tensor 2, and the recipe's model is a Sequential"),
-        (Run("smp", 4, {"tensor": 3}), {}, "tensor 3 needs a multiple of 3 processes, but 4 were started"),
+        (Run("smp", 4, {"tensor": 3}), {}, "tensor 3 needs a multiple of 3 processes, but there are 4"),
         (Run("smp", 2, {"activation_offloading": True}), {}, "without activation_checkpointing.*Give activation_ch"),
-        (Run("smp", 2, {"shard": 3}), {}, "shard 3 needs a multiple of 3 processes, but 2 were started"),
+        (Run("smp", 2, {"shard": 3}), {}, "shard 3 needs a multiple of 3 processes, but there are 2"),
     ],
     ids=["compile", "shard", "tensor", "degrees", "offloading", "processes"],
 )

@@ -42,9 +42,13 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
         (
             Run("hsdp", 4, {"shard": 3}),
             Setting(),
-            "shard 3 needs a multiple of 3 processes, but 4 were started. Change strategy_options",
+            "shard 3 needs a multiple of 3 processes, but there are 4 processes. Change strategy_options",
         ),
-        (Run("hsdp", 2, {"shard": 2, "replicate": 2}), Setting(), "replicate 2 x shard 2 needs 4 processes, but 2"),
+        (
+            Run("hsdp", 2, {"shard": 2, "replicate": 2}),
+            Setting(),
+            "replicate 2 x shard 2 needs 4 processes, but there are 2",
+        ),
         (Run("fsdp", 1, {"prefetch": -1}), Setting(), "prefetch=-1; allowed are whole numbers from 0"),
         (Run("ddp", 1, {"bucket_mb": 0}), Setting(), "bucket_mb=0; allowed are numbers from 0.000001"),
         (

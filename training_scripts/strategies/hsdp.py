@@ -30,7 +30,3 @@ class Strategy(fsdp.Strategy):
     """See drivetrain.training.torch.strategy.Strategy."""
 
     options: Options
-
-    def degrees(self) -> dict[str, int]:
-        shard = self.options.shard or (0 if self.options.replicate else self.process.local_world_size)
-        return {"replicate": self.options.replicate, "shard": shard}

@@ -8,8 +8,9 @@ from __future__ import annotations
 import torch.distributed as dist
 from torch import nn
 
+from drivetrain.base.degrees import DATA_DIMENSIONS
 from drivetrain.base.errors import InputError
-from drivetrain.training.layout import DATA_DIMENSIONS, Layout
+from drivetrain.training.layout import Layout
 
 
 def synchronize_batch_statistics(model: nn.Module, layout: Layout, strategy: str) -> nn.Module:

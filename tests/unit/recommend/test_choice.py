@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from drivetrain.base.degrees import World
 from drivetrain.base.errors import UserError
-from drivetrain.catalog.degrees import World
 from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.strategies import Option, StrategyFacts
 from drivetrain.recommend import choice as choice_module

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import itertools
 
 import pytest
-import torch
 
-from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.errors import InputError
 from drivetrain.catalog import strategies
-from drivetrain.catalog.degrees import World, data_size, fill
 from drivetrain.catalog.strategies import all_strategies
 from drivetrain.recommend import sizing
-from drivetrain.training import layout, plugins
-from drivetrain.training.process import Process
+from drivetrain.training import plugins
 from drivetrain.training.strategy import load_strategy
 from drivetrain.training.torch.parallel import pipeline
 from drivetrain.training.torch.precision import PRECISIONS
@@ -67,26 +63,4 @@ def test_auto_is_for_the_compiler() -> None:
 
 
 def test_names_are_the_same() -> None:
-    assert strategies.DIMENSIONS == layout.DIMENSIONS
-    assert strategies.DATA_DIMENSIONS == layout.DATA_DIMENSIONS
     assert set(sizing.PRECISIONS) == set(PRECISIONS)
-
-
-def test_degrees_are_filled_in_and_refused_alike() -> None:
-    cases = [(), ("replicate",), ("shard", "tensor"), ("stage", "replicate"), ("stage", "shard", "tensor")]
-    for dimensions, hosts, processes in itertools.product(cases, (1, 2), (1, 2, 3, 4)):
-        for given in itertools.product((0, 1, 2, 3), repeat=len(dimensions)):
-            wanted = dict(zip(dimensions, given, strict=True))
-            process = Process(0, hosts * processes, 0, processes, torch.device("cpu"))
-            try:
-                laid = layout.laid_out(process, "x", dimensions, wanted)
-            except InputError as error:
-                if "would leave the host" in str(error):
-                    continue  # a rule of its own in the compiler
-                with pytest.raises(UserError) as caught:
-                    fill("x", dimensions, wanted, World(hosts, processes))
-                assert str(caught.value).partition(", but")[0] == str(error).partition(", but")[0]
-            else:
-                filled = fill("x", dimensions, wanted, World(hosts, processes))
-                assert filled == laid.degrees
-                assert data_size(filled) == laid.data_size

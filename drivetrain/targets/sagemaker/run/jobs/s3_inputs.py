@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from drivetrain.aws.s3 import Client, Patience, ServiceError
+from drivetrain.aws.session import client
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count, size
 from drivetrain.base.records import dataclass
@@ -230,14 +231,10 @@ def _caller() -> str:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
     if endpoint and not os.environ.get("AWS_ENDPOINT_URL_STS"):
         return f"at {endpoint}"  # another service than AWS's: nobody else knows these credentials
-    config, session, exceptions = (
-        importlib.import_module(f"botocore.{name}") for name in ("config", "session", "exceptions")
-    )
-    bounded = config.Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2})
-    region = os.environ.get("AWS_REGION")  # which botocore does not read
+    exceptions = importlib.import_module("botocore.exceptions")
     try:
-        client = session.get_session().create_client("sts", region_name=region, config=bounded)
-        caller = client.get_caller_identity()
+        sts = client("sts", "--read-s3 needs", attempts=2, connect_seconds=5, answer_seconds=5)
+        caller = sts.get_caller_identity()
     except (exceptions.BotoCoreError, exceptions.ClientError) as error:
         return f"(whose credentials these are is not known: {error})"
-    return f"as {caller['Arn']} (account {caller['Account']}, region {client.meta.region_name})"
+    return f"as {caller['Arn']} (account {caller['Account']}, region {sts.meta.region_name})"

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from drivetrain.base.degrees import DIMENSIONS
 from drivetrain.base.errors import InputError
-from drivetrain.training.layout import DIMENSIONS, Layout
+from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
 from drivetrain.training.torch.parallel.layout import lay_out
 
@@ -69,8 +70,11 @@ def test_what_is_left_over() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"shard": 3, "tensor": 0}, r"strategy 'any': shard 3 needs a multiple of 3 processes, but 8 were started"),
-        ({"shard": 2, "tensor": 2}, r"shard 2 x tensor 2 needs 4 processes, but 8 were started\. Change strategy_opt"),
+        ({"shard": 3, "tensor": 0}, r"strategy 'any': shard 3 needs a multiple of 3 processes, but there are 8 "),
+        (
+            {"shard": 2, "tensor": 2},
+            r"shard 2 x tensor 2 needs 4 processes, but there are 8 processes \(2 hosts x 4\)\. Change",
+        ),
         ({"shard": 0, "tensor": 0}, r"shard and tensor are both 0 \(what is left over\)\. Give one of them"),
         ({"shard": -1, "tensor": 0}, r"shard=-1; allowed are whole numbers from 0"),
         ({"shard": 0, "tensor": 8}, r"tensor 8 would leave the host, which has 4 processes;.*degree that divides 4"),

@@ -1,7 +1,6 @@
 """Degrees of a strategy's dimensions: what is given, laid over hosts x processes, or the reason why it cannot be.
 
-The same checks, in the same words, are made again by drivetrain.training.torch.parallel.layout when the training
-starts.
+The compiler asks, and a training again when it starts.
 """
 
 from __future__ import annotations
@@ -10,8 +9,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from drivetrain.base.errors import UserError
-from drivetrain.catalog.strategies import DATA_DIMENSIONS
+from drivetrain.base.errors import InputError
+
+# Ranks in order: the outermost dimension first.
+DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
+DATA_DIMENSIONS = ("replicate", "shard")
 
 
 @dataclass(frozen=True)
@@ -34,27 +36,27 @@ class World:
 def fill(strategy: str, dimensions: Sequence[str], wanted: Mapping[str, int], world: World) -> dict[str, int]:
     """The degree of each dimension; 0, of one of them at most, is what the others leave over.
 
-    Where replicas and shards are both 0, shards fill a host and replicas go across (as hsdp does it).
+    Where replicas and shards are both 0, shards fill a host and replicas go across (hsdp).
 
     Raises:
-        UserError: degrees that do not multiply to the number of processes.
+        InputError: degrees that do not multiply to the number of processes.
     """
     degrees = {name: wanted.get(name, 0) for name in dimensions}
     for name, size in degrees.items():
         if size < 0:
-            raise UserError(f"strategy {strategy!r}: {name}={size}; allowed are whole numbers from 0.")
+            raise InputError(f"strategy {strategy!r}: {name}={size}; allowed are whole numbers from 0.")
     open_ones = [name for name, size in degrees.items() if size == 0]
     if open_ones == ["replicate", "shard"]:
         degrees["shard"] = max(1, world.processes // math.prod(size for size in degrees.values() if size))
         open_ones = ["replicate"]
     if len(open_ones) > 1:
-        raise UserError(
+        raise InputError(
             f"strategy {strategy!r}: {' and '.join(open_ones)} are both 0 (what is left over). Give one of them."
         )
     known = math.prod(size for size in degrees.values() if size)
     if world.size % known or (not open_ones and degrees and known != world.size):
         given = " x ".join(f"{name} {size}" for name, size in degrees.items() if size > 1 or known == 1 == size)
-        raise UserError(
+        raise InputError(
             f"strategy {strategy!r}: {given} needs {'a multiple of ' if open_ones else ''}{known} processes, but there "
             f"are {world.described()}. Change strategy_options, or the number of hosts or processes."
         )

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drivetrain.base.degrees import (
+    DIMENSIONS,
+    World,
+    all_degrees,
+    crosses_hosts,
+    data_size,
+    fill,
+    groups_of_a_host,
+    stride,
+)
 from drivetrain.base.errors import UserError
-from drivetrain.catalog.degrees import World, all_degrees, crosses_hosts, data_size, fill, groups_of_a_host, stride
-from drivetrain.catalog.strategies import DIMENSIONS
 
 EIGHT = World(hosts=2, processes=4)
 
