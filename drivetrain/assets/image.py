@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import field
+from typing import Any
 
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
@@ -35,6 +36,12 @@ class Image:
     python: str
     glibc: tuple[int, int]
     packages: Mapping[str, str | None] = field(hash=False, repr=False)
+
+    @classmethod
+    def of(cls, uri: str, entry: Mapping[str, Any], *, gpu: bool) -> Image:
+        """An image by its entry in a table of images."""
+        known = {name: entry[name] for name in ("framework", "version", "python", "packages")}
+        return cls(uri=uri, gpu=gpu, glibc=(entry["glibc"][0], entry["glibc"][1]), **known)
 
 
 def runs_on_spark(step: JobStep) -> bool:

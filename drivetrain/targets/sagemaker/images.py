@@ -64,15 +64,9 @@ def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str
             f"No stock image of {framework} {wanted} is known. Allowed: {', '.join(known)}. For another one, give its "
             f"URI: {JOB_IMAGE}."
         )
-    return Image(
-        uri=_uri(region, entry["repository"], entry["tags"][processor]),
-        framework=framework,
-        version=entry["version"],
-        gpu=gpu,
-        python=entry["python"],
-        glibc=(entry["glibc"][0], entry["glibc"][1]),
-        packages={**entry["packages"]["both"], **entry["packages"][processor]},
-    )
+    held = {**entry["packages"]["both"], **entry["packages"][processor]}
+    uri = _uri(region, entry["repository"], entry["tags"][processor])
+    return Image.of(uri, {**entry, "packages": held}, gpu=gpu)
 
 
 def inference_image(region: str, gpu: bool, framework: str = "pytorch") -> str:

@@ -97,15 +97,8 @@ def library_image(region: str) -> Image:
         raise UserError(problem)
     table = _table()
     entry = table["image"]
-    return Image(
-        uri=f"{table['account']}.dkr.ecr.{region}.amazonaws.com/{entry['repository']}:{entry['tag']}",
-        framework=entry["framework"],
-        version=entry["version"],
-        gpu=True,
-        python=entry["python"],
-        glibc=(entry["glibc"][0], entry["glibc"][1]),
-        packages=entry["packages"],
-    )
+    uri = f"{table['account']}.dkr.ecr.{region}.amazonaws.com/{entry['repository']}:{entry['tag']}"
+    return Image.of(uri, entry, gpu=True)
 
 
 def _instead(library: str, framework: str) -> str:

@@ -32,15 +32,8 @@ def spark_image(region: str) -> Image:
             f"another one, give an image's URI: {JOB_IMAGE}."
         )
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return Image(
-        uri=f"{account}.dkr.ecr.{region}.{suffix}/{table['repository']}:{table['tag']}",
-        framework="spark",
-        version=table["spark"],
-        gpu=False,
-        python=table["python"],
-        glibc=(table["glibc"][0], table["glibc"][1]),
-        packages=table["packages"],
-    )
+    uri = f"{account}.dkr.ecr.{region}.{suffix}/{table['repository']}:{table['tag']}"
+    return Image.of(uri, {**table, "framework": "spark", "version": table["spark"]}, gpu=False)
 
 
 def is_spark_image(uri: str) -> bool:
