@@ -81,9 +81,9 @@ def use(definition: Definition, value: Any) -> None:
         graph.check(definition)
         assert find_cycle(graph.dependencies(definition)) is None
     with contextlib.suppress(UserError):
-        nodes, edges = from_definition.picture(definition)
-        assert len(nodes) == len(definition.walk())
-        assert {edge.target for edge in edges} <= {node.name for node in nodes}
+        dag = from_definition.dag_of(definition)
+        assert len(dag.nodes) == len(definition.walk())
+        assert {edge.target for edge in dag.edges} <= {node.name for node in dag.nodes}
     with contextlib.suppress(UserError):
         bound = bind(definition.parameters, {p.name: value for p in definition.parameters[:1]})
         assert set(bound) == {p.name for p in definition.parameters}
