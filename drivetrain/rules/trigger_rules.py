@@ -16,12 +16,12 @@ from drivetrain.base.json_text import object_in
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.rules.written_places import written_places
+from drivetrain.spec.deployment import roots_of
 from drivetrain.spec.model_groups import model_group, synced_group
 from drivetrain.spec.pipeline import EventTrigger, Graph, PipelineFinished, RegistryEvent, Schedule, Upload
 from drivetrain.spec.resources import REGISTER_MODEL
 from drivetrain.spec.steps import JobStep, NativeStep, Step
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
-from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Parameter
@@ -128,7 +128,7 @@ def limits_of_triggers_can_be_read(trigger: EventTrigger, graph: Graph) -> Itera
 @rule.each(EventTrigger)
 def triggers_do_not_loop(trigger: EventTrigger, graph: Graph) -> Iterator[str]:
     pipeline = graph.pipeline
-    place = settings_of(pipeline.deployment)
+    roots = roots_of(pipeline.deployment)
     if not trigger.loop_guard:
         return
     if isinstance(trigger, PipelineFinished) and trigger.pipeline.lower() == pipeline.name.lower():
@@ -136,12 +136,14 @@ def triggers_do_not_loop(trigger: EventTrigger, graph: Graph) -> Iterator[str]:
             f"trigger {trigger.name!r} starts this pipeline when it has ended, without end. If that is meant, say "
             "loop_guard=False and give a limit."
         )
-    if isinstance(trigger, Upload) and trigger.bucket == place.bucket:
-        own = place.prefix + "/"
-        if own.startswith(trigger.prefix) or trigger.prefix.startswith(own):
+    if not isinstance(trigger, Upload):
+        return
+    watched = f"s3://{trigger.bucket}/{trigger.prefix}"
+    for own in (f"{root}/" for root in roots):
+        if own.startswith(watched) or watched.startswith(own):
             yield (
-                f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where the pipeline "
-                f"itself writes ({place.root}/): each run would start the next. Give another prefix."
+                f"trigger {trigger.name!r} watches {watched}, where the pipeline itself writes ({own}): each run "
+                "would start the next. Give another prefix."
             )
 
 

@@ -208,6 +208,17 @@ def block_of(deployment: Deployment, target: str, kind: type[B]) -> B:
     return kept[1]
 
 
+def roots_of(deployment: Deployment) -> list[str]:
+    """The URIs below which its pipelines write, by the settings of its target and of the one for all that name none.
+
+    Raises:
+        SpecError: as `block_of`.
+    """
+    models = {target: block_model(target) for target in (DEFAULT, deployment.target)}
+    blocks = [block_of(deployment, target, model) for target, model in models.items() if model is not None]
+    return list(dict.fromkeys(str(block.root) for block in cast("list[Any]", blocks) if hasattr(block, "root")))
+
+
 def block_problem(target: str, kind: type[Frozen], error: ValidationError) -> tuple[tuple[str, ...], str]:
     """Where the first wrong field of a block is, and what is wrong. What may be a secret is not shown."""
     from drivetrain.spec.validation_errors import message_of

@@ -215,11 +215,14 @@ def test_rule_limits_of_triggers_can_be_read() -> None:
         ("in", False),
     ],
 )
-def test_uploads_where_the_pipeline_writes(prefix: str, loops: bool) -> None:
-    place = Deployment(targets={"sagemaker": {"bucket": "models", "prefix": "pipelines"}})
+@pytest.mark.parametrize("target", ["sagemaker", "kubeflow"])
+def test_uploads_where_the_pipeline_writes(prefix: str, loops: bool, target: str) -> None:
+    block = {"root": "s3://models/pipelines"} if target == "kubeflow" else {"bucket": "models", "prefix": "pipelines"}
+    place = Deployment(target=target, targets={target: block})
     trigger = Upload(name="u", bucket="models", prefix=prefix)
     if loops:
-        assert "each run would start the next. Give another prefix" in refusal(trigger, deployment=place)
+        said = "itself writes (s3://models/pipelines/): each run would start the next. Give another prefix"
+        assert said in refusal(trigger, deployment=place)
     else:
         assert pipeline(trigger, deployment=place).triggers == (trigger,)
     pipeline(trigger.model_copy(update={"bucket": "other"}), deployment=place)
