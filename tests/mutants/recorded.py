@@ -661,8 +661,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules/test_trigger_rules.py",),
         (
             "rules: an upload below what the pipeline writes",
-            "own.startswith(trigger.prefix) or trigger.prefix.startswith(own)",
-            "own.startswith(trigger.prefix)",
+            "own.startswith(watched) or watched.startswith(own)",
+            "own.startswith(watched)",
         ),
         ("rules: a schedule that ends as it starts", "read.start >= read.end:", "read.start > read.end:"),
         ("rules: a limit of 30 days", "period > timedelta", "period >= timedelta"),
