@@ -1,4 +1,4 @@
-"""What an author needs to write a pipeline, and to run it; names are loaded when they are first used.
+"""Names for authors, to write pipelines and to run them; names are loaded when they are first used.
 
 from drivetrain import Cluster, Pipeline, Settings, fail, register, step, when
 

@@ -1,4 +1,4 @@
-"""Whether what a deployment names itself can be what the stack makes, and what it leaves to its owner."""
+"""Check that what a deployment names can be what the stack makes, and say what is left to its owner."""
 
 from __future__ import annotations
 

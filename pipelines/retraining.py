@@ -33,7 +33,7 @@ MAX_RUN_SECONDS = 86_400
 
 
 class Retraining(Settings):
-    """What you change in `retraining.yaml`, in the environment or with --set."""
+    """Settings to change in `retraining.yaml`, in the environment or with --set."""
 
     dataset: str = "example:digits"
     """A file or folder of CSV, Parquet or JSON Lines: a path, or an s3:// URI."""

@@ -1,4 +1,4 @@
-"""What a target must have of this machine before a pipeline can run there: code, wheels and data. No target owns it.
+"""Assets of this machine that a pipeline needs on a target: code, wheels and data. No target owns them.
 
 Here is which of a user's files travel into the containers, the Python files below the folder of the pipeline's file;
 and whether the program of a step is there: found as a pipeline is compiled, not when its turn has come.
@@ -70,7 +70,8 @@ def source_files(folder: Path) -> list[Path]:
 
 
 def _is_written(folder: Path) -> bool:
-    """Whether a run wrote the folder: a home (those of earlier versions have no mark), or a model with its code."""
+    """Return True if a run wrote the folder: a home (those of earlier versions have no mark), or a model with its
+    code."""
     if (folder / HOME_MARK).exists() or ((folder / "model.json").exists() and (folder / "code/inference.py").exists()):
         return True
     return (folder / "ledger.db").is_file() and (folder / "runs").is_dir() and (folder / "s3").is_dir()
@@ -92,7 +93,7 @@ def _ignored(file: Path) -> list[str]:
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
-    """Whether a pattern means the path: one without a slash fits any name, one with a slash the whole path."""
+    """Return True if a pattern means the path: one without a slash fits any name, one with a slash the whole path."""
     name = path.rpartition("/")[2]
     return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
 
@@ -282,7 +283,8 @@ def _stays(step: JobStep, what: str, place: str, source: Path) -> SpecError:
 
 
 def _stays_here(root: Path, source: Path) -> bool:
-    """Whether a folder of sys.path is one of the user's that no job has: no installation, which needs may name."""
+    """Return True if a folder of sys.path is one of the user's that no job has: no installation, which needs may
+    name."""
     if not root.is_dir() or root.is_relative_to(source.resolve()) or root in _installed_places():
         return False
     return next(root.glob("*.dist-info"), None) is None

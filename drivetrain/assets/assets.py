@@ -1,4 +1,4 @@
-"""What must lie in a target's storage before a pipeline can run there: the code, and data from this machine.
+"""Objects that must lie in a target's storage before a pipeline can run: the code, and data from this machine.
 
 Every asset is named by the hash of its content, so putting it there twice changes nothing, and a step whose inputs
 did not change keeps its cache key.
@@ -207,7 +207,7 @@ class CodeArchive:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the content."""
+        """The hash of the content."""
         stamp = _own_stamp()
         # tarfile, of which there is a version in each Python, writes the headers of long names.
         key = f"{sys.version}\n{stamp.digest}\n{sorted(self.rooms)}\n"
@@ -246,7 +246,7 @@ class CodeArchive:
 
 
 def _member(name: str, content: bytes) -> tuple[bytes, bytes, bytes]:
-    """What a file is in a tar: its header, its content, and zeros up to a whole block.
+    """A file as it is in a tar: its header, its content, and zeros up to a whole block.
 
     The header is that of tarfile, which takes twenty times as long for it (and five times as long to read it).
     """
@@ -304,7 +304,7 @@ def _example(name: str) -> Path:
 
 
 def holds(rooms: AbstractSet[str], name: str) -> bool:
-    """Whether a file of the package, `drivetrain/ROOM/...`, is in an archive with these rooms."""
+    """Return True if a file of the package, `drivetrain/ROOM/...`, is in an archive with these rooms."""
     room, _, file = name.removeprefix("drivetrain/").partition("/")
     if room != "components":
         return room in rooms or name == _OWN_NAMES

@@ -1,4 +1,4 @@
-"""What an image holds, and what of a step's needs it does not.
+"""The content of images, and the needs of a step that an image lacks.
 
 missing(("torch", "safetensors"), image)     # ("safetensors",)
 """
@@ -45,8 +45,8 @@ class Image:
 
 
 def runs_on_spark(step: JobStep) -> bool:
-    """Whether a processing step's program needs Spark, and so Java: it says so among its needs, or transforms tables
-    with it. So does one whose engine is only known when the pipeline runs: where Spark is, Polars runs, too."""
+    """Return True if a processing step's program needs Spark, and so Java: it says so in its needs, or transforms
+    tables with it. So does one whose engine is only known when the pipeline runs: where Spark is, Polars runs, too."""
     if not isinstance(step, ProcessingStep):
         return False
     if step.program.target.partition(":")[0] == TRANSFORM_DATA:
@@ -56,7 +56,7 @@ def runs_on_spark(step: JobStep) -> bool:
 
 
 def says_framework(step: JobStep) -> bool:
-    """Whether anything of a step says which framework it runs on: it needs one, trains by one of our strategies, or is
+    """Return True if a step says which framework it runs on: it needs one, trains by one of our strategies, or is
     started by a launcher."""
     return (
         is_our_training(step)
@@ -79,7 +79,7 @@ def framework_of(step: JobStep, graph: Graph) -> str:
 
 
 def is_pyspark(need: str) -> bool:
-    """Whether a requirement is one of PySpark."""
+    """Return True if a requirement is one of PySpark."""
     return re.match(r"pyspark(?![\w.-])", need) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a Python file says of other files: which it imports, and whether it may load some that it does not name.
+"""Facts of a Python file about other files: which it imports, and whether it may load some that it does not name.
 
 Nothing is executed, and a file is parsed once a process. What cannot be read from the text is told, not guessed.
 """
@@ -45,7 +45,7 @@ class Import(NamedTuple):
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """What one file says.
+    """The facts of one file.
 
     Attributes:
         imports: what it imports, inside of functions too; not below `if TYPE_CHECKING`, which never runs.

@@ -1,4 +1,4 @@
-"""What a component's function takes from around it, read from its file: values that another process changes, and
+"""Find what a component's function takes from around it, by its file: values that another process changes, and
 files that it names by an absolute path or opens beside the pipeline; and the arguments that a script takes. Nothing is
 executed.
 
@@ -170,7 +170,7 @@ def _sure_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _read_place(node: ast.AST) -> ast.expr | None:
-    """What names the file that a call reads."""
+    """The expression that names the file that a call reads."""
     match node:
         case ast.Call(func=ast.Attribute(value=place, attr="read_text" | "read_bytes")):
             return place
@@ -183,7 +183,8 @@ def _read_place(node: ast.AST) -> ast.expr | None:
 
 
 def _beside(node: ast.expr, names: Mapping[str, str]) -> str:
-    """Where an expression leads: "__file__", "." for the file's folder, "./a/b" for a place in it; "" for elsewhere."""
+    """The place that an expression names: "__file__", "." for the file's folder, "./a/b" for a place in it; "" for
+    elsewhere."""
     match node:
         case ast.Name(id=name):
             return name if name == "__file__" else names.get(name, "")
@@ -286,7 +287,7 @@ def _function(node: ast.FunctionDef, containers: set[str]) -> _Function:
 
 
 def _reads(function: ast.expr, rest: list[ast.expr], keywords: list[ast.keyword]) -> bool:
-    """Whether a call reads the file that its first argument names: open, and loaders such as pandas.read_csv."""
+    """Return True if a call reads the file that its first argument names: open, and loaders such as pandas.read_csv."""
     name = last_name(function)
     if name != "open":
         return name.startswith("read_") or name in ("load", "loadtxt", "genfromtxt", "fromfile")

@@ -1,4 +1,4 @@
-"""What a component needs, read: `pyarrow`, `pyarrow[s3] >=19,<27; python_version >= "3.12"`.
+"""Read a component's requirements: `pyarrow`, `pyarrow[s3] >=19,<27; python_version >= "3.12"`.
 
 `packaging` reads whatever says more than a name; it takes 15 ms to import, which a pipeline of plain names saves.
 """
@@ -38,11 +38,12 @@ class Requirement:
         return self.parsed is None or not self.parsed.specifier
 
     def allows(self, version: str) -> bool:
-        """Whether a version will do; a pre-release does when it is what there is."""
+        """Return True if a version is allowed; a pre-release is if there is no other."""
         return self.parsed is None or self.parsed.specifier.contains(version, prereleases=True)
 
     def applies(self, python: str, extras: frozenset[str] = frozenset()) -> bool:
-        """Whether the marker holds in a Linux x86-64 image with this CPython (`3.12`), for a parent with `extras`."""
+        """Return True if the marker holds in a Linux x86-64 image with this CPython (`3.12`), for a parent with
+        `extras`."""
         if self.parsed is None or self.parsed.marker is None:
             return True
         environment = {
@@ -62,7 +63,8 @@ class Requirement:
 
 
 def build_command(name: str, framework: str) -> str:
-    """What builds a wheel of a distribution for `tensorflow` or (any other name) torch; "" where PyPI has wheels."""
+    """The command that builds a wheel of a distribution for `tensorflow` or (any other name) torch; "" where PyPI has
+    wheels."""
     return f"{_BUILT[name]} {'tensorflow' if framework == 'tensorflow' else 'torch'}" if name in _BUILT else ""
 
 

@@ -1,4 +1,4 @@
-"""Which of the user's files a step uses: what its program imports, and what that imports in turn; and which rooms of
+"""Find the user's files that a step uses: what its program imports, and what that imports in turn; and which rooms of
 the package.
 
     code = StepCode(folder, Graph(pipeline))
@@ -84,7 +84,7 @@ NOTHING = Used()
 
 @dataclass(frozen=True)
 class _Reach:
-    """What can be reached from some files: all of it, what may load any other file, what loads objects, and what is
+    """The reach of some files: all of it, what may load any other file, what loads objects, and what is
     given some."""
 
     files: frozenset[str]
@@ -160,7 +160,7 @@ class StepCode:
         return self._names[step.name]
 
     def _own(self, step: JobStep) -> _Reach:
-        """What can be reached from a step's program and parameters."""
+        """The reach of a step's program and parameters."""
         target, roots, place = step.program.target, set[str](), ""
         if step.program.kind == "component" and not target.startswith(_OURS):
             roots |= self._module(target.partition(":")[0], ("",))
@@ -196,7 +196,7 @@ class StepCode:
         return self._with_all_before(step)
 
     def _with_all_before(self, step: JobStep) -> tuple[frozenset[str], str]:
-        """What can be reached from a step and all steps before it."""
+        """The reach of a step and all steps before it."""
         reach = self._own(step)
         names, why = set(reach.files), reach.loads_any
         seen, pending = {step.name}, set(self.graph.needs[step.name])
@@ -239,7 +239,7 @@ class StepCode:
         return {file for path in paths for file in (f"{path}.py", f"{path}/__init__.py")} & self.travelling
 
     def _reach(self, roots: frozenset[str], place: str) -> _Reach:
-        """What some files import, and that in turn.
+        """Follow what some files import, and that in turn.
 
         Args:
             place: the folder of the script that runs, from which Python imports, too.
@@ -348,7 +348,7 @@ def _is_child(file: str, folder: str) -> bool:
 
 
 def _given(step: JobStep) -> Iterator[tuple[str, Any]]:
-    """What a step's program is told but for numbers, which name no file: by the name of the parameter, "" of a
+    """The parameters of a step's program but for numbers, which name no file: by the name of the parameter, "" of a
     script's argument."""
     given = [*step.parameters.items(), *(("", each) for each in step.arguments)]
     if isinstance(step, TuningStep):

@@ -32,7 +32,7 @@ class WheelName:
 
 @dataclass(frozen=True)
 class WheelFile:
-    """What a wheel says of itself: its normal name, its version and its `Requires-Dist` lines."""
+    """A wheel's own metadata: its normal name, its version and its `Requires-Dist` lines."""
 
     name: str
     version: str
@@ -86,7 +86,7 @@ def read_wheel(path: Path) -> WheelFile:
 
 
 def read_metadata(content: bytes) -> WheelFile:
-    """What a METADATA file says."""
+    """Read a METADATA file."""
     from email.parser import BytesHeaderParser
 
     fields = BytesHeaderParser().parsebytes(content)

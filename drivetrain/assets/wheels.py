@@ -103,7 +103,7 @@ def _from_environment(requirement: Requirement, image: Image) -> tuple[Wheel, Wh
 
 
 def _lacking(requires: Iterable[str], parent: Requirement, image: Image) -> list[Requirement]:
-    """What a wheel requires in this image, for the extras asked of it, and the image does not hold."""
+    """The requirements of a wheel, with the extras asked of it, that this image lacks."""
     wanted = [wanted_by(line, image.python, parent.extras) for line in requires]
     return [each for each in wanted if each is not None and missing([_bare(each)], image)]
 

@@ -1,4 +1,4 @@
-"""What an author gives a step, held against what the step takes."""
+"""Check what an author gives a step against what the step takes."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def _is_no_number(node: ast.expr) -> bool:
 
 
 def declared_parameter(target: str, name: str) -> ComponentParameter | None:
-    """What a component says of a parameter, where this process has made a step of it."""
+    """A component's declaration of a parameter, if this process has made a step of it."""
     return _DECLARED.get(target, {}).get(name)
 
 

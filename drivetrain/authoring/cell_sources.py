@@ -1,4 +1,4 @@
-"""Where what a cell uses is written: the text of a function or class, and the files of modules beside a notebook."""
+"""Find the sources of what a cell uses: the text of a function or class, and the files of modules beside a notebook."""
 
 from __future__ import annotations
 
@@ -71,8 +71,9 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 
 def made_once(thing: Any, text: str) -> Iterator[tuple[str, ast.expr, Any]]:
-    """What a definition worked out when its cell ran, as (what it is, its expression, its value): the defaults of a
-    function, the values of a class. Expressions with calls are left out: they may give something else each time."""
+    """The values that a definition worked out when its cell ran, as (what it is, its expression, its value): the
+    defaults of a function, the values of a class. Expressions with calls are left out: they may give something else
+    each time."""
     node = _parsed(text)[0]
     if isinstance(node, ast.ClassDef):
         for line in node.body:
@@ -95,7 +96,7 @@ def made_once(thing: Any, text: str) -> Iterator[tuple[str, ast.expr, Any]]:
 
 
 def _is_plain(expression: ast.expr) -> bool:
-    """Whether it reads a name, and gives the same each time."""
+    """Return True if it reads a name, and gives the same value each time."""
     nodes = list(ast.walk(expression))
     return any(isinstance(n, ast.Name) for n in nodes) and not any(
         isinstance(n, ast.Call | ast.Await | ast.NamedExpr | ast.Lambda) for n in nodes

@@ -61,7 +61,7 @@ def _parsed(file: Path) -> ast.Module:
 
 
 def _used(tree: ast.Module, name: str) -> Iterator[str]:
-    """Which names of a module a file takes."""
+    """The names of a module that a file uses."""
     called: set[str] = set()
     for node in ast.walk(tree):
         match node:

@@ -95,7 +95,7 @@ def load_documents(text: str, where: str) -> list[Any]:
 
 
 def hint_on(error: Mapping[str, Any], source: str | None) -> str:
-    """What to do about a value that was refused, beside what is allowed, and its line in the file that it is from.
+    """Advice on a refused value: what is allowed, and its line in its file.
 
     Args:
         error: as pydantic describes it.
@@ -163,8 +163,8 @@ def _in_words(text: str, error: Any) -> str:
 
 @cache
 def _yaml_loader() -> Any:
-    """Of plain values, without YAML 1.1's numbers to base 60 and 8: 12:30 is a text, and not 750; so is 010, which a
-    number's field takes for 10, and not for 8."""
+    """A loader of plain values, without YAML 1.1's numbers to base 60 and 8: 12:30 is a text, and not 750; so is 010,
+    which a number's field takes for 10, and not for 8."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -19,7 +19,7 @@ CALL = "the call"
 
 
 def as_given(path: tuple[str, ...], value: Any, *, text: bool) -> Any:
-    """What a value means for the field at `path`: itself. A field of text takes a path, and a dict or a list as its
+    """Convert a value for the field at `path`: mostly itself. A field of text takes a path, and a dict or a list as its
     JSON, as from a file; numbers of NumPy are Python's.
 
     Raises:

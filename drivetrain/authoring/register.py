@@ -83,7 +83,7 @@ def register(
 
 
 def _decided(step: BaseStep) -> dict[str, Any]:
-    """What compare's numbers and texts say of a version, under the names by which registries find it."""
+    """The results of compare about a version, under the names by which registries find them."""
     texts = step.texts if isinstance(step, ProcessingStep) else ()
     if not isinstance(step, ProcessingStep) or "content_hash" not in texts:
         raise SpecError(

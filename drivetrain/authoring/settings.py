@@ -1,4 +1,5 @@
-"""What a user changes without touching the pipeline: a typed model, filled from file, environment and command line.
+"""Settings that a user changes without touching the pipeline: a typed model, filled from file, environment and command
+line.
 
     class Retraining(Settings):
         dataset: str = "example:digits"
@@ -168,7 +169,7 @@ def _refuse_truth_for_numbers(
 def _refuse_unknown_fields(
     kind: type[BaseModel], given: Any, origin: Mapping[tuple[str, ...], str], path: tuple[str, ...] = ()
 ) -> None:
-    """Of nested models that are pydantic's own, which drop names that they do not have."""
+    """Refuse unknown fields of nested models that are pydantic's own, which drop names that they do not have."""
     for key, value in cast("dict[str, Any]", given).items() if isinstance(given, dict) else ():
         field = kind.model_fields.get(key)
         if field is None and path and _drops_unknown_fields(kind):
@@ -181,7 +182,7 @@ def _refuse_unknown_fields(
 
 
 def _drops_unknown_fields(kind: type[BaseModel]) -> bool:
-    """Whether a model takes any name and forgets it; not where it has other names, or looks at what it is given."""
+    """Return True if a model takes any name and forgets it; not if it has other names, or looks at what it is given."""
     validators = kind.__pydantic_decorators__.model_validators.values()
     has_aliases = any(field.validation_alias is not None for field in kind.model_fields.values())
     is_plain = not has_aliases and all(each.info.mode == "after" for each in validators)
@@ -273,7 +274,7 @@ def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None
 
 
 def _value(kind: type[Settings], path: tuple[str, ...], text: str, where: str) -> Any:
-    """What a text from the command line or the environment means for a field."""
+    """Convert a text from the command line or the environment for a field."""
     from drivetrain.authoring.plain_yaml import load_yaml
 
     value = load_yaml(text, where)
@@ -297,7 +298,7 @@ def _objects_as_text(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[s
 
 
 def _is_text(kind: type[BaseModel], path: tuple[str, ...]) -> bool:
-    """Whether a field takes text and nothing that is written as a list or a mapping."""
+    """Return True if a field takes text and nothing that is written as a list or a mapping."""
     owner = _model_at(kind, path[:-1])
     field = owner.model_fields.get(path[-1]) if owner is not None else None
     annotation: Any = field.annotation if field is not None else None
@@ -357,7 +358,7 @@ def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
 
 
 def _source(path: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> str | None:
-    """Where a value came from: a file, a variable, --set, a call."""
+    """The origin of a value: a file, a variable, --set, a call."""
     return next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
 
 

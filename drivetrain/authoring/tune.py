@@ -152,8 +152,8 @@ def _check(training: TrainingStep, name: str, given: Any) -> None:
 
 
 def _direction(objective: str, training: TrainingStep) -> bool:
-    """Whether more of an objective is better, told by the words of its name; a word that says less wins: what is bad
-    of an accuracy (`accuracy_loss`) is bad."""
+    """Return True if more of an objective is better, told by the words of its name; a word that says less wins: what
+    is bad of an accuracy (`accuracy_loss`) is bad."""
     words = {word.lower() for word in _WORDS.findall(objective)}
     words |= {word.rstrip("0123456789") for word in words}
     # Some names have them in one word: logloss, merror.

@@ -1,4 +1,4 @@
-"""Which machines have disks of their own (NVMe), so that no volume is made, paid or encrypted by a key for them.
+"""Machines that have disks of their own (NVMe), so that no volume is made, paid or encrypted by a key for them.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html (VolumeSizeInGB, VolumeKmsKeyId)
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html
@@ -14,5 +14,5 @@ _FAMILIES = re.compile(
 
 
 def has_own_disk(instance_type: str) -> bool:
-    """Whether machines of a type such as `ml.g5.xlarge` have disks of their own."""
+    """Return True if machines of a type such as `ml.g5.xlarge` have disks of their own."""
     return _FAMILIES.fullmatch(instance_type.removeprefix("ml.").partition(".")[0]) is not None

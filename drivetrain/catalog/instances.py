@@ -1,4 +1,4 @@
-"""What an instance type is made of: processors, memory, GPUs, and how fast they talk. The table is instances.json."""
+"""Instance types: processors, memory, GPUs, and how fast they talk. The table is instances.json."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Instance(NamedTuple):
         return max(self.gpus, 1)
 
     def memory_of_a_process(self, processes: int) -> int:
-        """What one of `processes` on the host can have: a GPU's memory, or its share of the host's."""
+        """The memory for one of `processes` on the host: a GPU's memory, or its share of the host's."""
         return self.gpu_memory if self.gpus else self.memory // max(processes, 1)
 
     def described(self) -> str:

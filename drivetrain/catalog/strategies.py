@@ -1,4 +1,4 @@
-"""What the compiler knows of a strategy: the literals at the head of its file and the fields of its options.
+"""The compiler's knowledge of a strategy: the literals at the head of its file and the fields of its options.
 
 Read with `ast`, never imported: a strategy imports torch, and this must work where there is none.
 """
@@ -55,7 +55,7 @@ class Option:
     bounds: Bounds = ANY_NUMBER
 
     def refuses(self, value: Any) -> str | None:
-        """What is allowed instead of a value of the right type; None where it is allowed."""
+        """The allowed values, for a value of the right type that is refused; None if it is allowed."""
         if self.choices and value not in self.choices:
             return ", ".join(self.choices)
         return None if self.bounds == ANY_NUMBER or self.bounds.hold(value) else self.bounds.described()
@@ -83,22 +83,22 @@ class StrategyFacts:
 
 
 def strategies_folder() -> Path:
-    """Where the strategies' files are, in an installed package and in a checkout alike."""
+    """The folder of the strategies' files, in an installed package and in a checkout alike."""
     return Path(drivetrain.__file__).parent / "training_scripts" / "strategies"
 
 
 def recipes_folder() -> Path:
-    """Where the recipes of the package are."""
+    """The folder of the package's recipes."""
     return Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
 
 
 def metrics_folder() -> Path:
-    """Where the metrics of the package are."""
+    """The folder of the package's metrics."""
     return Path(drivetrain.__file__).parent / "training" / "metrics"
 
 
 def health_rules_folder() -> Path:
-    """Where the health rules of the package are."""
+    """The folder of the package's health rules."""
     return Path(drivetrain.__file__).parent / "training" / "health" / "rules"
 
 
@@ -200,7 +200,7 @@ def framework_of_recipe(path: Path) -> str:
 
 
 def needs_of_recipe(path: Path) -> tuple[str, ...]:
-    """What a recipe's file says that its model needs besides torch (`NEEDS`), as requirements."""
+    """The requirements of a recipe's model besides torch, read from its file (`NEEDS`)."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
         return tuple(_literals(tree).get("NEEDS", ()))

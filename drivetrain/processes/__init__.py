@@ -28,7 +28,7 @@ _LIMIT = b"Max realtime timeout"
 
 @dataclass(frozen=True)
 class ProcessRecord:
-    """What the ledger keeps of a supervisor, so that a later run can end what a dead one left.
+    """The ledger's record of a supervisor, so that a later run can end what a dead one left.
 
     `start_time` is field 22 of /proc/PID/stat (clock ticks since boot) and `boot` the kernel's boot id: the three
     together name one process for ever. `token` stands in the environment of every process of the job
@@ -55,7 +55,7 @@ def record_of(pid: int, token: str) -> ProcessRecord:
 
 
 def alive(record: ProcessRecord) -> bool:
-    """Whether the recorded process still runs (a zombie does not)."""
+    """Return True if the recorded process still runs (a zombie does not)."""
     fields = process_table.stat(record.pid)
     return (
         fields is not None

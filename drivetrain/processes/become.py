@@ -246,6 +246,6 @@ def _execv(path: str, command: list[str]) -> NoReturn:
 
 
 def _is_customised(environment: Mapping[str, str]) -> bool:
-    """Whether a new interpreter would first run a file of the user's (sitecustomize, usercustomize)."""
+    """Return True if a new interpreter would first run a file of the user's (sitecustomize, usercustomize)."""
     folders = environment.get("PYTHONPATH", "").split(os.pathsep)
     return any(os.path.exists(os.path.join(f, n + ".py")) for f in folders for n in ("sitecustomize", "usercustomize"))

@@ -134,7 +134,7 @@ def _inside(path: str, root: Path) -> Path:
 
 
 def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
-    """What a channel's entry in inputdataconfig.json says."""
+    """A channel's entry in inputdataconfig.json."""
     source: Mapping[str, Any] = channel.get("DataSource", {}).get("S3DataSource", {})
     return {
         "ContentType": str(channel.get("ContentType") or ""),

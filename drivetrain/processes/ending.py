@@ -78,7 +78,7 @@ def ended(status: int) -> dict[str, int]:
 
 
 def write(text: str, log: int = 2) -> bool:
-    """Whether it could be written."""
+    """Write the text, and return True if it could be written."""
     try:
         os.write(log, text.encode("utf-8", "backslashreplace"))
     except OSError:

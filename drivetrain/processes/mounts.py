@@ -36,7 +36,7 @@ _LARGEST_SCRIPT = 5 * 1024 * 1024
 
 @cache
 def isolation() -> Isolation:
-    """What this kernel allows, tried once a process in a child that throws its namespaces away (about 30 ms)."""
+    """Find what this kernel allows, tried once a process in a child that throws its namespaces away (about 30 ms)."""
     answer = subprocess.run(
         [sys.executable, "-I", "-S", str(SUPERVISOR), "--probe"],
         stdin=subprocess.DEVNULL,

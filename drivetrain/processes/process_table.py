@@ -32,7 +32,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process that is no zombie."""
+    """Return True if there is such a process and it is no zombie."""
     fields = stat(pid)
     return fields is not None and fields[0] not in ("Z", "X")
 

@@ -120,7 +120,7 @@ class MaskedLines:
         return self._masking
 
     def feed(self, data: bytes) -> bytes:
-        """What can be written now."""
+        """Give the part that can be written now."""
         self._held += data
         # A carriage return ends a line, too: that is how progress bars write over themselves.
         if len(self._held) < _LONGEST and b"\n" not in data and b"\r" not in data:
@@ -128,7 +128,7 @@ class MaskedLines:
         return self._take(self._cut())
 
     def rest(self) -> bytes:
-        """What was held back, at the end."""
+        """Give the part that was held back, at the end."""
         return self._take(len(self._held))
 
     def _cut(self) -> int:
@@ -143,7 +143,7 @@ class MaskedLines:
         return cut - max(begun) if begun and len(held) < 2 * _LONGEST else cut
 
     def _open_key(self, cut: int) -> int | None:
-        """Where a private key begins whose end is not there yet."""
+        """The start of a private key whose end has not come yet."""
         ended = max((match.end() for match in _KEY_ENDS.finditer(self._held, 0, cut)), default=0)
         begun = _KEY_BEGINS.search(self._held, ended, cut)
         return None if begun is None else begun.start()
@@ -180,7 +180,7 @@ def _overlap(held: bytes, secret: bytes) -> int:
 
 
 def log_masking(secrets: Iterable[str]) -> Callable[[bytes], tuple[bytes, int]]:
-    """What masks a piece of a log; loaded by the first call, while the command is still starting."""
+    """The function that masks a piece of a log; loaded by the first call, while the command is still starting."""
     if "drivetrain" not in sys.modules:  # its own __init__ is not needed
         folder = __file__
         for _ in range(2):

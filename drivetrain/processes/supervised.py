@@ -44,7 +44,7 @@ class Host:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What starts, the same on every host.
+    """The job to start, the same on every host.
 
     `command` is the argument list (no shell) with paths as the container sees them (/opt/ml/...); `environment` the
     container's own variables, to which only PATH (this Python's folder first), HOME, the locale and what finds a GPU
@@ -149,7 +149,7 @@ class Spare:
         """Known once it is alive."""
 
     def is_alive(self) -> bool:
-        """Whether it waits; a fork that is just being made is waited for."""
+        """True if it waits; a fork that is just being made is waited for."""
         self.pid = self.pid or int(self.stdout.readline() or 0)
         poll = select.poll()
         poll.register(self.stdout, select.POLLIN)
@@ -262,8 +262,9 @@ def clean_environment(temporary: str) -> dict[str, str]:
 
 
 def can_go_on(job: Job, host: Host) -> bool:
-    """Whether the command of a host may go on in an interpreter that was started before it was known (become.py): it
-    begins with our start file, and its variables tell no interpreter and no library what to do as it is loaded."""
+    """Return True if the command of a host may go on in an interpreter that was started before it was known
+    (become.py): it begins with our start file, and its variables tell no interpreter and no library what to do as it
+    is loaded."""
     begins = job.command[: len(START_COMMAND)] == START_COMMAND
     return begins and all(_OF_THE_PLATFORM.fullmatch(name) for name in (*job.environment, *host.environment))
 

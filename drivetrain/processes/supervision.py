@@ -1,4 +1,4 @@
-"""What the supervisor of one host does (standard library only; started by supervisor.py).
+"""The supervisor of one host (standard library only; started by supervisor.py).
 
 Two processes guard a job. The *guard* was started by the runner, or forked for it (fork_server.py). It forks the
 *manager*, which starts the command, takes in every orphan (as the first process of a pid namespace where the kernel
@@ -131,7 +131,7 @@ def watch_parent() -> int | None:
 
 
 def _job() -> tuple[bytes, bytes] | None:
-    """What arrives on stdin first, and what came behind it; None when the runner is gone before it has told all."""
+    """Read the job from stdin, and the bytes behind it; None if the runner is gone before it has sent all."""
     data = b""
     while chunk := os.read(0, 1 << 20):
         data += chunk

@@ -1,4 +1,4 @@
-"""What is decided when a pipeline is compiled, because it takes a recipe's facts: `strategy: auto`, and memory.
+"""Settle what compiling decides by a recipe's facts: `strategy: auto`, and memory.
 
     pipeline with strategy='auto' -> the same pipeline with the strategy that was chosen, visible in the definition
 

@@ -1,1 +1,1 @@
-"""What a step's job needs, found once for every target: its framework and packages, and vendors' libraries."""
+"""The needs of a step's job, resolved once for every target: its framework and packages, and vendors' libraries."""

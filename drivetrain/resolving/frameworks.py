@@ -55,7 +55,7 @@ def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
 
 
 def needs_of(step: JobStep, graph: Graph, framework: str) -> tuple[str, ...]:
-    """What a step's program imports where it runs on `framework`, as requirements: programs declare torch for whichever
+    """The requirements of a step's program where it runs on `framework`: programs declare torch for whichever
     it is, and a training's strategy names packages of its own."""
     own = (framework if need == TORCH else need for need in step.program.needs)
     facts = [each for each in strategies_of(step, graph.pipeline.parameters) if each.framework == framework]
@@ -63,7 +63,7 @@ def needs_of(step: JobStep, graph: Graph, framework: str) -> tuple[str, ...]:
 
 
 def recipe_needs(pipeline: Pipeline, folder: Path) -> tuple[str, ...]:
-    """What the recipes of a pipeline's trainings need besides torch, sorted.
+    """The requirements of a pipeline's recipes besides torch, sorted.
 
     Args:
         folder: of the user's pipeline, in which a recipe of their own may lie.

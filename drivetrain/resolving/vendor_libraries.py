@@ -1,4 +1,4 @@
-"""Which steps need a library that only its vendor's images hold, by strategy or by a script's distribution."""
+"""Steps that need a library that only its vendor's images hold, by strategy or by a script's distribution."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Needed:
 
 
 def libraries_of(pipeline: Pipeline) -> list[Needed]:
-    """Of all steps of a pipeline.
+    """The libraries of all steps of a pipeline.
 
     Raises:
         SpecError: a script's distribution that is none.
@@ -39,7 +39,7 @@ def libraries_of(pipeline: Pipeline) -> list[Needed]:
 
 
 def library_of(step: TrainingStep, graph: Graph) -> Needed | None:
-    """Of one step; None where it needs none."""
+    """The library of one step; None if it needs none."""
     return next(_of(step, graph), None)
 
 

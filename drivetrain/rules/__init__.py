@@ -1,4 +1,4 @@
-"""What a pipeline must not be: one rule, one function, one test. Here is what a rule is, and the list into which
+"""Rules about pipelines: one rule, one function, one test. Here is what a rule is, and the list into which
 a file of rules writes them down.
 """
 

@@ -30,7 +30,7 @@ def checkpoint_every_is_known(graph: Graph) -> Iterator[str]:
 
 
 def is_every(text: str) -> bool:
-    """Whether a text says how often to save."""
+    """Return True if a text says how often to save."""
     if text in ("auto", "epoch"):
         return True
     match = _EVERY.fullmatch(text.strip())

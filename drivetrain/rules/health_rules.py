@@ -62,7 +62,7 @@ def _unknown(what: str, name: str, allowed: tuple[str, ...] | list[str]) -> str:
 
 
 def _is_own(name: str) -> bool:
-    """Whether a module of that name lies beside the pipeline, or where Python finds it."""
+    """Return True if a module of that name lies beside the pipeline, or where Python finds it."""
     try:
         return Path(f"{name}.py").exists() or find_spec(name) is not None
     except (ImportError, ValueError):

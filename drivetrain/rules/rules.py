@@ -1,4 +1,4 @@
-"""What a pipeline must not be: one rule, one function, one test. Rules run when a Pipeline is built.
+"""Rules about pipelines: one rule, one function, one test. They run when a Pipeline is built.
 
 A rule is a generator of messages over the graph; each message says what was given, what is allowed and what to do.
 They are written in the files *_rules.py beside this one, and hold on every target. The functions `about_jobs` and

@@ -240,7 +240,7 @@ def _synced_registrations(graph: Graph, step: Step) -> Iterator[str]:
 
 
 def _started_with(trigger: EventTrigger, parameters: Iterable[Parameter]) -> dict[str, Scalar]:
-    """What a trigger starts the pipeline with, but for what only the event says."""
+    """The parameters that a trigger starts the pipeline with, but for those that only the event says."""
     from drivetrain.triggers.event_values import is_path
 
     given = {p.name: trigger.parameters.get(p.name, p.default) for p in parameters}
@@ -271,7 +271,7 @@ def _unnamed_registration(step: Step) -> tuple[Any, str] | None:
 
 
 def _may_be(given: Any, group: str, declared: Mapping[str, Parameter]) -> bool:
-    """Whether a step's group may be this one: what only an execution knows may be any."""
+    """Return True if a step's group may be this one: what only an execution knows may be any."""
     if isinstance(given, ParameterRef) and given.name in declared and declared[given.name].choices:
         return any(model_group(str(choice)).name == group for choice in declared[given.name].choices)
     return model_group(given).name == group if isinstance(given, str) else True

@@ -1,4 +1,4 @@
-"""Where the steps of a pipeline write beside its own folder, as far as the spec says before a run."""
+"""Places that the steps of a pipeline write beside its own folder, as far as the spec says before a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WrittenPlace:
         return f"{_SCHEME}{self.bucket}/{self.key}{'' if self.is_whole else '...'}"
 
     def meets(self, bucket: str, prefix: str) -> bool:
-        """Whether objects of this place lie below the prefix, as far as is known."""
+        """Return True if objects of this place lie below the prefix, as far as is known."""
         if bucket != self.bucket:
             return False
         return self.key.startswith(prefix) or (self.is_whole and prefix.startswith(self.key))

@@ -1,4 +1,4 @@
-"""What triggers started here, kept in the home: so that nothing starts twice and limits hold over a restart."""
+"""Starts by triggers here, kept in the home: so that nothing starts twice and limits hold over a restart."""
 
 from __future__ import annotations
 

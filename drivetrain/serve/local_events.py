@@ -1,4 +1,4 @@
-"""What happened here, as the events that EventBridge would deliver: registered models, ended executions."""
+"""Local happenings as the events that EventBridge would deliver: registered models, ended executions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Watch:
             self._last_execution = ledger.last_event()
 
     def events(self) -> Iterator[Mapping[str, Any]]:
-        """What is new since the last time: models first, then executions, each in their order.
+        """The events since the last call: models first, then executions, each in their order.
 
         An event is told when the next one is asked for: one on which the caller raises comes again.
         """
@@ -51,7 +51,7 @@ class Watch:
 
 
 def is_seen(trigger: Trigger) -> bool:
-    """Whether what a trigger waits for can happen here."""
+    """Return True if what a trigger waits for can happen here."""
     if isinstance(trigger, RegistryEvent):
         wanted = trigger.changes()
         return not wanted or not CHANGES.isdisjoint(wanted)

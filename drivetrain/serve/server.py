@@ -196,7 +196,7 @@ class Server:
         self._say(f"{begun.served.pipeline.name} / {begun.name} {how}: {log}")
 
     def _success(self, begun: QueuedStart) -> str:
-        """What there is to say of a run that succeeded, which is the pipeline's latest."""
+        """The line about a run that succeeded, which is the pipeline's latest."""
         with Ledger(self._home) as ledger:
             latest = ledger.executions(1, begun.served.pipeline.name)
             found = latest[0].nothing_new_since if latest else None

@@ -30,7 +30,7 @@ from drivetrain.base.records import dataclass
 
 @dataclass(frozen=True)
 class Matching:
-    """Of a field of text: `Annotated[str, Matching(r"[a-z]+", "lower-case letters, such as team")]`.
+    """The pattern of a text field: `Annotated[str, Matching(r"[a-z]+", "lower-case letters, such as team")]`.
 
     The whole text matches `pattern`; `allowed` says the same for people, with an example.
     """
@@ -108,7 +108,7 @@ class Frozen(BaseModel):
 
 
 def _one_in_place_of_many(fields: dict[str, Any], error: ValidationError) -> str:
-    """What to say of a model that was given where a list of such belongs; empty where none was."""
+    """The message for a model that was given in place of a list of such; empty if none was."""
     for problem in error.errors(include_url=False, include_context=False):
         name, *inner = problem["loc"] or ("",)
         if inner and isinstance(inner[0], int) and isinstance(given := fields.get(str(name)), BaseModel):
@@ -117,7 +117,7 @@ def _one_in_place_of_many(fields: dict[str, Any], error: ValidationError) -> str
 
 
 def _truth_for_a_number(kind: type[BaseModel], fields: Mapping[str, Any]) -> str:
-    """What to say of True or False given for a number, for which Python takes them; empty where none was."""
+    """The message for True or False given as a number, for which Python takes them; empty if none was."""
     for name, value in fields.items():
         if type(value) is bool and name in kind.model_fields:
             allowed = _types(kind.model_fields[name].annotation)

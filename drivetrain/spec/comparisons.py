@@ -1,4 +1,4 @@
-"""Which values a condition can compare."""
+"""Check the values that a condition compares."""
 
 from __future__ import annotations
 

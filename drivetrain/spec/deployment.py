@@ -1,4 +1,4 @@
-"""Where a pipeline lives: on which target, and one block of settings for each.
+"""Settings of a deployment: its target, and one block of settings for each target.
 
 A target declares its block as the model `Settings` of `drivetrain/targets/NAME/settings.py`, and is found by its name.
 """
@@ -59,7 +59,7 @@ class OutsideOfBlockWarning(Notice):
 
 
 class Deployment(Frozen):
-    """Where a pipeline lives.
+    """The target of a pipeline and its settings there.
 
     Fields of SageMaker's block are also taken without it, as they were written before there were blocks; an
     OutsideOfBlockWarning says how to write them.
@@ -106,7 +106,7 @@ class Deployment(Frozen):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What was an attribute before there were blocks: `deployment.bucket`."""
+            """An attribute from before there were blocks: `deployment.bucket`."""
             kind = None if name.startswith("_") else block_model(DEFAULT)
             if kind is None or not (name in kind.model_fields or hasattr(kind, name)):
                 return super().__getattr__(name)
@@ -114,7 +114,7 @@ class Deployment(Frozen):
 
 
 class LocalRun(Frozen):
-    """What stands here for what only the account has; each as the option of `drivetrain run`, which wins."""
+    """Local stand-ins for what only the account has; each as the option of `drivetrain run`, which wins."""
 
     lambdas: FrozenMap[str] = Field(default_factory=FrozenDict)
     """ARN of a function -> FILE.py:FUNCTION or MODULE:FUNCTION."""
@@ -144,7 +144,7 @@ def module_of(target: str, room: str) -> Any:
 
 
 def in_a_block(name: str) -> str | None:
-    """Where a setting belongs that stands outside of all blocks: a target's name, or a field of its block. None where
+    """The place of a setting that stands outside of all blocks: a target's name, or a field of its block. None where
     no target has it."""
     names = _target_names()
     if name in names:
@@ -220,7 +220,7 @@ def roots_of(deployment: Deployment) -> list[str]:
 
 
 def block_problem(target: str, kind: type[Frozen], error: ValidationError) -> tuple[tuple[str, ...], str]:
-    """Where the first wrong field of a block is, and what is wrong. What may be a secret is not shown."""
+    """The path of a block's first wrong field, and its problem. A possible secret is not shown."""
     from drivetrain.spec.validation_errors import message_of
 
     first = error.errors()[0]

@@ -1,4 +1,4 @@
-"""Which fields a model card has: those of the model card schema of SageMaker's model packages
+"""The fields of a model card: those of the model card schema of SageMaker's model packages
 (https://docs.aws.amazon.com/sagemaker/latest/dg/model-registry-details.html#model-card-schema).
 
 The service refuses a card with other fields, and it does so when the step runs, hours after it was written.

@@ -21,7 +21,7 @@ class ModelGroup:
     """None where the name alone was given: of the account and region that are asked."""
 
     def is_of(self, account: str, region: str) -> bool:
-        """Whether the group lives in an account and region, which a name alone does."""
+        """Return True if the group belongs to an account and region; a bare name belongs to any."""
         return self.account is None or (self.account, self.region) == (account, region)
 
 

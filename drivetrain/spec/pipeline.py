@@ -55,7 +55,7 @@ class Parameter(Pending):
         return cls(name=name, type="Boolean", default=default)
 
     def ref(self) -> ParameterRef:
-        """What stands for the value in steps and conditions."""
+        """The reference that stands for the value in steps and conditions."""
         return ParameterRef(name=self.name, type=self.type)
 
     def described(self) -> str:
@@ -110,7 +110,7 @@ class Schedule(_Trigger):
 
 
 class EventTrigger(_Trigger):
-    """What all triggers by events have."""
+    """The common fields of triggers by events."""
 
     loop_guard: bool = True
     """A model that this pipeline itself registered does not start it; nor can its own end or its own files."""
@@ -244,7 +244,7 @@ class Graph:
         }
 
     def _body_needs(self, loop: ForEachStep) -> set[str]:
-        """What the steps of a body need of steps outside of it."""
+        """The steps outside of a loop that its body needs."""
         needed = {dependency.step for step in loop.body for dependency in step.depends_on}
         for step in loop.body:
             needed |= {ref.step for ref in self.references[step.name] if hasattr(ref, "step")}
@@ -290,7 +290,7 @@ class Graph:
         return tuple(dict.fromkeys(each for each in (*own, *others) if isinstance(each, str)))
 
     def waits_for(self, name: str) -> set[str]:
-        """What must end before a step starts: its own needs, and the conditions it stands under."""
+        """The steps that must end before a step starts: its own needs, and the conditions that it stands under."""
         return self.needs[name] | {entry.rpartition(":")[0] for entry in self.branch[name]}
 
 

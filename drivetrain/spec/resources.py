@@ -1,4 +1,4 @@
-"""What a step runs, on what, and under which rules: programs, machines, spot, retries, cache, checkpoints, file
+"""The execution of a step: programs, machines, spot, retries, cache, checkpoints, file
 systems.
 
 Training data may lie on a file system that is there already: `fsx://fs-0123456789abcdef0/mount/folder`, `efs://fs-.../folder`.
@@ -39,7 +39,7 @@ it: it stands in the step's cache key."""
 
 
 class Program(Frozen, defer_build=False):
-    """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
+    """A program: a component (`module:function`) or a script of the user's (a path below the source folder)."""
 
     kind: Literal["component", "script"]
     target: str
@@ -75,12 +75,12 @@ class FileSystem:
 
 
 def is_file_system(value: object) -> bool:
-    """Whether a value means one, well written or not."""
+    """Return True if a value means a file system, well written or not."""
     return isinstance(value, str) and value.partition("://")[0] in SCHEMES and "://" in value
 
 
 def file_system(uri: str) -> FileSystem | None:
-    """What a URI names; None for one that is not written as it must be."""
+    """The file system that a URI names; None for a malformed one."""
     found = _URI.fullmatch(uri)
     if found is None or ".." in found["path"].split("/"):
         return None
@@ -110,7 +110,7 @@ def _reference(value: Any) -> Any:
 
 
 class Network(Frozen):
-    """Where a job's machines stand, and whom its program can reach."""
+    """The network of a job's machines, and whom its program can reach."""
 
     subnets: Annotated[
         tuple[Annotated[str, Matching(r"subnet-[0-9a-z]+", "ids of subnets, such as subnet-0ab12c34")], ...],
@@ -148,7 +148,7 @@ class Alternative(Frozen):
 
 
 class Resources(Frozen):
-    """What a step's container asks for, where machines are shared: on SageMaker the instance type says it."""
+    """Requests of a step's container where machines are shared; on SageMaker the instance type says it."""
 
     cpu: Annotated[float, Field(gt=0)] | None = None
     """Cores."""
@@ -215,7 +215,7 @@ class RetryPolicy(Frozen):
 
 
 class CachePolicy(Frozen):
-    """Whether an earlier step with the same key may stand in for this one, and how old it may be."""
+    """Use of an earlier step with the same key in place of this one, and the age that it may have."""
 
     enabled: bool = True
     expire_after: str | None = None
@@ -223,7 +223,7 @@ class CachePolicy(Frozen):
 
 
 class Checkpoint(Frozen):
-    """Where a training job keeps its checkpoints."""
+    """The place of a training job's checkpoints."""
 
     uri: Value | None = None
     """A folder's URI; by default one below the pipeline's own prefix, named by step and configuration."""

@@ -57,7 +57,7 @@ TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
 
 
 class BaseStep(Frozen):
-    """What every step has."""
+    """The fields of every step."""
 
     name: str
     display_name: Annotated[str, Field(max_length=quotas.MAX_DISPLAY_NAME_CHARACTERS)] | None = None
@@ -192,7 +192,7 @@ class TuningStep(TrainingStep):
         return LoggedRef(step=self.name, name=name)
 
     def best(self, name: str) -> BestRef:
-        """What the best training had for a hyperparameter that was searched.
+        """The best training's value of a hyperparameter that was searched.
 
         The service has it as text, like every hyperparameter; a parameter of a step takes it as what it spells.
 
@@ -285,7 +285,7 @@ class ForEachStep(BaseStep):
 
     @property
     def best(self) -> IterationOutputs:
-        """What the selected step gave in the iteration that was picked.
+        """The outputs of the selected step in the iteration that was picked.
 
         Raises:
             SpecError: nothing is selected.
@@ -295,7 +295,7 @@ class ForEachStep(BaseStep):
         return IterationOutputs(self.name, None, self._step(self.selector.step))
 
     def of(self, index: int, step: BaseStep) -> IterationOutputs:
-        """What a step of the body gave in one iteration, counted from 0.
+        """The outputs of a step of the body in one iteration, counted from 0.
 
         Raises:
             SpecError: there is no such iteration or step.
@@ -384,7 +384,7 @@ ConditionStep.model_rebuild()
 
 
 def is_our_training(step: BaseStep) -> TypeGuard[TrainingStep]:
-    """Whether a step runs drivetrain.components.train, of whose settings something is known."""
+    """Return True if a step runs drivetrain.components.train, whose settings are known here."""
     return isinstance(step, TrainingStep) and step.program.target == TRAIN
 
 

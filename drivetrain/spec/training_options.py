@@ -1,4 +1,4 @@
-"""What else SageMaker can do for a training job: how its data comes, how long it waits, who looks at it; and for a
+"""Further options of SageMaker for a training job: how its data comes, how long it waits, who looks at it; and for a
 tuning, what it searches and how: ranges of hyperparameters, the objective, the limits.
 """
 
@@ -112,7 +112,7 @@ class OneOf(Frozen):
 
     @property
     def value_type(self) -> ValueType:
-        """What all of the values are; String of values of several types."""
+        """The type of all values; String for several types."""
         types: set[ValueType] = {TYPE_OF_SCALAR[type(value)] for value in self.values}
         if types == {"Integer", "Float"}:
             return "Float"

@@ -1,4 +1,4 @@
-"""What pydantic refuses of a model, in one message for people. Nothing here imports pydantic."""
+"""Turn pydantic's refusal of a model into one message for people. Nothing here imports pydantic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRITTEN = {
 
 
 def is_validation_error(error: BaseException) -> bool:
-    """Whether a pydantic model refused its values (told without importing pydantic)."""
+    """Return True if a pydantic model refused its values (told without importing pydantic)."""
     return type(error).__name__ == "ValidationError" and type(error).__module__.startswith("pydantic")
 
 
@@ -65,7 +65,7 @@ def _without_alternatives(problems: list[Any]) -> list[Any]:
 
 
 def _said(problem: Any) -> str:
-    """What is wrong with the value, or what to write."""
+    """The problem of the value, or advice on what to write."""
     kind: str = problem["type"]
     if kind == "model_type":
         return f"give {problem['ctx']['class_name']}(...)"
@@ -75,7 +75,7 @@ def _said(problem: Any) -> str:
 
 
 def message_of(problem: Any) -> str:
-    """What is to be given in place of a value of the wrong type, or what pydantic or a validator says."""
+    """The message for a value: what to give in place of a wrong type, or what pydantic or a validator says."""
     kind, _, rest = problem["type"].partition("_")
     if kind in _KINDS and rest in ("type", "parsing", "from_float"):
         return f"give {_KINDS[kind]}"
@@ -83,7 +83,7 @@ def message_of(problem: Any) -> str:
 
 
 def _is_type(part: object) -> bool:
-    """Whether a part of a place is pydantic's name of a type, and no field or key."""
+    """Return True if a part of a path is pydantic's name of a type, not a field or key."""
     return isinstance(part, str) and (part in ("bool", "int", "float", "str", "none") or not part.isidentifier())
 
 

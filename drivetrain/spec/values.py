@@ -164,7 +164,7 @@ class LoggedRef(Reference):
 
 
 class BestRef(Reference):
-    """What the best training of a tuning had for a hyperparameter that was searched.
+    """The value that a tuning's best training had for a hyperparameter that was searched.
 
     `spells` is the type of which its text is a value: SageMaker has every hyperparameter as text.
     """
@@ -214,7 +214,7 @@ class ItemRef(Reference):
 
 
 class IterationRef(Reference):
-    """What a step of a for_each's body gave in one iteration: the one that was picked, or that of a number."""
+    """A value that a step of a for_each's body gave in one iteration: the one that was picked, or that of a number."""
 
     kind: Literal["iteration"] = "iteration"
     step: str

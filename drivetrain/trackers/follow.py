@@ -120,7 +120,7 @@ def _parameters(home: Home, ledger: Ledger, execution: str) -> dict[str, str]:
 
 
 def _finish(home: Home, ledger: Ledger, execution: str, tracker: Tracker, most_bytes: float) -> None:
-    """What is known at the end: what the steps returned, the page, the outputs."""
+    """Send what is known at the end: what the steps returned, the page, the outputs."""
     from drivetrain.run_store.objects import ObjectStore
     from drivetrain.telling.content.from_ledger import run_facts
     from drivetrain.telling.content.given import Compared

@@ -1,4 +1,4 @@
-"""What a tracker is told, and the settings by which it is found.
+"""The protocol of a tracker, and the settings by which it is found.
 
     local:
       trackers:
@@ -24,7 +24,7 @@ from drivetrain.base.errors import UserError, did_you_mean
 
 
 class TrackerSettings(BaseModel):
-    """What every tracker can be told. Paths are made absolute, so that a run can be resumed from another folder."""
+    """Settings of every tracker. Paths are made absolute, so that a run can be resumed from another folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +66,7 @@ class Tracker(Protocol):
 
     @property
     def url(self) -> str:
-        """Where people find it: an address, or a folder."""
+        """The place where people find it: an address, or a folder."""
         ...
 
     def parameters(self, values: Mapping[str, str]) -> None:

@@ -39,7 +39,8 @@ class EventValueError(UserError):
 
 @dataclass(frozen=True)
 class ParameterSource:
-    """What a parameter gets: a fixed value as text, or (from `$.`) a place in the event; and the parameter's type."""
+    """The source of a parameter's value: a fixed value as text, or (from `$.`) a place in the event; and the
+    parameter's type."""
 
     type: str
     value: str
@@ -47,7 +48,7 @@ class ParameterSource:
 
 
 def is_path(text: str) -> bool:
-    """Whether a text stands for a place in the event."""
+    """Return True if a text stands for a place in the event."""
     return text.startswith(("$.", "$["))
 
 
@@ -81,7 +82,7 @@ def read_path(text: str) -> tuple[str | int, ...]:
 
 
 def value_at(event: Mapping[str, Any], path: str) -> Any:
-    """What stands there.
+    """The value at a place of the event.
 
     Raises:
         UserError: nothing does, with what there is instead.

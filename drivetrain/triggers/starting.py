@@ -63,7 +63,7 @@ class Request:
 
     @staticmethod
     def from_json(given: Mapping[str, Any]) -> Request:
-        """What `to_json` made.
+        """Read a request from the output of `to_json`.
 
         Raises:
             UserError: it is something else.
@@ -136,7 +136,7 @@ def read_message(text: str) -> tuple[Request, Mapping[str, Any]]:
 
 
 def decide(request: Request, event: Mapping[str, Any], earlier: Iterable[Earlier], now: datetime) -> Start | Skip:
-    """What to do about an event of a trigger, given the executions that there have been.
+    """Decide about an event of a trigger, given the earlier executions.
 
     Raises:
         UserError: the event lacks a value that a parameter needs.
@@ -177,7 +177,7 @@ def generated_by(event: Mapping[str, Any]) -> str | None:
 
 
 def is_execution_of(arn: str | None, pipeline_arn: str) -> bool:
-    """Whether an ARN is that of an execution of the pipeline. SageMaker writes some ARNs in lower case."""
+    """Return True if an ARN is that of an execution of the pipeline. SageMaker writes some ARNs in lower case."""
     return arn is not None and arn.lower().startswith(f"{pipeline_arn.lower()}/execution/")
 
 

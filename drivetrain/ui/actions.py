@@ -1,4 +1,4 @@
-"""What a page can do with runs and models: stop, go on, run again, roll back. Each is asked about on a page of its own,
+"""Actions of a page on runs and models: stop, go on, run again, roll back. Each is asked about on a page of its own,
 which says what will happen, and is done by what the command line does it with.
 
 A form that is sent twice does its work once: a second signal to a run would take the time away in which a training

@@ -1,4 +1,4 @@
-"""What is answered to a browser, and what all of the answers look like."""
+"""Answers to a browser, and their common form."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def answer_of(error: UserError) -> Page:
 
 
 def run_address(id: str) -> str:
-    """Of a run's page."""
+    """The address of a run's page."""
     return f"/runs/{quote(id, safe='')}"
 
 
 def step_address(run: str, step: str) -> str:
-    """Of the page of a run's step."""
+    """The address of the page of a run's step."""
     return f"{run_address(run)}/steps/{quote(step, safe='')}"
 
 

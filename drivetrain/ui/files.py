@@ -45,7 +45,7 @@ _IMAGES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
 
 
 def step_files(home: Home, execution: str, parts: Sequence[str], query: Query) -> Page:
-    """What lies below a run's step: its page (no parts), `log/ATTEMPT/HOST`, or `files/OUTPUT/PATH`.
+    """Serve what lies below a run's step: its page (no parts), `log/ATTEMPT/HOST`, or `files/OUTPUT/PATH`.
 
     Raises:
         UserError: there is no such thing.
@@ -101,7 +101,7 @@ def opened(root: Path, parts: Sequence[str]) -> BinaryIO:
 
 
 def _place(home: Home, output: Artifact) -> list[str]:
-    """Where an output lies, below the home's objects."""
+    """The path of an output below the home's objects."""
     return list(ObjectStore(home.objects).path(output.uri).relative_to(home.objects).parts)
 
 

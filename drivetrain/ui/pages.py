@@ -1,4 +1,4 @@
-"""What each address shows, as whole pages; a script of the page asks again, and takes what has changed."""
+"""Pages by their addresses, each whole; a script of the page asks again, and takes what has changed."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class Pages:
         return Page(card_page(found, around("/models"), run_address(run) if there else None))
 
     def _told(self, groups: Mapping[str, list[ModelVersion]], query: Query) -> str | None:
-        """What came of a decision: of the version in the address, as it is now."""
+        """The sentence about a decision: on the version in the address, as it is now."""
         from drivetrain.base.formatting import approval_words
 
         group, version = query.get("group", [""])[0], query.get("version", [""])[0]
@@ -244,7 +244,7 @@ class Pages:
 
 
 def card_address(group: str, version: int) -> str:
-    """Of a version's card."""
+    """The address of a version's card."""
     return f"/models/{quote(group, safe='')}/{version}"
 
 

@@ -67,7 +67,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the first page is, with the token."""
+        """The address of the first page, with the token."""
         return f"http://{self.hosts[0]}/?token={self.token}"
 
     @property

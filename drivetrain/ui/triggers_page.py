@@ -1,4 +1,4 @@
-"""What `drivetrain serve` waits for here, when it starts next, and what it has started."""
+"""The page of triggers: what `drivetrain serve` waits for here, its next start, and its earlier ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _waiting(folder: Path) -> Markup:
 
 
 def _is_served(folder: Path) -> bool:
-    """Whether the server lives that wrote what it serves; one that was killed leaves the file behind."""
+    """Return True if the server that wrote the file lives; a killed one leaves it behind."""
     import fcntl
 
     from drivetrain.base.file_locks import hold

@@ -24,7 +24,7 @@ from drivetrain.triggers.starting import Earlier, Request, Skip, decide, looked_
 
 
 def handler(batch: Mapping[str, Any], context: object) -> dict[str, Any]:
-    """What Lambda calls: the ids of the messages that are to be delivered again."""
+    """The entry point for Lambda: give the ids of the messages that are to be delivered again."""
     return handle(batch, _sagemaker(), datetime.now(UTC))
 
 
@@ -71,7 +71,8 @@ def handle(batch: Mapping[str, Any], sagemaker: Any, now: datetime, sqs: Callabl
 
 
 def _is_lasting(error: Exception) -> bool:
-    """Whether the same message fails so every time: it cannot be read, or asks for what the service does not take."""
+    """Return True if the same message fails so every time: it cannot be read, or asks for what the service does not
+    take."""
     response: Any = getattr(error, "response", None)
     refused = isinstance(response, Mapping) and response.get("Error", {}).get("Code") == "ValidationException"  # type: ignore[reportUnknownMemberType]
     return isinstance(error, UserError) or refused

@@ -30,7 +30,7 @@ _METRICS, _PARAMETERS, _CHARACTERS = 1000, 100, 6000
 
 
 class Settings(TrackerSettings):
-    """Where MLflow is."""
+    """Settings of the tracker MLflow."""
 
     uri: str
     experiment: str = "drivetrain"

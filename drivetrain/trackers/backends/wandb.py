@@ -20,7 +20,7 @@ _INIT_TIMEOUT_S = 20.0
 
 
 class Settings(TrackerSettings):
-    """Which project; `folder` is where W&B writes (the working folder, unless given)."""
+    """Settings of the tracker Weights & Biases; `folder` is where W&B writes (the working folder, unless given)."""
 
     project: str = "drivetrain"
     entity: str | None = None
