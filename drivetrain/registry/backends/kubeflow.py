@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from drivetrain.base.addresses import address_problem
 from drivetrain.base.bounds import is_number
@@ -43,6 +43,7 @@ from drivetrain.registry.backends._kubeflow_resources import (
 )
 from drivetrain.registry.backends._kubeflow_rest import BASE, PAGE, AnswerError, Json, Rest
 from drivetrain.registry.backends._selection import no_group, no_version
+from drivetrain.registry.backends._service import ServiceRegistry
 from drivetrain.registry.backends._tags import (
     APPROVED,
     DECIDED,
@@ -57,8 +58,6 @@ from drivetrain.registry.backends._tags import (
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     AbsentError,
-    ModelEvent,
-    ModelGroup,
     ModelVersion,
     RegistryError,
     checked_approval,
@@ -85,11 +84,13 @@ def connect(location: str) -> KubeflowRegistry:
     return KubeflowRegistry(location)
 
 
-class KubeflowRegistry:
+class KubeflowRegistry(ServiceRegistry):
     """The registry at `address`. One object serves any number of threads."""
 
-    keeps_history = False
-    objects = caller = None
+    caller = None
+    no_history = (
+        "Kubeflow Model Registry keeps no history and tells nobody of changes: ask for the champion now and then."
+    )
 
     def __init__(self, address: str) -> None:
         if problem := address_problem(address):
@@ -142,24 +143,6 @@ class KubeflowRegistry:
             )
         self._keep_artifact(version["id"], group, record.artifact)
         return int(version["name"]), created
-
-    def groups(self) -> list[ModelGroup]:
-        """Every group that has a version, by name."""
-        found: list[ModelGroup] = []
-        for model in self._rest.pages("/registered_models"):
-            versions = self._all(str(model["name"]), model)
-            if versions:
-                self._warn_archived(model)
-                found.append(
-                    ModelGroup(
-                        name=str(model["name"]),
-                        num_versions=len(versions),
-                        latest=versions[0],
-                        approved=next((each.version for each in versions if each.status == "Approved"), None),
-                        created_at=seconds(model),
-                    )
-                )
-        return sorted(found, key=lambda group: group.name)
 
     def versions(self, group: str) -> list[ModelVersion]:
         """Every version of a group, the newest first."""
@@ -247,11 +230,11 @@ class KubeflowRegistry:
             text = kept[name]
         raise RegistryError(f"{self.address}: others took {_MOST_REVISIONS:,} revisions of {name!r}. Try again.")
 
-    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
-        """Always an error: see Registry."""
-        raise InputError(
-            "Kubeflow Model Registry keeps no history and tells nobody of changes: ask for the champion now and then."
-        )
+    def _groups(self) -> Iterator[tuple[str, float, Sequence[ModelVersion]]]:
+        for model in self._rest.pages("/registered_models"):
+            if versions := self._all(str(model["name"]), model):
+                self._warn_archived(model)
+                yield str(model["name"]), seconds(model), versions
 
     def _model(self, group: str) -> Json | None:
         model = self._rest.find("/registered_model", name=checked_group(group))

@@ -14,7 +14,7 @@ import importlib
 import os
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.base.markup import page_in
 from drivetrain.registry.backends._mlflow_user import user_of
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once, without_header
+from drivetrain.registry.backends._service import ServiceRegistry
 from drivetrain.registry.backends._tags import (
     APPROVED,
     CONTENT_HASH,
@@ -36,8 +37,6 @@ from drivetrain.registry.backends._tags import (
 )
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
-    ModelEvent,
-    ModelGroup,
     ModelVersion,
     RegistryError,
     checked_approval,
@@ -68,11 +67,13 @@ def connect(location: str) -> MlflowRegistry:
     return MlflowRegistry(location or None)
 
 
-class MlflowRegistry:
+class MlflowRegistry(ServiceRegistry):
     """The registry at `uri`. One object serves any number of threads."""
 
-    keeps_history = False
-    objects = None
+    no_history = (
+        "MLflow keeps no history of model versions that can be read. A server can be given webhooks that tell of "
+        "changes (model_version_tag.set); else ask for the champion now and then."
+    )
 
     def __init__(self, uri: str | None = None) -> None:
         self.uri = uri
@@ -136,23 +137,6 @@ class MlflowRegistry:
         if status == "Approved":
             self._move_alias(group)
         return number, created
-
-    def groups(self) -> list[ModelGroup]:
-        """Every group that has a version, by name."""
-        found: list[ModelGroup] = []
-        for model in self._models():
-            versions = list(self._read(str(model.name)))
-            if versions:
-                found.append(
-                    ModelGroup(
-                        name=str(model.name),
-                        num_versions=len(versions),
-                        latest=versions[0],
-                        approved=next((each.version for each in versions if each.status == "Approved"), None),
-                        created_at=model.creation_timestamp / 1000,
-                    )
-                )
-        return sorted(found, key=lambda group: group.name)
 
     def versions(self, group: str) -> list[ModelVersion]:
         """Every version of a group, the newest first."""
@@ -221,12 +205,9 @@ class MlflowRegistry:
         with self._told(f"tagging {group!r}"):
             self._client.set_registered_model_tag(group, name, text)
 
-    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
-        """Always an error: see Registry."""
-        raise InputError(
-            "MLflow keeps no history of model versions that can be read. A server can be given webhooks that tell of "
-            "changes (model_version_tag.set); else ask for the champion now and then."
-        )
+    def _groups(self) -> Iterator[tuple[str, float, Sequence[ModelVersion]]]:
+        for model in self._models():
+            yield str(model.name), model.creation_timestamp / 1000, list(self._read(str(model.name)))
 
     @cached_property
     def _client(self) -> Any:

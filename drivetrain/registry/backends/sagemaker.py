@@ -22,23 +22,21 @@ import hashlib
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from drivetrain.aws.session import client
-from drivetrain.base.errors import InputError
 from drivetrain.registry import model_package
 from drivetrain.registry.approvers import person_of
 from drivetrain.registry.backends._sagemaker_errors import told
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
+from drivetrain.registry.backends._service import ServiceRegistry
 from drivetrain.registry.model_card import as_package_card, with_metrics
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
-    ModelEvent,
-    ModelGroup,
     ModelVersion,
     RegistryError,
     checked_approval,
@@ -68,11 +66,13 @@ class _Listed(NamedTuple):
     content_hash: str
 
 
-class SageMakerRegistry:
+class SageMakerRegistry(ServiceRegistry):
     """The registry of an account in a region. One object serves any number of threads."""
 
-    keeps_history = False
-    objects = None
+    no_history = (
+        "SageMaker keeps no history of model versions that can be read. Changes are told by EventBridge, as "
+        "'SageMaker Model Package State Change'; who decided stands in CloudTrail."
+    )
 
     def __init__(self, region: str | None = None) -> None:
         self.region = region
@@ -134,27 +134,6 @@ class SageMakerRegistry:
 
         return registered_once(holding, create, delete)
 
-    def groups(self) -> list[ModelGroup]:
-        """Every group that has a version, by name."""
-        found: list[ModelGroup] = []
-        with self._told("listing groups"):
-            pages = self._client.get_paginator("list_model_package_groups").paginate()
-            summaries = [each for page in pages for each in page["ModelPackageGroupSummaryList"]]
-        for summary in summaries:
-            name = str(summary["ModelPackageGroupName"])
-            listed = self._list(name)
-            if listed:
-                found.append(
-                    ModelGroup(
-                        name=name,
-                        num_versions=len(listed),
-                        latest=self._describe(listed[0].arn),
-                        approved=next((each.version for each in listed if each.status == "Approved"), None),
-                        created_at=summary["CreationTime"].timestamp(),
-                    )
-                )
-        return sorted(found, key=lambda group: group.name)
-
     def versions(self, group: str) -> list[ModelVersion]:
         """Every version of a group, the newest first: one request for each, and one for a hundred."""
         return [found for listed in self._existing(group) if (found := self._find_version(listed.arn))]
@@ -210,12 +189,16 @@ class SageMakerRegistry:
         with self._told(f"tagging {group!r}"):
             self._client.add_tags(ResourceArn=self._group_arn(group), Tags=[{"Key": name, "Value": text}])
 
-    def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
-        """Always an error: see Registry."""
-        raise InputError(
-            "SageMaker keeps no history of model versions that can be read. Changes are told by EventBridge, as "
-            "'SageMaker Model Package State Change'; who decided stands in CloudTrail."
-        )
+    def _groups(self) -> Iterator[tuple[str, float, Sequence[Any]]]:
+        for summary in self._summaries():
+            name = str(summary["ModelPackageGroupName"])
+            if listed := self._list(name):
+                yield name, summary["CreationTime"].timestamp(), [self._describe(listed[0].arn), *listed[1:]]
+
+    def _summaries(self) -> list[Any]:
+        with self._told("listing groups"):
+            pages = self._client.get_paginator("list_model_package_groups").paginate()
+            return [each for page in pages for each in page["ModelPackageGroupSummaryList"]]
 
     @cached_property
     def _client(self) -> Any:
@@ -258,11 +241,7 @@ class SageMakerRegistry:
     def _existing(self, group: str) -> list[_Listed]:
         listed = self._list(group)
         if not listed:
-            with self._told("listing groups"):
-                pages = self._client.get_paginator("list_model_package_groups").paginate()
-                there = [
-                    str(e["ModelPackageGroupName"]) for page in pages for e in page["ModelPackageGroupSummaryList"]
-                ]
+            there = [str(each["ModelPackageGroupName"]) for each in self._summaries()]
             raise no_group(self._name, group, [name for name in there if name != group])
         return listed
 
