@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import sqlite3
-
-    from drivetrain.run_store.reader import Ledger
 
 # A name that several kinds have means the first of these.
 KINDS = ("metric", "setting", "parameter", "tag")
@@ -79,7 +77,13 @@ def value_named(values: Mapping[str, Mapping[str, Any]], name: str) -> Any:
     return next((values[each][bare] for each in kinds if bare in values.get(each, {})), None)
 
 
-def values_of(ledger: Ledger, executions: Iterable[str]) -> dict[str, dict[str, dict[str, Any]]]:
+class Rows(Protocol):
+    """A ledger, as far as values are read from it."""
+
+    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]: ...
+
+
+def values_of(ledger: Rows, executions: Iterable[str]) -> dict[str, dict[str, dict[str, Any]]]:
     """Execution -> kind -> name -> value; of tags the text as it was given."""
     ids = list(executions)
     found: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in ids}
