@@ -61,7 +61,7 @@ def is_wrong_address(error: Exception) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong, without what a secret may be in."""
+    """The reason of an error, without parts that may hold a secret."""
     inner = getattr(error, "kwargs", {}).get("error")  # without the address that was asked
     return without_password(f"{type(error).__name__}: {inner or error}")
 

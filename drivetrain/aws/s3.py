@@ -344,7 +344,8 @@ def side_by_side(move: Callable[[T], object], items: Iterable[T]) -> None:
 
 @functools.cache
 def _descriptions() -> Any:
-    """What reads botocore's descriptions of services and keeps them: most of the work of opening a client."""
+    """The loader that reads botocore's descriptions of services and keeps them: most of the work of opening a
+    client."""
     import botocore.session
 
     return botocore.session.get_session().get_component("data_loader")

@@ -1,4 +1,4 @@
-"""Which numbers are allowed."""
+"""Bounds of allowed numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Bounds(NamedTuple):
     below: float | None = None
 
     def hold(self, value: float) -> bool:
-        """Whether `value` is allowed."""
+        """Return True if `value` is allowed."""
         return (
             (isinstance(value, int) or math.isfinite(value))  # a whole number may be more than a float holds
             and (self.least is None or value >= self.least)

@@ -1,4 +1,4 @@
-"""Which line of the user's own files said something: the place to name in a message."""
+"""Find the line of the user's own files to name in a message."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def is_called_by_user() -> bool:
 
 
 def place_of_function(function: Callable[..., Any]) -> str:
-    """Where a function begins."""
+    """The file and line where a function begins."""
     code = inspect.unwrap(function).__code__
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
 
 
 def place_of_field(kind: type, name: str) -> str:
-    """Where a class, or one that it inherits from, declares a field; empty where its text is not to be had."""
+    """The file and line where a class, or a base of it, declares a field; empty if its source is not available."""
     owner = next((one for one in kind.__mro__ if name in vars(one).get("__annotations__", {})), kind)
     try:
         lines, first = inspect.getsourcelines(owner)
@@ -112,7 +112,7 @@ def _place(frames: Iterable[tuple[str, int]]) -> str:
 
 @lru_cache(4096)
 def is_users_file(filename: str) -> bool:
-    """Whether a file is neither ours, nor Python's, nor an installed package's."""
+    """Return True if a file is neither ours, nor Python's, nor an installed package's."""
     if filename.startswith("<") or not filename.endswith(".py"):
         return False
     return not filename.startswith(_PACKAGE) and not os.path.realpath(filename).startswith(_libraries())

@@ -77,7 +77,7 @@ def stride(degrees: Mapping[str, int], dimension: str) -> int:
 
 
 def crosses_hosts(degrees: Mapping[str, int], dimension: str, world: World) -> bool:
-    """Whether a group of ranks that differ in this dimension alone has members on several hosts."""
+    """Return True if a group of ranks that differ in this dimension alone has members on several hosts."""
     span = stride(degrees, dimension) * degrees[dimension]
     return world.hosts > 1 and degrees[dimension] > 1 and world.processes % span != 0
 

@@ -112,5 +112,5 @@ def _slips(one: str, other: str) -> tuple[int, bool, int]:
 
 
 def first_line(error: BaseException) -> str:
-    """What a library's error says, for the middle of a message: its first line, without a full stop."""
+    """The text of a library's error for the middle of a message: its first line, without a full stop."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

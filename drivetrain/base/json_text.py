@@ -165,7 +165,7 @@ def text_in(given: Mapping[str, Any], key: str) -> str | None:
 
 
 def deeper_than(value: Json, levels: int) -> bool:
-    """Whether objects and lists nest more than `levels` deep; level by level, so that no depth can break it."""
+    """Return True if objects and lists nest more than `levels` deep; level by level, so that no depth can break it."""
     level: list[_Container] = [value] if type(value) is dict or type(value) is list else []
     for _ in range(levels):
         if not level:
@@ -199,7 +199,7 @@ def _refuse_constant(text: str) -> Json:
 
 
 def _position(text: str, wanted: Callable[[str], bool]) -> int:
-    """Where the first such token stands, rubbish at its end included. The fast reader does not say."""
+    """The position of the first such token, garbage at its end included. The fast reader does not say."""
     return next(token.start() for token in _TOKEN.finditer(text) if wanted(token.group()))
 
 
@@ -222,7 +222,7 @@ def _place(source: str, text: str, position: int) -> str:
 
 
 def _duplicate_key(text: str, source: str) -> str:
-    """Where the second one stands."""
+    """The place of the second key of that name."""
     keys: list[set[str] | None] = []
     tokens = list(_TOKEN.finditer(text))
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):

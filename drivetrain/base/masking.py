@@ -46,7 +46,7 @@ _VOCABULARY = frozenset(
 
 @lru_cache(maxsize=4096)
 def looks_secret(name: str) -> bool:
-    """Whether a variable, parameter or flag of this name would hold a secret."""
+    """Return True if a variable, parameter or flag of this name would hold a secret."""
     words = [word.lower() for word in _WORDS.findall(name)]
     for index, word in enumerate(words):
         before = words[index - 1] if index else ""
@@ -388,7 +388,7 @@ def _in_texts(value: Any, secrets: Sequence[str], found: list[str]) -> Any:
 
 
 def contains_mask(value: Any) -> bool:
-    """Whether a value that was kept no longer holds what it stood for."""
+    """Return True if a kept value was masked and no longer holds the original."""
     if isinstance(value, Mapping):
         return any(contains_mask(item) for item in cast("Mapping[str, Any]", value).values())
     if isinstance(value, list):

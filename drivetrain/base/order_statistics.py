@@ -1,4 +1,4 @@
-"""Which of many ordered values enclose a quantile of the distribution that they come from, whatever it is.
+"""Choose the ordered values that enclose a quantile of their distribution, whatever it is.
 
 (H. David, H. Nagaraja: Order Statistics, 3rd edition, 2003, section 7.1.)
 """

@@ -1,4 +1,4 @@
-"""What names a process of this machine for ever: the boot, the process table, its number, and when it started.
+"""The unique identity of a process of this machine: the boot, the process table, its number, and when it started.
 
 proc(5) and pid_namespaces(7) document where Linux says so. Texts are empty elsewhere.
 """

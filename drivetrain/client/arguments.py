@@ -1,4 +1,4 @@
-"""What the calls of the client take: anything of another kind is refused before something is done with it."""
+"""Check the arguments of the client's calls: a value of another kind is refused before anything is done with it."""
 
 from __future__ import annotations
 

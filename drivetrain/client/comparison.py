@@ -1,4 +1,4 @@
-"""What differs between runs, as a notebook shows it."""
+"""The differences between runs, as a notebook shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Comparison:
-    """What differs between runs. A value that a run does not have is None; tuples are in the order of `runs`."""
+    """The differences between runs. A value that a run does not have is None; tuples are in the order of `runs`."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -56,7 +56,8 @@ class Comparison:
 
     @property
     def same_code(self) -> bool | None:
-        """Whether the programs of all runs had the same code; None where a run does not say what it had."""
+        """True if the programs of all runs had the same code, False if some differ; else None, if a run does not say
+        what it had."""
         return self._facts.same_code
 
     def to_frame(self) -> Any:

@@ -155,7 +155,7 @@ class DeployedRun:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended, and all of its steps that had to run did."""
+        """True if it has ended, and all of its steps that had to run succeeded."""
         return self.status == "Succeeded"
 
     @property

@@ -50,7 +50,7 @@ class Model:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What was measured of it."""
+        """The metrics that were measured of it."""
         return Named("metric", self._version.metrics)
 
     @property
@@ -70,7 +70,7 @@ class Model:
 
     @property
     def lineage(self) -> dict[str, str]:
-        """Where it comes from: data, test-data, code, config (hashes), execution."""
+        """Its origin: data, test-data, code, config (hashes), execution."""
         return self._version.lineage
 
     @property

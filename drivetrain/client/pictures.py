@@ -1,4 +1,4 @@
-"""What a notebook shows of a pipeline that has not run."""
+"""Draw a pipeline that has not run, for a notebook."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Step(StepRun):
     _logs: Path
 
     def log(self, lines: int | None = None) -> str:
-        """What the step's program wrote, of its last attempt; of several hosts one after the other.
+        """Read what the step's program wrote in its last attempt; several hosts one after the other.
 
         Args:
             lines: only the last ones of each host.
@@ -105,7 +105,7 @@ class Run:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended, and all of its steps that had to run did."""
+        """True if it has ended, and all of its steps that had to run succeeded."""
         return self.status == "Succeeded"
 
     @property
@@ -138,12 +138,12 @@ class Run:
 
     @property
     def name(self) -> str | None:
-        """What it is called; see `label`."""
+        """The name that it was given; see `label`."""
         return self._row.name
 
     @property
     def note(self) -> str | None:
-        """What was written about it; see `label`."""
+        """The note that was written about it; see `label`."""
         return self._row.note
 
     @property
@@ -291,7 +291,7 @@ class Run:
         stop(self._home, self.id)
 
     def compare(self, *others: Run | str) -> Comparison:
-        """What differs between this run and others: settings, metrics, data and code.
+        """Compare this run with others: settings, metrics, data and code.
 
         Raises:
             UserError: there is no such run; no other is given.

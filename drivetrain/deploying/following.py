@@ -74,7 +74,8 @@ class FollowedRun(Protocol):
         ...
 
     def log(self, run: RemoteRun, step: RemoteStep, num_lines: int | None) -> LogReader:
-        """Of what is there already, only the last lines are given where `num_lines` says how many."""
+        """Return a reader of a step's log. Of what is there already, it gives the last `num_lines` lines only; None
+        gives all."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Which project a deployed pipeline belongs to, so that two of one name are told apart.
+"""Find the project that a deployed pipeline belongs to, so that two of one name are told apart.
 
 `deployment.project`, else the first commit of the git repository that the command is run in: a laptop and CI have the
 same one. Outside of a repository a project has no name.

@@ -1,4 +1,4 @@
-"""What is written down at the end of a run: its page, what it was made with, and the values by which it is found.
+"""Conclude a run: write its page, what it was made with, and the values by which it is found.
 
 Notices are sent, too, of the end and of a model that waits for approval: to a chat's webhook, and by mail.
 
@@ -41,7 +41,7 @@ _CARDS = (".logic.azure.com", ".powerplatform.com")
 
 
 def notice_text(run: RunFacts) -> str:
-    """What is sent: how the run ended, and what waits for somebody."""
+    """The text of a notice: how the run ended, and which models wait for approval."""
     lines = [f"{run.pipeline} {status_word(run.shown_status)} after {duration(run.seconds)} (run {run.id})"]
     lines += [f"nothing new since {run.nothing_new_since}"] if run.nothing_new_since else []
     if run.status not in ("Succeeded", "Stopped"):

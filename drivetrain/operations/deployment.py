@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeploymentRequest:
-    """What was named on the command line, and where it is to be deployed."""
+    """The pipeline or definition that the command line names, and the place where it is to be deployed."""
 
     deployer: Deployer
     wanted: Any
@@ -160,7 +160,8 @@ def deployer_of(
     *,
     by_settings: bool = False,
 ) -> tuple[Deployer, str]:
-    """Where a deployed pipeline is, and its name: of its settings, or as `region` and `on` say.
+    """The deployer of a deployed pipeline's place, and the pipeline's name: by its settings, or as `region` and `on`
+    say.
 
     Args:
         target: a pipeline, the name of a deployed one, or "" for the place alone.

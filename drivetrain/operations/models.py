@@ -127,7 +127,7 @@ def check(version: ModelVersion, path: Path) -> None:
 
 @contextmanager
 def _local_store(registry: str | None, home: Path | None) -> Generator[None]:
-    """What a registry of local runs names in S3 lies in the folder of those runs."""
+    """Within the context, read what a registry of local runs names in S3 from the folder of those runs."""
     from drivetrain.registry.artifacts import OBJECT_STORE
     from drivetrain.registry.registry import REGISTRY_VARIABLE
     from drivetrain.run_store.home import local_home
@@ -145,7 +145,7 @@ def _local_store(registry: str | None, home: Path | None) -> Generator[None]:
 
 
 def login() -> str | None:
-    """Who decides here; None in a container without a name for its user."""
+    """The name of the user, who decides on models here; None in a container without a name for its user."""
     import getpass
 
     try:

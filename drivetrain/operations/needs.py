@@ -97,7 +97,7 @@ def refuse_lacking(
 
 
 def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
-    """What a step's program imports, in each framework that it may run on."""
+    """The requirements of a step's program, in each framework that it may run on."""
     if "torch" not in step.program.needs:  # which stands for whatever framework it is
         return step.program.needs
     from drivetrain.catalog.strategies import TORCH

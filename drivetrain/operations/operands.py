@@ -1,4 +1,4 @@
-"""What a user names on the command line: a pipeline of the package, a file of theirs, a definition, a run."""
+"""Read what a user names on the command line: a pipeline of the package, a file of theirs, a definition, a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What `run` runs: a definition's text, and what it needs beside it."""
+    """The input of `run`: a definition's text, and what it needs beside it."""
 
     name: str
     text: str | bytes
@@ -113,7 +113,7 @@ class Work:
         )
 
     def warnings(self) -> list[str]:
-        """What the service would refuse of the definition, as `check` says it."""
+        """List what the service would refuse of the definition, as `check` says it."""
         from drivetrain.targets.sagemaker.document.document import read
         from drivetrain.targets.sagemaker.inspection import warnings
 
@@ -201,7 +201,7 @@ def _text_of(name: str, value: object) -> str:
 
 
 def _is_bare(text: str) -> bool:
-    """Whether YAML takes a text for itself, without quotes."""
+    """Return True if YAML reads a text without quotes as the same text."""
     from drivetrain.authoring.plain_yaml import load_yaml
 
     try:
@@ -266,7 +266,7 @@ def _compiled_name(text: bytes) -> str | None:
 
 
 def is_pipeline(target: str) -> bool:
-    """Whether a target names a pipeline of the package or a Python file."""
+    """Return True if a target names a pipeline of the package or a Python file."""
     from drivetrain.authoring.ready import ready_pipelines
 
     name = target.partition(":")[0]
@@ -274,5 +274,6 @@ def is_pipeline(target: str) -> bool:
 
 
 def is_definition(target: str) -> bool:
-    """Whether a target is to be read as a definition's file; a name that is neither is a pipeline's, mistyped."""
+    """Return True if a target is to be read as a definition's file; a name that is neither is a pipeline's,
+    mistyped."""
     return target.endswith((".json", ".yaml", ".yml")) or (not is_pipeline(target) and Path(target).exists())

@@ -1,4 +1,4 @@
-"""What the comparisons of a pipeline will be able to show, said before anything is trained.
+"""Forecast what the comparisons of a pipeline will be able to show, before anything is trained.
 
     for line in notes(pipeline, folder, "sagemaker:eu-west-1"):
         print(line)
@@ -41,8 +41,8 @@ class TestRows(NamedTuple):
 
 
 def notes(pipeline: Pipeline, folder: Path, registry: str | None, evidence: str = "") -> list[str]:
-    """What to tell before a run: how often the test rows find a better model, which loss each budget's rows can rule
-    out, and which budgets are smaller than that.
+    """The notes to show before a run: how often the test rows find a better model, which loss each budget's rows can
+    rule out, and which budgets are smaller than that.
 
     Args:
         folder: from which relative paths of the pipeline count.
@@ -156,7 +156,7 @@ def _slices(limit: Limit, known: TestRows) -> list[str]:
 
 
 def _local_rows(step: JobStep, columns: set[str], folder: Path) -> TestRows | None:
-    """Of a prepared folder on this machine."""
+    """Read the numbers of rows from a prepared folder on this machine; None without one."""
     from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 
     given = step.inputs.get("data")
@@ -174,7 +174,7 @@ def _local_rows(step: JobStep, columns: set[str], folder: Path) -> TestRows | No
 
 
 def _registered_rows(step: JobStep, registry: str | None) -> TestRows | None:
-    """Of the decision on the newest registered version."""
+    """Read the numbers of rows from the decision on the newest registered version; None without one."""
     from drivetrain.registry.registry import AbsentError, open_registry
 
     named, group = step.parameters.get("registry", "auto"), step.parameters.get("group")

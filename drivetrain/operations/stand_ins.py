@@ -1,4 +1,4 @@
-"""What stands on this machine for what only the account has, as settings and options name it: read and checked.
+"""Read and check what stands on this machine for what only the account has, as settings and options name it.
 
 `called` is what the messages call the option or setting.
 """

@@ -1,4 +1,4 @@
-"""Who approved a version, as the backend knows it, and how many people a group asks for.
+"""The approvers of a version, as the backend knows them, and the number of people that a group asks for.
 
 Two tags of the group, which every registry keeps (registry.py, `change_tag`):
 
@@ -53,8 +53,8 @@ class Approval(NamedTuple):
 
 
 def person_of(arn: str) -> str:
-    """Whose credentials an ARN says: `123456789012/user/ann`. All sessions of a role are one, for whoever may take the
-    role names the session as they like; but for those of IAM Identity Center."""
+    """The person or role whose credentials an ARN names: `123456789012/user/ann`. All sessions of a role are one, for
+    whoever may take the role names the session as they like; but for those of IAM Identity Center."""
     if found := _SESSION.fullmatch(arn):
         account, role, session = found.groups()
         return f"{account}/role/{role}" + (f"/{session}" if role.startswith(_SIGN_IN) else "")

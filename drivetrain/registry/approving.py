@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def checked_registration(
     registry: Registry, group: str, content_hash: str, evidence: Evidence, *, against: str
 ) -> Evidence:
-    """What is known of a model that is registered, with the reason where that is against the decision, or its report
+    """The evidence of a model to register, with the reason if that is against the decision, or its report
     has no hash. Content that is registered already is not let in anew, so nothing binds it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Whether the decision on a model still stands: the verdict of compare binds who registers or approves the model.
+"""Check that the decision on a model still stands: the verdict of compare binds who registers or approves the model.
 
 A decision is an objection when it says not to register, was made against another champion than today's, or on another
 report than the one that is registered. Who acts against it gives a reason, which is kept. A model without a decision is
@@ -64,7 +64,7 @@ def objections(
 
 
 def allow(reasons: Iterable[str], *, what: str, against: str) -> str:
-    """What to keep of an act against a decision; "" where nothing speaks against it.
+    """The note to keep of an act against a decision; "" if nothing speaks against it.
 
     Args:
         what: the act: "digits version 3 cannot be approved".

@@ -85,7 +85,7 @@ def _overview(version: ModelVersion) -> Section:
 
 
 def _authors(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the author wrote of its purpose, its risks and what to beware of."""
+    """The author's texts about purpose, risks and caveats."""
     for part in _OWN:
         for name, value in _mapping(card.get(part)).items():
             if name != "custom_details" and (text := _text(value)):

@@ -39,7 +39,7 @@ class _DeniedError(Exception):
 
 
 def place_of(registry: Registry, champion: ModelVersion) -> str | None:
-    """Where the evidence of the champion's group lies: a path, or an s3:// URI. None where there is no place for it:
+    """The place of the evidence of the champion's group: a path, or an s3:// URI. None where there is no place for it:
     the models of a registry on another machine are files of this one, or its account's jobs say no folder."""
     if registry.objects is not None:
         return str(registry.objects.parent / "evidence" / f"{champion.group}.npz")

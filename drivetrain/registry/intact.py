@@ -126,7 +126,7 @@ def check_own_files(version: ModelVersion, objects: Path | None) -> None:
 
 
 def _is_of_several(version: ModelVersion) -> bool:
-    """Of a version of several containers the hash is that of all their models."""
+    """Return True for a version of several containers: its hash is that of all their models."""
     specification: Any = version.record.others.get("InferenceSpecification") or {}
     return isinstance(specification, Mapping) and len(cast("Any", specification).get("Containers") or ()) > 1
 

@@ -1,4 +1,4 @@
-"""Where CreateModelPackage's request says what a version is: SageMaker's words for a record (record.py).
+"""The fields of CreateModelPackage's request that say what a version is: SageMaker's words for a record (record.py).
 
 A package is a mapping in the shape of that request. What is said below is found in it in the same places, so that a
 version that a RegisterModel step made reads like one that our component made.
@@ -69,7 +69,7 @@ def artifact(package: Mapping[str, Any]) -> str:
 
 
 def is_training_image(uri: str) -> bool:
-    """Whether an image is one that trains and cannot serve, by its name."""
+    """Return True if an image, by its name, trains and cannot serve."""
     # Most others are told by less than the pattern, which takes long to compile.
     return ("-training" in uri or "pytorch:" in uri) and re.fullmatch(_TRAINING_IMAGE, uri) is not None
 
@@ -92,7 +92,7 @@ def description_with(description: str, content_hash: str) -> str:
 
 
 def description_without(description: Any) -> tuple[str, str]:
-    """What the description was before the hash was put at its end, and the hash; "" where there is none."""
+    """Split a description into its text and the hash at its end; "" if there is none."""
     text = str(description or "")
     found = re.search(_CONTENT_AT_END, text)
     return (text[: found.start()], found[1]) if found else (text, "")

@@ -36,7 +36,7 @@ def request_of(record: ModelRecord) -> Json:
 
 
 def record_of(request: Mapping[str, Any]) -> ModelRecord:
-    """What a request says, whoever wrote it."""
+    """Read a record from a request, whoever wrote it."""
     named = model_package.properties(request)
     own = (model_package.LINEAGE, model_package.DECISION)
     description, made_by = request.get("ModelPackageDescription"), _at(request, "MetadataProperties", "GeneratedBy")
@@ -65,7 +65,7 @@ def record_of(request: Mapping[str, Any]) -> ModelRecord:
 
 
 def _named_fields(record: ModelRecord) -> Json:
-    """What a request says of a record, but for the card."""
+    """The fields of a request for a record, but for the card."""
     request: Json = {}
     lineage = {model_package.LINEAGE + name: value for name, value in record.lineage.items()}
     decision = {model_package.DECISION + name: value for name, value in record.decision.items()}
@@ -118,7 +118,7 @@ def _serving(specification: Any) -> Serving:
 
 
 def _at(value: Any, *path: str) -> Any:
-    """What stands there; None where nothing does."""
+    """The value at a path; None if there is none."""
     for name in path:
         value = cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
     return value

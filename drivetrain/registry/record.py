@@ -1,4 +1,4 @@
-"""What a registered version says of itself, in words that no registry owns.
+"""The record of a registered version, in words that no registry owns.
 
     record = ModelRecord(artifact="s3://models/model.tar.gz", lineage={"data": "0a1b..."})
     open_registry("kubeflow:http://...").register("digits", content_hash, record, approval="Approved")

@@ -1,4 +1,4 @@
-"""What is registered of a model: its content's hash, its metrics, and the package, in CreateModelPackage's words.
+"""The registration of a model: its content's hash, its metrics, and the package, in CreateModelPackage's words.
 
 Both ways to register use it, the component and the local runner's step, so that their versions read alike.
 """
@@ -41,7 +41,7 @@ CONTENT_TYPES = ("application/json", "application/jsonlines", "text/csv", "appli
 
 
 class Evidence(NamedTuple):
-    """What is known of a model beside its files; each part may be missing."""
+    """The evidence on a model beside its files; each part may be missing."""
 
     description: Mapping[str, Any] | None = None
     """What model.json says."""
@@ -76,7 +76,7 @@ def read_json(path: Path, file: str, advice: str) -> dict[str, Any]:
 
 
 def is_evaluation(content: Mapping[str, Any]) -> bool:
-    """Whether a JSON object is an evaluation.json of ours: others use the name, too."""
+    """Return True if a JSON object is an evaluation.json of ours: others use the name, too."""
     return content.get("format") in range(1, EVALUATION_FORMAT + 1) and isinstance(content.get("metrics"), Mapping)
 
 
@@ -109,7 +109,7 @@ def read_decision(folder: Path) -> dict[str, Any]:
 
 
 def describe(model: Path) -> dict[str, Any] | None:
-    """What model.json in a model's folder or archive says; None of a model without one. Of a script's model that has
+    """Read model.json of a model's folder or archive; None for a model without one. For a script's model that has
     continues.json alone, what it continues."""
     if model.is_dir() and not (model / DESCRIPTION_FILE).is_file() and (model / ARCHIVE).is_file():
         model = model / ARCHIVE
@@ -136,7 +136,7 @@ def describe(model: Path) -> dict[str, Any] | None:
 
 
 def checked_evidence(evidence: Evidence, files: Mapping[str, str]) -> Evidence:
-    """What is known, if it is of this model.
+    """The evidence, if it is about this model.
 
     Args:
         files: those of the model, name -> SHA-256.
@@ -193,7 +193,7 @@ def numbers_of(report: Mapping[str, Any]) -> dict[str, float]:
 
 
 def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
-    """Where a model comes from, as hashes.
+    """The lineage of a model, as hashes.
 
     Args:
         files: those of the model, name -> SHA-256.
@@ -221,7 +221,7 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
 
 
 def decision_texts(decision: Mapping[str, Any]) -> dict[str, str]:
-    """What a version's properties can say of a decision: short texts."""
+    """The decision as short texts for a version's properties."""
     difference, against = _within(decision, "difference"), decision.get(AGAINST)
     none = NO_CHAMPION if "champion" in decision else None
     said = {
@@ -288,7 +288,7 @@ def model_record(
     instance_types: Iterable[str] = (),
     quality: str = "",
 ) -> ModelRecord:
-    """What is said of a model that is registered.
+    """Make the record of a model to register.
 
     Args:
         files: those of the model, name -> SHA-256.

@@ -1,4 +1,4 @@
-"""Where models are registered. One file a kind: backends/local.py opens `local:.drivetrain/ledger.db`.
+"""Registries of models. One file a kind: backends/local.py opens `local:.drivetrain/ledger.db`.
 
     registry = open_registry("local:.drivetrain/ledger.db")
     version, created = registry.register("digits", content_hash(model), record, approval="PendingManualApproval")
@@ -91,7 +91,7 @@ class ModelVersion:
 
     @property
     def lineage(self) -> dict[str, str]:
-        """Where it comes from: data, code, config (hashes), execution, ..."""
+        """The origin of the model: data, code, config (hashes), execution, ..."""
         execution = self.record.made_by or self.execution
         return {**({"execution": execution} if execution else {}), **self.record.lineage}
 
@@ -141,7 +141,7 @@ class Registry(Protocol):
 
     @property
     def keeps_history(self) -> bool:
-        """Whether `events` can be asked."""
+        """True if `events` can be asked."""
         ...
 
     @property
@@ -151,7 +151,7 @@ class Registry(Protocol):
 
     @property
     def caller(self) -> str | None:
-        """Who asks, as the backend knows it; None where it knows nobody."""
+        """The caller, as the backend knows it; None if it knows nobody."""
         ...
 
     def register(
@@ -205,7 +205,7 @@ class Registry(Protocol):
         ...
 
     def tags(self, group: str) -> dict[str, str]:
-        """What is kept with a group, name -> text: what `change_tag` has set, and what others have. Empty where there
+        """The tags of a group, name -> text: those that `change_tag` has set, and those of others. Empty if there
         is no such group."""
         ...
 
@@ -219,7 +219,7 @@ class Registry(Protocol):
         ...
 
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
-        """What happened, oldest first: to one group or all, since the event with id `after`.
+        """The events of one group or all, oldest first, since the event with id `after`.
 
         Raises:
             InputError: of a registry that keeps no history, with the place where changes are told.
@@ -260,7 +260,7 @@ def checked_kind(url: str) -> str:
 
 
 def named(url: str) -> str:
-    """What `auto` stands for here; any other URL as it is."""
+    """The URL that `auto` stands for here; any other URL as it is."""
     return os.environ.get(REGISTRY_VARIABLE) or "local" if url == "auto" else url
 
 

@@ -15,7 +15,7 @@ _LENGTH = 8  # bytes of the header's length, of a safetensors file
 
 
 def torn(name: str, head: bytes, tail: bytes, size: int) -> str:
-    """What is missing of a file; "" of a whole one, and of one in a format that says nothing of its length.
+    """Describe what is missing of a file; "" for a whole one, and for a format that does not say its length.
 
     Args:
         head: its beginning; a header of safetensors that is longer is not looked into.

@@ -149,7 +149,7 @@ class ComponentParameter(NamedTuple):
         return self.bounds.described(self.type) if self.bounds else self.type.__name__
 
     def allows(self, value: Scalar) -> bool:
-        """Whether a value of its type is one of its choices, or within its bounds."""
+        """Return True if a value of its type is one of its choices, or within its bounds."""
         if self.choices:
             return value in self.choices
         return self.bounds is None or isinstance(value, str) or self.bounds.hold(value)
@@ -174,7 +174,7 @@ class ComponentFolder(NamedTuple):
 
 
 class Declaration(NamedTuple, Generic[P, R]):
-    """What a typed function declares. Calling it calls the function.
+    """The declaration of a typed function. Calling it calls the function.
 
     `metrics` holds the names of what comes back, is empty when nothing does, and is None when they are only known at
     run time (the function returns a dict); `texts` are those among them that are texts, the others are numbers.

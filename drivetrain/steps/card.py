@@ -1,4 +1,4 @@
-"""What a step shows on the run's page: text, tables, charts, images, HTML, each added in one line.
+"""Cards of a step on the run's page: text, tables, charts, images, HTML, each added in one line.
 
     @component
     def look(rows: Input, report: Output) -> None:

@@ -46,7 +46,7 @@ def folder_flags(component: Declaration[..., Any]) -> list[FolderFlag]:
 
 
 def asks_for_help(component: Declaration[..., Any], words: Sequence[str]) -> bool:
-    """Whether `-h` or `--help` stands where a flag does."""
+    """Return True if `-h` or `--help` is given as a flag."""
     flags = {each.flag for each in _declared(component)}
     return any(
         word in ("-h", "--help") and (index == 0 or words[index - 1] not in flags) for index, word in enumerate(words)
@@ -127,7 +127,7 @@ def parse(declared: ComponentParameter, text: str) -> Scalar:
 
 
 def usage(component: Declaration[..., Any]) -> str:
-    """What `--help` shows."""
+    """The text that `--help` shows."""
     import argparse
 
     parser = argparse.ArgumentParser(

@@ -42,7 +42,7 @@ _SWITCHES = ("sm_activation_offloading", "fsdp_cache_flush_warnings", "allow_emp
 
 @dataclass(frozen=True)
 class Distribution:
-    """What a script is started with."""
+    """The launcher that starts a script."""
 
     launcher: str = ""
     """torchrun or mpirun; empty where nothing says which."""

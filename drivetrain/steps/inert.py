@@ -38,7 +38,7 @@ class _Inert(type):
 
 
 class Inert(metaclass=_Inert):
-    """What every name of the module is."""
+    """The value of every name of the module."""
 
 
 __all__: list[str] = []

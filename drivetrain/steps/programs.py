@@ -98,8 +98,8 @@ def run(
 
 
 def is_the_step(module: str) -> bool:
-    """Whether this process was started to run the component of `module`, and not to do other things too, such as a
-    notebook: then the program may take it over."""
+    """Return True if this process was started to run the component of `module`, and not to do other things too, such
+    as a notebook: then the program may take it over."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec is not None and spec.name in ("drivetrain.steps.call", module)
 

@@ -1,4 +1,4 @@
-"""What a script-mode script of SageMaker finds: its arguments, and the SM_* variables that describe the job.
+"""The surroundings of a script-mode script of SageMaker: its arguments, and the SM_* variables that describe the job.
 
 This is sagemaker-training 5.1.4 in two functions (https://github.com/aws/sagemaker-training-toolkit: mapping.py and
 environment.py). The program train_script gives it to a user's own script on every platform; the local runner gives it
@@ -24,7 +24,7 @@ _ENTRY_POINT = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*")
 
 
 class Folders(NamedTuple):
-    """Where a job's data lies; `opt_ml_folders` gives the places that SageMaker has."""
+    """The folders of a job's data; `opt_ml_folders` gives the places that SageMaker has."""
 
     input: str
     output: str
@@ -197,7 +197,7 @@ def num_neurons(path: str, instance_type: str) -> int:
 
 
 def _output(path: str, program: str, *words: str) -> str:
-    """What a tool prints; nothing when it is not there or fails, which is what its absence means to the toolkit."""
+    """The output of a tool; empty if it is not there or fails, which its absence means to the toolkit."""
     found = _which(program, path)
     if found is None:
         return ""

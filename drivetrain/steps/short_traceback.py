@@ -1,4 +1,4 @@
-"""What people see of a failed step: the last lines of the traceback, their own frames and the exception."""
+"""Shorten a failed step's traceback for people: the last lines of the traceback, their own frames and the exception."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def parameters_of(settings: type) -> Mapping[str, ComponentParameter]:
 
 
 def values_before(settings: type) -> dict[str, Scalar]:
-    """Of the fields that came later: the values with which a program does what it did before (see Since)."""
+    """The fields that came later, with the values with which a program does what it did before (see Since)."""
     return {name: declared.since.before for name, declared in parameters_of(settings).items() if declared.since}
 
 
@@ -220,7 +220,7 @@ def _parameters(where: str, function: types.FunctionType, *, takes_settings: boo
 
 
 def _parameters_of_wrapper(where: str, function: types.FunctionType) -> list[_Parameter]:
-    """Of a function that another decorator made, which shows the signature of the one inside."""
+    """The parameters of a function that another decorator made, which shows the signature of the one inside."""
     import inspect
 
     found: list[_Parameter] = []
@@ -242,7 +242,8 @@ def _check_folders(
     checkpoints: ComponentFolder | None,
     metrics: tuple[str, ...] | None,
 ) -> None:
-    """What a processing or a training job of SageMaker can carry (architecture: the step contract)."""
+    """Check that a processing or a training job of SageMaker can carry the folders (architecture: the step
+    contract)."""
     if CODE_CHANNEL in inputs:
         raise DeclarationError(f"{where}: the input name {CODE_CHANNEL!r} is taken by the channel of the program.")
     if job == "training":

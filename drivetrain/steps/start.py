@@ -149,7 +149,7 @@ def fresh_folder(channel: str) -> str:
 
 
 def in_a_container() -> bool:
-    """Whether what is in memory goes with the job."""
+    """Return True if what is in memory goes with the job."""
     return "SAGEMAKER_BASE_DIR" not in os.environ and os.path.isdir("/opt/ml")
 
 
@@ -423,7 +423,7 @@ def option(name: str, value: str) -> list[str]:
 
 
 def cluster_variables(base: str) -> dict[str, str]:
-    """Who the hosts are, from resourceconfig.json; nothing where there is none (a plain container)."""
+    """Variables that name the hosts, from resourceconfig.json; empty without one (a plain container)."""
     for folder in ("input/config", "config"):
         path = os.path.join(base, folder, "resourceconfig.json")
         if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""What a script finds that ModelTrainer of the SageMaker SDK v3 starts: its arguments, and its SM_* variables.
+"""The surroundings of a script that ModelTrainer of the SageMaker SDK v3 starts: its arguments, and its SM_* variables.
 
 This is sagemaker-train 1.27.0 in two functions (sagemaker/train/container_drivers: scripts/environment.py and
 common/utils.py). An imported definition brings these drivers as its channel `sm_drivers`; a local run puts our launcher

@@ -75,7 +75,7 @@ def execution_of(environment: Mapping[str, str]) -> str:
 
 
 def read_kept(folder: str, content: bytes | None) -> Kept | None:
-    """What a folder's record says; None where there is none, or half of one."""
+    """Read a folder's record; None if there is none, or half of one."""
     if content == b"":
         return Kept(folder, {}, started=_EMPTIED, ended=True)
     try:
@@ -297,7 +297,7 @@ def component_code(component: Declaration[..., Any]) -> dict[str, Any]:
 def parts_of(
     component: Declaration[..., Any], values: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> dict[str, Any]:
-    """What of its inputs and parameters makes a training what it is. A parameter that came later counts where it
+    """The inputs and parameters that identify a training. A parameter that came later counts where it
     differs from what its absence meant."""
     execution = execution_of(environment)
     found: dict[str, Any] = {
@@ -339,8 +339,8 @@ def content_hash(path: Path) -> str:
 
 
 def code_hashes(names: Iterable[str], file_of: Callable[[str], Path | None]) -> dict[str, str]:
-    """Of modules and of what they import, and that in turn, as far as `file_of` knows a file: module -> SHA-256, its
-    first 16 digits.
+    """Hashes of modules and of what they import, and that in turn, as far as `file_of` knows a file: module ->
+    SHA-256, its first 16 digits.
 
     Imports are read from the files: a module that is only imported by a computed name is not seen.
     """

@@ -19,7 +19,8 @@ _PARSING = threading.Lock()
 
 
 def code_folder(source: Path | None) -> Path:
-    """Where the script lies and starts: `source`, else the code that travels with the pipeline, else this folder.
+    """The folder in which the script lies and starts: `source`, else the code that travels with the pipeline, else
+    this folder.
 
     In a container `source` is copied, as the toolkit copies to /opt/ml/code: a script may write beside itself, and
     the object store has kept no file's mode, so what begins with `#!` is made executable.

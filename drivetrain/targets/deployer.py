@@ -1,4 +1,4 @@
-"""What deploys to a target: a folder `deploy` of it, with a file `deployer.py` that keeps the protocol here.
+"""The protocol of deployers. A target that deploys has a folder `deploy` with a file `deployer.py` that keeps it.
 
     deployer = find_deploying("kubeflow").connect(deployment, region=None, operand="retraining", options=())
     wanted = deployer.wanted(compiled)             # what the code says
@@ -92,13 +92,13 @@ class Handle:
 
 
 class Remains(Protocol):
-    """What destroying takes away."""
+    """The parts of a deployment that destroying takes away."""
 
     @property
     def is_empty(self) -> bool: ...
     @property
     def kept(self) -> tuple[str, ...]:
-        """What stays though apply made it, and why: a line each."""
+        """The parts that stay though apply made them, and why: a line each."""
         ...
 
     def lines(self) -> list[str]: ...
@@ -199,7 +199,7 @@ class Deployer(DeployedRuns, Protocol):
         ...
 
     def wanted(self, compiled: Any) -> Any:
-        """What the code says, of what the target compiled; what `plan` and `apply` take."""
+        """Turn what the target compiled into what the code wants deployed, as `plan` and `apply` take it."""
         ...
 
     def wanted_definition(self, name: str, raw: Any) -> Any:
@@ -215,7 +215,7 @@ class Deployer(DeployedRuns, Protocol):
         ...
 
     def remains(self, name: str, *, foreign: bool = False) -> Remains:
-        """What there is to destroy."""
+        """Find what there is to destroy."""
         ...
 
     def destroy(self, what: Any, tell: Tell) -> Remains:
@@ -223,7 +223,7 @@ class Deployer(DeployedRuns, Protocol):
         ...
 
     def kept(self, name: str) -> str:
-        """Where that stays what executions wrote."""
+        """The place of what executions wrote, which destroying leaves there."""
         ...
 
     def start(self, pipeline: str, request: StartRequest) -> Handle:
@@ -235,11 +235,12 @@ class Deployer(DeployedRuns, Protocol):
         ...
 
     def pipelines(self, limit: int) -> Iterable[Listed]:
-        """What is deployed, by name."""
+        """The deployed pipelines, by name."""
         ...
 
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
-        """What starts the deployed pipeline by its triggers of events, where the target does not do it by itself."""
+        """Return what starts the deployed pipeline by its triggers of events, if the target does not do it by
+        itself."""
         ...
 
 
@@ -278,7 +279,7 @@ def runs_command(command: str, words: Sequence[str], target: str, pipeline: str,
 
 
 def find_deploying(name: str) -> Deploying:
-    """What deploys to the target of that name, imported.
+    """Import the deployer of the target of that name.
 
     Raises:
         UserError: there is no such target, or it deploys nowhere.

@@ -19,7 +19,7 @@ from drivetrain.steps import FRESH_PARAMETER, fresh_token
 
 
 def is_fresh(parameters: Mapping[str, Any]) -> bool:
-    """Whether a run with these values was started with --fresh."""
+    """Return True if a run with these values was started with --fresh."""
     return fresh_token(parameters, FRESH_PARAMETER) != ""
 
 

@@ -1,4 +1,4 @@
-"""What a target is: one folder below this one, with a file `target.py` that keeps the protocol here.
+"""The protocol of targets. A target is a folder below this one, with a file `target.py` that keeps it.
 
     target = find_target("kubeflow")
     for problem in target.check(pipeline): ...      # what this target cannot express, by step and field
@@ -42,7 +42,7 @@ EVIDENCE_VARIABLE = "DRIVETRAIN_EVIDENCE"
 
 @dataclass(frozen=True)
 class Problem:
-    """What a target cannot express.
+    """A part of a pipeline that a target cannot express.
 
     `step` is empty where it is the pipeline's own; `field` is the field of the step or pipeline, such as
     `cluster.groups`, and empty where the reason names it; `reason` says why and what to use instead.
@@ -62,12 +62,12 @@ class Compiled(Protocol):
 
     @property
     def pipeline(self) -> Pipeline:
-        """What was compiled; choices such as `strategy: auto` are settled in it."""
+        """The pipeline that was compiled; choices such as `strategy: auto` are settled in it."""
         ...
 
     @cached_property
     def text(self) -> str:
-        """What is deployed, as people read it and golden files hold it."""
+        """The text that is deployed, as people read it and golden files hold it."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Compiled(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What does not hinder a run on this machine, but will hinder a deployment."""
+        """Notes on what does not hinder a run on this machine, but will hinder a deployment."""
         ...
 
 
@@ -90,7 +90,7 @@ class Target(Protocol):
     """Of a file with a compiled pipeline: `.yaml`."""
 
     def check(self, pipeline: Pipeline) -> Sequence[Problem]:
-        """What the target cannot express, in the order of the steps; empty where it can express all."""
+        """List what the target cannot express, in the order of the steps; empty if it can express all."""
         ...
 
     def compile(
@@ -113,7 +113,7 @@ class Target(Protocol):
 
 @runtime_checkable
 class RunsHere(Protocol):
-    """What a target.py has besides if what it compiles can run on this machine."""
+    """Further names of a `target.py` if what it compiles can run on this machine."""
 
     def run(self, compiled: Any, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
         """Run what `compile` gave, from its beginning to its end.
@@ -132,23 +132,23 @@ class RunsHere(Protocol):
 
 @runtime_checkable
 class AsksRegistry(Protocol):
-    """What a target.py has besides if steps can ask a registry of models where it is deployed."""
+    """Further names of a `target.py` if deployed steps can ask a registry of models."""
 
     def registry(self, deployment: Deployment) -> str | None:
         """KIND:LOCATION of the registry that steps ask where it is deployed; None where settings name none."""
         ...
 
     def evidence(self, deployment: Deployment) -> str:
-        """Where a deployed comparison keeps what the rows of each night say, for people."""
+        """The place where a deployed comparison keeps what the rows of each night say, as a text for people."""
         ...
 
 
 class Inspection(Protocol):
-    """What a target says of a definition's text, whoever wrote it."""
+    """A target's findings on the text of a definition, by any author."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing would be refused."""
+        """True if nothing would be refused."""
         ...
 
     @property
@@ -162,11 +162,11 @@ class Inspection(Protocol):
         ...
 
     def problems(self) -> list[str]:
-        """What would be refused, and where, line by line."""
+        """List what would be refused, and where, line by line."""
         ...
 
     def notes(self) -> list[str]:
-        """What is not known of it, line by line."""
+        """List what is not known of it, line by line."""
         ...
 
     def to_json(self) -> dict[str, Any]:
@@ -175,14 +175,14 @@ class Inspection(Protocol):
 
 
 class Inspector(Protocol):
-    """What a `target.py` has as well, where the target can read the definitions of others."""
+    """Further names of a `target.py` if the target can read the definitions of others."""
 
     def reads(self, text: bytes) -> bool:
-        """Whether a text seems to be a definition for this target."""
+        """Return True if a text seems to be a definition for this target."""
         ...
 
     def inspect(self, text: bytes, source: str) -> Inspection:
-        """What there is to say of a definition.
+        """Inspect a definition.
 
         Args:
             source: names the text in messages.

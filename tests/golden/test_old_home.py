@@ -49,6 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
         ledger.executescript(sql)
     monkeypatch.setenv("DRIVETRAIN_HOME", "home")
     monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("COLUMNS", "200")
     time.tzset()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("drivetrain.telling.content.from_ledger.time.time", lambda: 1796000000.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def mendable(error: sqlite3.DatabaseError, path: Path, busy_seconds: float) -> str | None:
-    """What the user can mend, in their words; None for a mistake of ours."""
+    """The message about what the user can mend; None for a mistake of ours."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return f"{path} is damaged or no SQLite file ({error}). Restore a copy, or name another file."

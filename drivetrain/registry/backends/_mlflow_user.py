@@ -1,4 +1,4 @@
-"""Whose name an MLflow server with its own login (`mlflow server --app-name basic-auth`) lets in."""
+"""The user that an MLflow server with its own login (`mlflow server --app-name basic-auth`) lets in."""
 
 from __future__ import annotations
 

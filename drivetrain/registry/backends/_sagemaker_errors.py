@@ -1,4 +1,4 @@
-"""What SageMaker, or the way to it, has against a request, in words that say what to do."""
+"""Turn errors of SageMaker, or of the way to it, into words that say what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ABSENT = re.compile(r"does not exist|not found|could not find|cannot find", re.
 
 @contextmanager
 def told(name: str, doing: str, *, absent: bool = False, there: bool = False) -> Generator[None]:
-    """What the service or the way to it has against a request, in words that say what to do.
+    """Raise errors of the service, or of the way to it, in words that say what to do.
 
     Args:
         name: of the registry, for people.

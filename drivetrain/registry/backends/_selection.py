@@ -1,4 +1,4 @@
-"""Which version is meant, and the one version of a content: what registries decide alike."""
+"""Decisions that all registries make alike: the version that is meant, and the one version of a content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Kept(NamedTuple):
 
 
 def chosen(group: str, which: int | str, versions: Sequence[Numbered]) -> Any:
-    """Of the versions of a group, newest first and at least one, that with a number, the `latest`, or the newest
+    """Choose from the versions of a group (newest first, at least one) that with a number, the `latest`, or the newest
     `approved` one.
 
     Raises:

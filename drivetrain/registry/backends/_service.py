@@ -1,4 +1,4 @@
-"""What the registries of services do alike: they list groups from versions, and keep no history that can be read."""
+"""The common part of the services' registries: they list groups from versions, and keep no history that can be read."""
 
 from __future__ import annotations
 

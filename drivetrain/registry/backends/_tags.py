@@ -38,7 +38,7 @@ def tags_of(
     execution: str | None,
     approval: Approval,
 ) -> dict[str, str]:
-    """What is kept of a new version."""
+    """The tags of a new version."""
     request = {
         **package,
         "CustomerMetadataProperties": {
@@ -115,7 +115,7 @@ def checked_decision(found: ModelVersion, wanted: Approval) -> ModelVersion:
 
 
 def is_untouched(tags: Mapping[str, str]) -> bool:
-    """Whether nobody has decided on the version since it was made."""
+    """Return True if nobody has decided on the version since it was made."""
     decision = _mapping(tags.get(DECIDED))
     return decision is not None and "at" not in decision
 

@@ -191,7 +191,7 @@ class KubeflowRegistry(ServiceRegistry):
         return checked_decision(self._shown(group, changed), wanted)
 
     def tags(self, group: str) -> dict[str, str]:
-        """What is kept with a group; see Registry."""
+        """The tags of a group; see Registry."""
         return tags_in(self._model(group) or {})
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:

@@ -257,7 +257,7 @@ class LocalRegistry:
         return self.version(group, current.version)
 
     def tags(self, group: str) -> dict[str, str]:
-        """What is kept with a group; see Registry."""
+        """The tags of a group; see Registry."""
         query = "SELECT name, text FROM model_group_tags WHERE group_name = ? ORDER BY name"
         return dict(self._rows(query, checked_group(group), of="model_group_tags"))
 
@@ -272,7 +272,7 @@ class LocalRegistry:
             database.execute("INSERT OR REPLACE INTO model_group_tags VALUES (?, ?, ?)", (group, name, text))
 
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
-        """What happened, oldest first: to one group or all, since the event with id `after`."""
+        """The events of one group or all, oldest first, since the event with id `after`."""
         rows = self._rows(
             f"SELECT {_EVENT_COLUMNS} FROM model_events WHERE id > ? AND (? IS NULL OR group_name = ?) ORDER BY id",
             after,
@@ -319,7 +319,7 @@ class LocalRegistry:
         return self._version(rows[0]) if rows else None
 
     def _rows(self, query: str, *values: Any, of: str = "model_events") -> list[tuple[Any, ...]]:
-        """What a query finds; nothing where there is no table `of`: then nothing of the kind was written yet."""
+        """The rows of a query; none if there is no table `of`: then nothing of the kind was written yet."""
         if not self.exists():
             return []
         with self._connected(create=False) as database:
@@ -348,7 +348,7 @@ class LocalRegistry:
             database.execute("COMMIT")
 
     def exists(self) -> bool:
-        """Whether there is a database, perhaps one without models.
+        """True if there is a database, perhaps one without models.
 
         Raises:
             RegistryError: something else is in its place, or it cannot be looked at.

@@ -190,7 +190,7 @@ class MlflowRegistry(ServiceRegistry):
         return checked_decision(self.version(group, version), wanted)
 
     def tags(self, group: str) -> dict[str, str]:
-        """What is kept with a group; see Registry."""
+        """The tags of a group; see Registry."""
         checked_group(group)
         if not self._has(group):
             return {}
@@ -234,9 +234,9 @@ class MlflowRegistry(ServiceRegistry):
                 self._client.create_registered_model(group)
 
     def _has(self, group: str) -> bool:
-        """Whether there is such a group. MLflow answers `{}` where a search finds nothing, and reads what any other
-        server answers as that: so who finds nothing asks for one model, which MLflow must name, or say that it is not
-        there."""
+        """Return True if there is such a group. MLflow answers `{}` where a search finds nothing, and reads what any
+        other server answers as that: so who finds nothing asks for one model, which MLflow must name, or say that it
+        is not there."""
         try:
             with self._told(f"reading {group!r}"):
                 named = str(self._client.get_registered_model(group).name)
@@ -298,7 +298,7 @@ class MlflowRegistry(ServiceRegistry):
 
     @contextmanager
     def _told(self, doing: str, *, absent: bool = False, there: bool = False) -> Generator[None]:
-        """What MLflow or the way to it has against a request, in words that say what to do.
+        """Raise errors of MLflow, or of the way to it, in words that say what to do.
 
         Args:
             absent: whether it is fine that the thing is not there.
@@ -346,7 +346,7 @@ class _CollisionError(Exception):
 
 
 def _line(error: Exception) -> str:
-    """What an error says, without the passwords of the URLs in it."""
+    """The text of an error, without the passwords of the URLs in it."""
     text = " ".join(str(error).split())
     if (title := page_in(text)) is not None:
         text = f"{text.partition(' Response body')[0]} It answered with a page of HTML, {title!r}"

@@ -58,7 +58,7 @@ def connect(location: str) -> SageMakerRegistry:
 
 
 class _Listed(NamedTuple):
-    """What a list says of a version."""
+    """An entry of a version in a list."""
 
     version: int
     arn: str
@@ -173,7 +173,7 @@ class SageMakerRegistry(ServiceRegistry):
         return self._describe(current.arn)
 
     def tags(self, group: str) -> dict[str, str]:
-        """What is kept with a group; see Registry."""
+        """The tags of a group; see Registry."""
         found: dict[str, str] = {}
         if arn := self._group_arn(checked_group(group)):
             with self._told(f"reading the tags of {group!r}"):

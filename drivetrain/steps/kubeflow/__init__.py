@@ -1,4 +1,4 @@
-"""What a task of Kubeflow Pipelines runs: `python -m drivetrain.steps.kubeflow EXECUTOR-INPUT`.
+"""The program of a task of Kubeflow Pipelines: `python -m drivetrain.steps.kubeflow EXECUTOR-INPUT`.
 
 __main__.py     from the executor input to an exit code
 task.py         what the task is given, and its document's words as text

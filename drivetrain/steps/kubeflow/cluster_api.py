@@ -33,7 +33,7 @@ FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 
 
 class Right(NamedTuple):
-    """What the service account of a task must be allowed, in its own namespace."""
+    """A right that the service account of a task needs in its own namespace."""
 
     group: str
     resource: str
@@ -200,7 +200,7 @@ class ClusterApi:
         return connection.getresponse()
 
     def _refusal(self, method: str, path: str, status: int, content: bytes) -> ClusterError | None:
-        """What a refusal means; None where it is worth asking again."""
+        """The error that a refusal means; None if it is worth asking again."""
         if status in _BUSY or status == 401:
             return None
         said = _message(content)
@@ -246,7 +246,7 @@ def _in_cluster_address() -> str:
 
 
 def _message(content: bytes) -> str:
-    """What the API's Status object says, in one line."""
+    """The message of the API's Status object, in one line."""
     try:
         said = json.loads(content)
         text = str(said["message"])
@@ -256,7 +256,7 @@ def _message(content: bytes) -> str:
 
 
 def _seconds(text: str | None) -> float:
-    """Of a Retry-After header, at most a minute."""
+    """The seconds of a Retry-After header, at most a minute."""
     return min(60.0, float(text)) if text and text.isascii() and text.isdigit() else 0.0
 
 

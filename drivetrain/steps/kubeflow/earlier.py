@@ -1,4 +1,4 @@
-"""What an earlier attempt of a task left, so that no further one repeats what cannot succeed.
+"""Records of a task's earlier attempts, so that no further one repeats what cannot succeed.
 
 KFP tries a task again whatever it failed of. An attempt that ended with 1 (the program failed) or 2 (bad input) leaves
 its reason beside the task's outputs, which all attempts of a task share; the next one ends with it at once.

@@ -19,7 +19,7 @@ ATTEMPTS, TIMEOUT_S = 4, 20.0
 
 
 def notice(status: dict[str, Any], run: str, pipeline: str) -> dict[str, str]:
-    """What is posted, of what the platform says."""
+    """The text to post, made from the platform's status."""
     state = str(status.get("state", "UNKNOWN"))
     told: dict[str, Any] = status.get("error") or {}
     error = str(told.get("message") or "")

@@ -34,7 +34,7 @@ class OwnPod:
                 self.owners = [{name: owner[name] for name in names}]
 
     def is_taken(self) -> bool:
-        """Whether the cluster moves this pod away (its node is drained), and nobody has stopped the run."""
+        """True if the cluster moves this pod away (its node is drained), and nobody has stopped the run."""
         return condition(self._pod(), "DisruptionTarget") is not None
 
     def _pod(self) -> Json:

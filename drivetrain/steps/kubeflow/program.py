@@ -30,8 +30,8 @@ _OF_THE_PLATFORM = re.compile(r"PYTHONUNBUFFERED|(AWS|DRIVETRAIN|SM|SAGEMAKER|TR
 
 
 class Log:
-    """Where the program's output goes: to this process's own or, in a run on one machine, to a file; what training
-    metrics say in it is kept."""
+    """The destination of the program's output: to this process's own or, in a run on one machine, to a file; what
+    training metrics say in it is kept."""
 
     def __init__(self, patterns: Mapping[str, str], report: Reporter) -> None:
         self.patterns = {name: re.compile(pattern) for name, pattern in patterns.items()}
@@ -221,7 +221,7 @@ def _unbuffered(descriptor: int) -> io.TextIOWrapper:
 
 
 def _lines(output: int, pid: int) -> Iterator[bytes]:
-    """What a process writes, until it has ended: what it has started may hold its output open for ever."""
+    """The lines that a process writes, until it has ended: what it has started may hold its output open for ever."""
     ended, waiting = os.pidfd_open(pid), b""
     os.set_blocking(output, False)
     poll = select.poll()
@@ -242,7 +242,7 @@ def _lines(output: int, pid: int) -> Iterator[bytes]:
 
 
 def _read(output: int) -> bytes | None:
-    """What can be read at once; None where nothing is there yet, empty at the end."""
+    """Read what is there; None if nothing is there yet, empty at the end."""
     try:
         return os.read(output, 65_536)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What the objects of a TrainJob say of it, in words: whether it ended, why it failed, why it does not start.
+"""Put the state of a TrainJob's objects in words: whether it ended, why it failed, why it does not start.
 
 Pure functions of the API's JSON: TrainJob, its pods, events of its namespace.
 """
@@ -61,12 +61,12 @@ def state_of(pod: Json, kind: Literal["waiting", "running", "terminated"]) -> Js
 
 
 def has_started(pod: Json) -> bool:
-    """Whether the program has begun there."""
+    """Return True if the program has begun in the pod."""
     return state_of(pod, "running") is not None or state_of(pod, "terminated") is not None
 
 
 def is_over(pod: Json) -> bool:
-    """Whether the pod does nothing any more."""
+    """Return True if the pod has ended."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
@@ -76,7 +76,7 @@ def has_ended(pod: Json) -> bool:
 
 
 def is_taken(pod: Json) -> bool:
-    """Whether the cluster took the pod's node or room away before its program had ended by itself."""
+    """Return True if the cluster took the pod's node or room away before its program had ended by itself."""
     if pod.get("status", {}).get("phase") == "Succeeded":
         return False
     disrupted = condition(pod, "DisruptionTarget") is not None or pod.get("status", {}).get("reason") in _TAKEN

@@ -1,4 +1,4 @@
-"""What the platform gives a task, and the words of the task's document as text."""
+"""The platform's input of a task, and the words of the task's document as text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RetryError(TaskError):
 
 
 class Task:
-    """What the platform gives a task, and what its document says."""
+    """The platform's input of a task, and the task's document."""
 
     def __init__(self, executor_input: str, document: str) -> None:
         self.executor_input = executor_input
@@ -97,7 +97,7 @@ class Task:
 
     @property
     def output_file(self) -> Path:
-        """Where the platform reads what the task made."""
+        """The file from which the platform reads the task's outputs."""
         return Path(self.outputs["outputFile"])
 
     def text(self, word: Any) -> str:
@@ -181,7 +181,7 @@ def _remove_unheld(folder: Path) -> None:
 
 
 def local_path(uri: str) -> Path:
-    """Where an object or folder is on this machine."""
+    """The path of an object or folder on this machine."""
     scheme, mark, key = uri.partition("://")
     if not mark:
         return Path(uri)

@@ -57,7 +57,7 @@ class Identity:
 
     @property
     def selector(self) -> str:
-        """What finds all TrainJobs of the task."""
+        """The selector of all TrainJobs of the task."""
         return f"{TASK}={self.digest}"
 
     def name(self, attempt: int) -> str:
@@ -136,5 +136,5 @@ def num_nodes(task: Task) -> int:
 
 
 def attempt_of(job: Mapping[str, Any]) -> int:
-    """Which attempt of its task a TrainJob is."""
+    """The number of the attempt of its task that a TrainJob is."""
     return int(job["metadata"]["labels"][ATTEMPT])

@@ -1,4 +1,4 @@
-"""Where a pipeline lives on Kubeflow: the block `deployment.targets.kubeflow` of its settings.
+"""Settings of a pipeline on Kubeflow: the block `deployment.targets.kubeflow`.
 
 deployment:
   target: kubeflow
@@ -164,7 +164,8 @@ class Dns(Frozen):
 
 
 class Infrastructure(Frozen):
-    """What `drivetrain infra kubeflow` writes beside what the other settings say (docs/kubeflow_infrastructure.md)."""
+    """Settings for what `drivetrain infra kubeflow` writes, beside the other settings
+    (docs/kubeflow_infrastructure.md)."""
 
     platform_namespace: Name = "kubeflow"
     """In which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
@@ -212,7 +213,7 @@ _Folder = Annotated[
 
 
 class Pod(Frozen):
-    """What pods get beside what the pipeline says."""
+    """Settings of pods, beside what the pipeline says."""
 
     secrets: Annotated[dict[_Variable, SecretKey], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
     """Environment variable -> `SECRET/KEY` that is its value."""
@@ -230,7 +231,7 @@ class Pod(Frozen):
 
 
 class Settings(Frozen):
-    """Where a pipeline lives on Kubeflow. The defaults are good for this machine only."""
+    """Settings of a pipeline on Kubeflow. The defaults are good for this machine only."""
 
     NAMES_OF_SECRETS: ClassVar[tuple[str, ...]] = ("pods", "steps", "notices", "s3_secret", "image_pull_secret")
     """Fields in which somebody may put a secret in place of its name."""

@@ -20,7 +20,7 @@ TITLE, SUFFIX = "Kubeflow Pipelines", ".yaml"
 
 
 def check(pipeline: Pipeline) -> list[Problem]:
-    """What Kubeflow Pipelines cannot express."""
+    """Find what Kubeflow Pipelines cannot express."""
     from drivetrain.targets.kubeflow.compile import checks
 
     return checks.check(pipeline)
@@ -56,14 +56,14 @@ def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer:
 
 
 def reads(text: bytes) -> bool:
-    """Whether a text seems to be the IR of a pipeline."""
+    """Return True if a text seems to be the IR of a pipeline."""
     from drivetrain.targets.kubeflow.ir.reading import looks_like_ir
 
     return looks_like_ir(text)
 
 
 def inspect(text: bytes, source: str) -> Inspection:
-    """What a cluster would refuse of a pipeline's YAML, whoever compiled it."""
+    """Find what a cluster would refuse of a pipeline's YAML, by any compiler."""
     from drivetrain.targets.kubeflow.ir import inspection
 
     return inspection.inspect(text, source)

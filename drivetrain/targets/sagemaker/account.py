@@ -174,7 +174,7 @@ class Account:
 
 
 def is_of_aws(arn: str) -> bool:
-    """Whether an ARN is of what AWS manages in an account: it has `aws` in the account's place."""
+    """Return True if an ARN is of a resource that AWS manages in an account: it has `aws` in the account's place."""
     return arn.split(":")[4:5] == ["aws"]
 
 

@@ -193,7 +193,8 @@ def _registry_of_sdk(region: str) -> str | None:
 
 
 def has_gpu(instance_type: str, setting: str = JOB_IMAGE) -> bool:
-    """Whether an instance type (`ml.g5.xlarge`) has NVIDIA GPUs; `setting` takes another image where none runs on it.
+    """Return True if an instance type (`ml.g5.xlarge`) has NVIDIA GPUs; `setting` is where to give an image if no
+    stock one runs on it.
 
     Raises:
         UserError: its processor runs none of the stock images of PyTorch.

@@ -1,4 +1,4 @@
-"""What there is to say of a definition that somebody else made: what it holds, what is unknown, what would be refused.
+"""Inspect a definition that others made: what it holds, what is unknown, what would be refused.
 
 found = inspect(read(path.read_bytes(), str(path)))
 found.faults, found.refused, found.unknown_types, found.unknown_functions, found.unknown_fields
@@ -32,7 +32,7 @@ _MOST_PLACES = 3
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found, in the order of the definition; at most MOST lines of each kind."""
+    """The findings of an inspection, in the order of the definition; at most MOST lines of each kind."""
 
     types: dict[str, int]
     """Step type -> how many, the most frequent first; steps of a ForEach's body count once."""
@@ -51,7 +51,7 @@ class Inspection:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing would be refused."""
+        """True if nothing would be refused."""
         return not self.refused and not self.faults
 
     @property
@@ -97,7 +97,7 @@ class Inspection:
         return [printable(line) for line in said]
 
     def problems(self) -> list[str]:
-        """What would be refused; [] when nothing is known of it."""
+        """The lines about what would be refused; [] if no refusal is known."""
         said: list[str] = []
         if self.faults:
             said += ["It cannot run:", *_some(list(self.faults))]
@@ -142,7 +142,7 @@ def inspect(definition: Definition) -> Inspection:
 
 
 def warnings(definition: Definition) -> list[str]:
-    """What the service would refuse, a line for each kind with the steps that it is of; a run here may not mind it."""
+    """List what the service would refuse, a line for each kind with its steps; a run here may accept it."""
     kinds: dict[str, list[str]] = {}
     for line in islice(_refused(definition, definition.all_steps), MOST):
         place, _, problem = line.partition(": ")

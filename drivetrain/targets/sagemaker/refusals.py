@@ -1,4 +1,4 @@
-"""What AWS refuses, as one message for people: what was asked, why not, what to do."""
+"""Turn a refusal by AWS into one message for people: what was asked, why not, what to do."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class ServiceError(UserError):
 
 
 class AbsentError(ServiceError):
-    """What was asked for is not there."""
+    """The requested resource does not exist."""
 
 
 class DeniedError(ServiceError):
@@ -240,7 +240,8 @@ _NETWORK = frozenset(
 
 
 def passes(error: ServiceError) -> bool:
-    """Whether the same call may be answered a little later: the network, a service that is down, too many calls."""
+    """Return True if the same call may succeed a little later: a network error, a service that is down, too many
+    calls."""
     return error.may_be_done or error.code in _THROTTLED
 
 

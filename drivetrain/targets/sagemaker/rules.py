@@ -1,5 +1,6 @@
-"""What SageMaker Pipelines does not take of a pipeline. Here are the rules about how many, how long, how large, and on
-which machines (quotas.py); those about options, tunings and Debugger are in the files *_rules.py beside this one.
+"""Find what SageMaker Pipelines does not accept in a pipeline. Here are the rules about how many, how long, how large,
+and on which machines (quotas.py); those about options, tunings and Debugger are in the files *_rules.py beside this
+one.
 
 drivetrain/rules/rules.py asks, and says when.
 """

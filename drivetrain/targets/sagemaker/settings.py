@@ -1,4 +1,4 @@
-"""Where a pipeline lives on SageMaker: the block `deployment.targets.sagemaker` of its settings.
+"""Settings of a pipeline's place on SageMaker: the block `deployment.targets.sagemaker`.
 
 deployment:
   targets:
@@ -48,7 +48,7 @@ class Roles(Frozen):
 
 
 class Settings(Frozen):
-    """Where a pipeline lives on SageMaker. The defaults are good for this machine only."""
+    """Settings of a pipeline's place on SageMaker. The defaults are good for this machine only."""
 
     bucket: Annotated[
         str,

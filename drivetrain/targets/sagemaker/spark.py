@@ -37,7 +37,7 @@ def spark_image(region: str) -> Image:
 
 
 def is_spark_image(uri: str) -> bool:
-    """Whether an image is one of SageMaker's for Spark, of any version."""
+    """Return True if an image is one of SageMaker's for Spark, of any version."""
     return uri.rpartition("/")[2].partition(":")[0] == _table()["repository"]
 
 

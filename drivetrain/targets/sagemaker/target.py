@@ -22,7 +22,7 @@ TITLE, SUFFIX = "SageMaker Pipelines", ".json"
 
 
 def check(pipeline: Pipeline) -> list[Problem]:
-    """What SageMaker Pipelines cannot express."""
+    """List what SageMaker Pipelines cannot express in a pipeline."""
     from drivetrain.targets.sagemaker.compile import unsupported
 
     return unsupported(pipeline)
@@ -64,12 +64,12 @@ def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer:
 
 
 def reads(text: bytes) -> bool:
-    """Whether a text seems to be a definition of SageMaker Pipelines."""
+    """Return True if a text seems to be a definition of SageMaker Pipelines."""
     return b'"Steps"' in text
 
 
 def inspect(text: bytes, source: str) -> Inspection:
-    """What would be refused of a definition, and where; what is not known of it."""
+    """Inspect a definition: what would be refused and where, and what is not known."""
     from drivetrain.targets.sagemaker import inspection
     from drivetrain.targets.sagemaker.document.document import read
 

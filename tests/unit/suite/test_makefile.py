@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -23,37 +24,36 @@ def using(marker: str) -> set[str]:
     }
 
 
+def make(*words: str) -> subprocess.CompletedProcess[str]:
+    """As from a shell: these tests may run below a make, whose variables another one would take over."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+    }
+    return subprocess.run(
+        ["make", *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
 @pytest.mark.parametrize("marker", MARKERS)
 def test_the_suite_of_an_environment_names_the_files_that_use_it(marker: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     named = re.search(rf"^TESTS_{marker} = (.*)$", makefile, re.MULTILINE)
     assert named and set(named[1].split()) == using(marker)
-    command = subprocess.run(
-        ["make", "--always-make", "--dry-run", "test-in", f"ENV={marker}"],
-        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
-    ).stdout.splitlines()[-1]  # fmt: skip
+    command = make("--always-make", "--dry-run", "test-in", f"ENV={marker}").stdout.splitlines()[-1]
     assert re.search(rf"-m pytest -m '{marker}( and not nightly)?' tests/", command)
     assert set(command.split()) >= using(marker)
 
 
 @pytest.mark.parametrize("given", ["", "moon", "sdk infra"])
 def test_an_unknown_environment_is_refused(given: str) -> None:
-    done = subprocess.run(
-        ["make", "--dry-run", "test-in", f"ENV={given}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = make("--dry-run", "test-in", f"ENV={given}")
     assert done.returncode == 2 and f"ENV='{given}' is no environment of tests" in done.stderr
     assert " ".join(MARKERS[:2]) in done.stderr
 
 
 def test_help_shows_seven_verbs_and_more_shows_the_rest() -> None:
     def shown(verb: str) -> list[str]:
-        done = subprocess.run(["make", "-s", verb], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
-        return [line.split()[1] for line in done.stdout.splitlines()]
+        return [line.split()[1] for line in make("-s", verb).stdout.splitlines()]
 
     assert shown("help") == ["run", "test", "check", "golden", "bench", "docs", "more"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -82,7 +82,7 @@ def text_key_of(metric: str) -> str:
 
 
 def checkpoints_of(step: JobStep) -> Checkpoint | None:
-    """What a training says of its checkpoints."""
+    """The checkpoint settings of a training; None for other steps, or without checkpoints."""
     return step.checkpoint if isinstance(step, TrainingStep) else None
 
 

@@ -381,8 +381,8 @@ class _Compiler(References):
             self.platform[executor] = platform
 
     def checkpoints(self, step: JobStep, words: Mapping[str, Word]) -> Word | None:
-        """Where a training's checkpoints are kept: a folder of the claim, or a URI below the root; of a step of a loop
-        in a folder of the item's own."""
+        """The place of a training's checkpoints, or None without any: its own URI; else a folder of the claim, or a
+        URI below the root, for a step of a loop in a folder of the item's own."""
         checkpoint = checks.checkpoints_of(step)
         if checkpoint is None or not isinstance(step, TrainingStep):
             return None

@@ -1,4 +1,4 @@
-"""Which steps a `fail` step keeps from starting.
+"""Find the steps that a `fail` step keeps from starting.
 
 On SageMaker, and in runs on this machine, nothing starts once a fail step is reached. The platform has no such step: a
 task that fails stops those alone that wait for it. So the steps that would not start wait for it there:
@@ -35,7 +35,7 @@ def held(graph: Graph) -> dict[str, tuple[str, ...]]:
 
 
 def registers(step: Step) -> bool:
-    """Whether a step registers a model."""
+    """Return True if a step registers a model."""
     return isinstance(step, RegisterStep) or (isinstance(step, JobStep) and step.program.target == REGISTER)
 
 
@@ -95,7 +95,7 @@ def around(graph: Graph, fail: str, moved: Mapping[str, Sequence[str]]) -> list[
 
 
 class _Order:
-    """What the graph says of when steps begin."""
+    """The order in which steps begin, as far as the graph determines it."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -114,12 +114,12 @@ class _Order:
         return self._before[name]
 
     def jobs(self, name: str) -> frozenset[str]:
-        """Of these the steps that take time."""
+        """The steps that must end before a step begins and take time, unlike conditions and fail steps."""
         by_name = self.graph.by_name
         return frozenset(each for each in self.before(name) if not isinstance(by_name[each], ConditionStep | FailStep))
 
     def place(self, name: str) -> tuple[int, int]:
-        """Of steps that wait for the same jobs, the one with the smaller place begins first: so many decisions come
+        """Rank a step among those that wait for the same jobs (the lowest begins first): so many decisions come
         between those jobs and it, and so many steps stand before it."""
         conditions = [
             each
@@ -140,7 +140,7 @@ class _Order:
                 yield name
 
     def _excluded(self, one: str, other: str) -> bool:
-        """Whether a condition takes one of the two at most."""
+        """Return True if a condition lets at most one of the two steps run."""
         taken = {condition: branch for condition, _, branch in map(_parted, self.graph.branch[one])}
         entries = [_parted(entry) for entry in self.graph.branch[other]]
         return any(taken.get(condition, branch) != branch for condition, _, branch in entries)

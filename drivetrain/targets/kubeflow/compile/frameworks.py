@@ -1,4 +1,4 @@
-"""Which ClusterTrainingRuntime a training on several nodes wants: by what its launcher starts, or its strategy's
+"""Choose the ClusterTrainingRuntime of a training on several nodes: by its launcher, or its strategy's
 framework."""
 
 from __future__ import annotations

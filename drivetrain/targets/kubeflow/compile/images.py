@@ -1,4 +1,4 @@
-"""Whether the image of a step is one, and holds what its program needs."""
+"""Check the image of a step: its name must be valid, and it must have what the program needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from outside of the pipeline: code, data of this machine, URIs. An importer brings each, once."""
+"""Import what comes from outside of the pipeline: code, data of this machine, URIs. One importer brings each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Imports:
         return self._imported(code.uri, "code")
 
     def input(self, value: Value, called: str) -> Channel:
-        """What lies at a URI, at a path of this machine, or at the URI that a parameter has.
+        """Import what lies at a URI, at a path of this machine, or at the URI that a parameter has.
 
         Args:
             called: for whom, in the name of the importer, which is that of the first who asks.
@@ -63,7 +63,7 @@ class Imports:
         return self._imported(uri if uri.endswith("/") else uri.rpartition("/")[0], called)
 
     def places(self, channels: Iterable[Channel]) -> list[str]:
-        """Of channels those that importers bring: the URIs, or the names of the parameters that have them."""
+        """The sources of the channels that importers bring: URIs, or `parameter NAME` for a parameter that has one."""
         taken = {channel.task for channel in channels if channel.flow == "artifacts"}
         return [known for known, channel in self._known.items() if channel.task in taken]
 

@@ -1,4 +1,4 @@
-"""What a step's pod asks of the cluster: the executor's resources, and its part of the platform's spec."""
+"""The requests of a step's pod to the cluster: the executor's resources, and its part of the platform's spec."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def node_labels(settings: Settings, resources: Resources, *, spot: bool) -> dict
 
 
 def tolerations(settings: Settings, resources: Resources, *, spot: bool) -> list[Json]:
-    """What a step's pods tolerate, as Kubernetes has it."""
+    """The tolerations of a step's pods, in Kubernetes' form."""
     taints = {**(settings.spot_tolerations if spot else {}), **resources.tolerations}
     return [
         {"key": key, "operator": "Equal", "value": value} if value else {"key": key, "operator": "Exists"}

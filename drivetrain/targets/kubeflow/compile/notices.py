@@ -38,7 +38,7 @@ def notice_task() -> Json:
 
 
 def notice_component() -> Json:
-    """What the exit task runs."""
+    """The component that the exit task runs."""
     return {
         "executorLabel": f"exec-{NOTICE}",
         "inputDefinitions": {

@@ -1,4 +1,4 @@
-"""Where each step stands, its task, and what every reference stands for."""
+"""The place and task of each step, and the value that every reference stands for."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class References:
         return self.tasks[f"select {called}"]
 
     def iterated(self, reference: IterationRef) -> Channel:
-        """What a step of a loop's body gave in one iteration."""
+        """The channel of what a step of a loop's body gave in one iteration."""
         loop = self.graph.by_name[reference.step]
         assert isinstance(loop, ForEachStep)
         task = self.selection(loop, reference.index)
@@ -155,8 +155,8 @@ class References:
         return self.imports.input(value, f"{step}-{name}")
 
     def archives(self, step: JobStep) -> Json:
-        """What the document says of inputs that the program is to find as one archive, and of that one's name: what
-        trainings made, as SageMaker hands it on. Components of ours open both, and are spared the packing."""
+        """The document's field `archives`: input -> the name of the one archive that the program expects there, for
+        what trainings made, as SageMaker hands it on. Components of ours open both, and are spared the packing."""
         found: dict[str, str] = {}
         if step.program.target.startswith("drivetrain.components."):
             return {}
@@ -192,7 +192,7 @@ class References:
                 return {"parameter": name, "type": reference.value_type()}
 
     def channel(self, reference: Reference) -> Channel:
-        """What a reference stands for."""
+        """The channel of the value that a reference stands for."""
         match reference:
             case ParameterRef(name=name):
                 return Channel("parameters", name, self.outermost, type=parameter_type(reference))

@@ -48,7 +48,7 @@ class Channel:
 
     @property
     def definition(self) -> Json:
-        """Of an input that takes it."""
+        """The definition of an input that takes it."""
         if self.flow == "parameters":
             return {"parameterType": self.type}
         return {"artifactType": ARTIFACT, **({"isArtifactList": True} if self.is_list else {})}

@@ -99,7 +99,7 @@ def _resources(resources: Resources) -> Json:
 
 
 def _pod(step: TrainingStep, settings: Settings, resources: Resources) -> Json:
-    """What is patched in the runtime's pods."""
+    """The fields that are patched in the runtime's pods."""
     spot = isinstance(step.cluster.spot, Spot)
     found: Json = {}
     if labels := node_labels(settings, resources, spot=spot):

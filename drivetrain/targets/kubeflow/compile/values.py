@@ -1,4 +1,4 @@
-"""Which values the platform's parameters and conditions can have."""
+"""Check which values the platform's parameters and conditions can have."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def handlers(seconds: float) -> tuple[urllib.request.BaseHandler, ...]:
 
 
 class _Pieces(RawIOBase):
-    """What comes from a socket until a point in time."""
+    """A stream of a socket's bytes that raises TimeoutError after a deadline."""
 
     def __init__(self, sock: socket, seconds: float) -> None:
         self._sock, self._file = sock, sock.makefile("rb", buffering=0)

@@ -159,7 +159,8 @@ class Deployed:
         return mark_of(self.said) is not None or self.number > 0
 
     def other(self, root: str, project: str | None) -> str | None:
-        """Whose it is, in words, where it is not of these; `project` is None where any will do."""
+        """Describe the owner if the pipeline belongs to another `root` or `project`, else None. A `project` of None
+        accepts any."""
         mark = mark_of(self.said) or {}
         there = (self.applied.root, self.applied.project) if self.applied else (mark.get("root"), mark.get("project"))
         if there[0] not in (None, root):

@@ -32,7 +32,7 @@ def whole(ir: Json, platform: Json) -> Json:
 
 
 def differences(old: Json, new: Json) -> list[str]:
-    """What changes from one spec to another, a line each; nothing where they mean the same."""
+    """List the changes from one spec to another, a line each; empty if they mean the same."""
     before, after = _view(old), _view(new)
     lines = [f"- step {owner}" for owner in before if owner not in after]
     lines += [f"+ step {owner}" for owner in after if owner not in before]

@@ -232,7 +232,7 @@ def delete_run(api: Api, id: str) -> None:
 
 
 def pod_log(api: Api, run_id: str, pod: str) -> str:
-    """What a pod printed so far: the API server asks the cluster, or its archive of logs."""
+    """Read what a pod printed so far: the API server asks the cluster, or its archive of logs."""
     # Served beside the documented API, under its first version's path alone.
     return api.text(f"/apis/v1alpha1/runs/{run_id}/nodes/{quote(pod, safe='')}/log", about=f"log of pod {pod!r}")
 

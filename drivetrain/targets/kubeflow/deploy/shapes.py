@@ -1,4 +1,4 @@
-"""What answers of the Pipelines API look like, as far as they are read: text, times, objects, lists.
+"""The shapes of the Pipelines API's answers, as far as they are read: text, times, objects, lists.
 
 A server that answers with JSON of another kind is not the API. What is left out or null counts as empty there.
 """
@@ -72,7 +72,7 @@ def page(key: str, item: Shape) -> Shape:
 
 
 def problem_of(value: Any, shape: Shape, place: str = "the answer") -> str | None:
-    """What an answer has of another kind, in words without a full stop; None where it fits."""
+    """Name the first part of an answer that has another shape, without a full stop; None if the answer fits."""
     if isinstance(shape, str):
         return None if _is(value, shape) else f"{place} is no {shape}"
     if isinstance(shape, list):

@@ -40,7 +40,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """What was seen of a version: its status, the one before (None of a new version), and when it was decided."""
+    """A change that was seen of a version: its status, the one before (None for a new version), and when it was
+    decided."""
 
     group: str
     version: int

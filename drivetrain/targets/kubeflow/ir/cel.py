@@ -42,7 +42,7 @@ Type = str | None
 
 
 class CelError(ValueError):
-    """What is wrong with an expression, with the column."""
+    """An error in an expression, with its column if it is in one place."""
 
 
 class Reference(NamedTuple):

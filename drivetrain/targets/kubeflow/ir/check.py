@@ -33,7 +33,7 @@ def components_of(documents: Documents) -> Components:
 
 
 def problems(documents: Documents) -> list[Problem]:
-    """What a cluster would refuse, would never run, or would do otherwise than the text says; the first MOST."""
+    """Find what a cluster would refuse, would never run, or would do otherwise than the text says; the first MOST."""
     found: list[Problem] = []
     spec = cleaned(documents.spec, "PipelineSpec", "", found)
     platform = cleaned(_known_platform(documents.platform, found), "PlatformSpec", "", found)
@@ -80,7 +80,7 @@ def _header(components: Components) -> Iterator[Problem]:
 
 
 def _workspace(components: Components) -> Iterator[Problem]:
-    """What is brought into the workspace of a run needs one."""
+    """Check that the run has a workspace if an importer downloads into it."""
     platform = components.platform.get("platforms", {}).get(PLATFORM, {})
     if "workspace" in platform.get("pipelineConfig", {}):
         return

@@ -33,11 +33,11 @@ class Component:
         return self.spec.get("dag", {}).get("tasks", {})
 
     def inputs(self, flow: Flow) -> Mapping[str, Json]:
-        """What it takes, by name."""
+        """The definitions of its inputs, by name."""
         return self.spec.get("inputDefinitions", {}).get(flow, {})
 
     def outputs(self, flow: Flow) -> Mapping[str, Json]:
-        """What it gives, by name."""
+        """The definitions of its outputs, by name."""
         return self.spec.get("outputDefinitions", {}).get(flow, {})
 
 
@@ -54,7 +54,7 @@ class Use:
         return entry(at(self.dag.place, "dag", "tasks"), self.task)
 
     def inputs(self, flow: Flow) -> Mapping[str, Json]:
-        """What the task takes, by name."""
+        """The task's inputs, by name."""
         return self.spec.get("inputs", {}).get(flow, {})
 
     @property
@@ -104,7 +104,7 @@ class Components:
         return found
 
     def problems(self) -> Iterator[Problem]:
-        """Of the components themselves: their implementations, definitions and names; who uses them."""
+        """Check the components themselves: their implementations, definitions, names and uses."""
         if not self.root.tasks:
             yield Problem("root", "has no `dag.tasks`. A pipeline has a task at least.")
         for component in self.all:
@@ -143,12 +143,13 @@ def type_of(definition: Json) -> str | None:
 
 
 def is_required(definition: Json) -> bool:
-    """Whether a task must give an input."""
+    """Return True if a task must give the input of this definition."""
     return not definition.get("isOptional") and "defaultValue" not in definition
 
 
 def fits(value: Any, type: str | None) -> bool:
-    """Whether a constant can be a parameter's value; a text with a placeholder may become anything."""
+    """Return True if a constant can be the value of a parameter of that type; a text with a placeholder may become
+    anything."""
     if type is None or (isinstance(value, str) and "{{$" in value):
         return True
     if type == "STRING":

@@ -32,7 +32,7 @@ def executor_problems(components: Components) -> Iterator[Problem]:
 
 
 def _known(components: Components, implemented: list[Component]) -> placeholders.Known:
-    """Which names the placeholders of an executor may have: those of all components that it implements. A task may
+    """Tests for the names that an executor's placeholders may have: those that all of its components have. A task may
     give further inputs, which kfp's compiler adds where a setting of the container is a parameter."""
 
     def parameter(name: str) -> bool:

@@ -119,7 +119,7 @@ def _fits(item: Any, kind: str) -> bool:
 
 
 def _strange(item: Any, where: str) -> Iterator[Problem]:
-    """What YAML has and JSON has not, anywhere in a value, such as a date."""
+    """Find what YAML has and JSON has not, anywhere in a value, such as a date."""
     pending: list[Any] = [item]
     while pending:
         one = pending.pop()

@@ -1,4 +1,4 @@
-"""What there is to say of a pipeline's text, as the command line says it."""
+"""Inspect a pipeline's text: the problems, as the command line shows them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found: the first MOST problems."""
+    """The result of an inspection: the first MOST problems."""
 
     num_steps: int
     """The tasks of all DAGs; those of a loop's body count once."""
@@ -23,7 +23,7 @@ class Inspection:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing would be refused."""
+        """True if nothing would be refused."""
         return not self.found
 
     @property
@@ -32,7 +32,7 @@ class Inspection:
         return 0
 
     def problems(self) -> list[str]:
-        """What would be refused, with its place."""
+        """List what would be refused or done otherwise, with its place, as lines for people."""
         if not self.found:
             return []
         said = ["A cluster would refuse, or do otherwise:", *(f"    {each}" for each in self.found[:_MOST_SHOWN])]

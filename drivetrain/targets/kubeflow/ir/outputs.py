@@ -1,4 +1,4 @@
-"""What a DAG gives: each output is one that a task of it gives, of the same type."""
+"""Check the outputs of a DAG: each must be an output of one of its tasks, of the same type."""
 
 from __future__ import annotations
 

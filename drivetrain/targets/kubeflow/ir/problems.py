@@ -11,7 +11,7 @@ _LONGEST = 60
 
 
 class Problem(NamedTuple):
-    """Where, and what is wrong there and what to do."""
+    """A problem: its place, and what is wrong there and what to do."""
 
     place: str
     reason: str

@@ -25,7 +25,8 @@ class Documents:
 
 
 def looks_like_ir(text: bytes) -> bool:
-    """Whether a text seems to be a pipeline of this kind: its top level has a field that no other document has."""
+    """Return True if a text seems to be a pipeline of this kind: its top level has a field that no other document
+    has."""
     text = text[:MAX_BYTES]
     return any(_is_top_level(text, field.encode()) for field in ("pipelineInfo", "deploymentSpec"))
 

@@ -1,4 +1,4 @@
-"""Where the input of a task comes from, and whether its type fits what the component takes."""
+"""Check the sources of a task's inputs: each must exist, and its type must fit what the component takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANY_ARTIFACT = "system.Artifact"
 
 @dataclass(frozen=True)
 class Given:
-    """What a source gives: a parameter's type, or an artifact's; None where it is not known."""
+    """The type of what a source gives, a parameter's or an artifact's; None if it is not known."""
 
     type: str | None
     is_list: bool = False
@@ -27,14 +27,14 @@ class Given:
 
 
 def taken(definition: Json, flow: Flow) -> Given:
-    """What a definition of an input or output says of its type."""
+    """The type that a definition of an input or output declares."""
     if flow == "parameters":
         return Given(type_of(definition))
     return Given(definition.get("artifactType", {}).get("schemaTitle"), bool(definition.get("isArtifactList")))
 
 
 def mismatch(given: Given, wanted: Given) -> bool:
-    """Whether something of one type cannot be taken as the other."""
+    """Return True if something of the type `given` cannot be taken as `wanted`."""
     if None in (given.type, wanted.type):
         return False
     if given.is_list != wanted.is_list:
@@ -60,7 +60,8 @@ class Sources:
             yield Problem(place, f"there is no task {quoted(name)} in this DAG. {did_you_mean(name, self.dag.tasks)}")
 
     def given(self, source: Json, flow: Flow, place: str, found: list[Problem]) -> Given | None:
-        """What a source gives; None where it has a problem, which is entered in `found`, or no type of its own."""
+        """The type of what a source gives; None if it has a problem, which is added to `found`, or no type of its
+        own."""
         word = "Parameter" if flow == "parameters" else "Artifact"
         if (name := source.get(f"componentInput{word}")) is not None:
             return self._input(name, flow, at(place, f"componentInput{word}"), found)
@@ -83,7 +84,8 @@ class Sources:
         found: list[Problem],
         field: str = "producerTask",
     ) -> Given | None:
-        """What an output of a task of the DAG gives.
+        """The type of an output of a task of the DAG; None if it has a problem, which is added to `found`, or is not
+        known.
 
         Args:
             field: how the source calls the task.
@@ -117,7 +119,7 @@ class Sources:
 
 
 def constant_problems(source: Json, type: str | None, place: str) -> Iterator[Problem]:
-    """Whether the constant of a parameter fits its type."""
+    """Check that the constant of a parameter fits its type."""
     value: Json = source["runtimeValue"]
     if "constant" in value:
         if not fits(value["constant"], type):

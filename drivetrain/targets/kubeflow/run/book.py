@@ -1,4 +1,4 @@
-"""What tasks report, as rows of the ledger and events for those who watch.
+"""Turn what tasks report into rows of the ledger and events for those who watch.
 
 A task says that it has begun and how it has ended. What has no task (conditions, loops, branches that are not taken)
 follows from that.
@@ -233,7 +233,7 @@ class Book:
                 self._settle(step.name, "Succeeded", value="yes" if outcome else "no")
 
     def _is_reached(self, step: Step) -> bool:
-        """Whether the branches in which a step stands are taken, and all that it needs has succeeded."""
+        """Return True if the branches in which a step stands are taken, and all that it needs has succeeded."""
         needed = self.graph.needs[step.name]
         return self._is_taken(step.name) and all(self.status.get(name) == "Succeeded" for name in needed)
 
@@ -298,7 +298,7 @@ class Book:
         self._tell_end(loop.name, status, seconds, reason, value)
 
     def _selected(self, selector: Selector, iterations: int) -> str | None:
-        """Which iteration of a loop is handed on, and why: `fit-1: score 0.9`; None where no step reads it, for then
+        """The iteration of a loop that is handed on, and why: `fit-1: score 0.9`; None if no step reads it, for then
         tasks do not hand on what is compared."""
         assert isinstance(selector.value, LoggedRef)
         step, metric = selector.value.step, selector.value.name
@@ -342,7 +342,7 @@ class Book:
         return {dependency.step for step in done for dependency in step.depends_on if dependency.trigger is not None}
 
     def _failed_on_purpose(self) -> bool:
-        """Whether a fail step was reached."""
+        """Return True if a fail step was reached."""
         return any(isinstance(step, FailStep) and self.status.get(step.name) == "Failed" for step in self.graph.steps)
 
     def _settle_held(self) -> None:

@@ -18,7 +18,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def holds(condition: Condition, known: Callable[[Reference], Any]) -> bool:
-    """Whether a condition holds.
+    """Return True if a condition holds.
 
     Args:
         known: the value of a reference.

@@ -1,4 +1,4 @@
-"""What kfp's local runner does otherwise than the service, mended in the process that has it.
+"""Mend what kfp's local runner does otherwise than the service, in the process that runs it.
 
 - A condition's values are pasted into its text, and one that cannot be evaluated counts as false, as does its else.
   A text with a quote or `&&` in it takes the wrong branch, without a word.
@@ -37,7 +37,7 @@ class Inputs(Protocol):
 
 
 def holds(condition: str, inputs: Inputs) -> bool:
-    """Whether a condition in CEL holds, by the values of the inputs that it names.
+    """Return True if a condition in CEL holds, by the values of the inputs that it names.
 
     Raises:
         GapError: it names what there is not, or compares what cannot be compared.

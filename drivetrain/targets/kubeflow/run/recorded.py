@@ -1,4 +1,4 @@
-"""What a step took and gave, as the ledger has it."""
+"""The inputs and outputs of a step, as the ledger has them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Recorded:
     def response(
         self, step: Step, words: Sequence[str], outputs: Mapping[str, str], log: Path
     ) -> tuple[Json, str | None]:
-        """What SageMaker's description of such a step would say of its outputs, and a word on it."""
+        """The outputs of a step as SageMaker's description of such a step would give them, and a note on them or
+        None."""
         if isinstance(step, TrainingStep):
             return {"ModelArtifacts": {"S3ModelArtifacts": outputs.get("model", "")}}, StartingPoint(log).read()
         if isinstance(step, ProcessingStep):

@@ -1,4 +1,4 @@
-"""What tasks report, read from the pipe."""
+"""Read what tasks report from the pipe."""
 
 from __future__ import annotations
 

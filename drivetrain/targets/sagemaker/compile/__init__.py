@@ -107,7 +107,7 @@ def spell(value: NestedValue, graph: Graph) -> Any:
 
 
 def described_path(value: OutputRef | LoggedRef | BestRef | PropertyRef | LambdaOutputRef, graph: Graph) -> str:
-    """Where the service's description of a step has a value."""
+    """Return the path of a value in the service's description of a step."""
     match value:
         case OutputRef(step=step, output=output):
             if isinstance(graph.by_name[step], TrainingStep):
@@ -192,7 +192,7 @@ def _hosts_problem(step: Step) -> Problem | None:
 
 
 def _library_problems(needed: Needed, pipeline: Pipeline) -> Iterator[Problem]:
-    """What SageMaker's own distributed libraries do not run on."""
+    """Find the images, regions, machines and degrees that SageMaker's own distributed libraries do not run with."""
     from drivetrain.targets.sagemaker.libraries import image_problem, machine_problem, region_problem
 
     place, name = settings_of(pipeline.deployment), needed.step.name

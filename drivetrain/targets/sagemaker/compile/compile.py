@@ -311,7 +311,8 @@ class _Compiler:
         return framework, stock
 
     def needs(self, step: JobStep, framework: str, stock: Image) -> tuple[str, ...]:
-        """What a step's program imports on a framework; refused where the image's version of it is too old."""
+        """List the libraries that a step's program imports on a framework; refused if the image's version of it is too
+        old."""
         if not says_framework(step):
             return step.program.needs
         from drivetrain.catalog.strategies import TORCH
@@ -325,7 +326,7 @@ class _Compiler:
         return needs
 
     def wheels(self, lacking: tuple[str, ...], stock: Image | None) -> tuple[Wheel, ...]:
-        """What travels because the image lacks it."""
+        """Find the wheels to upload because the image lacks them."""
         if not lacking or stock is None:
             return ()
         from drivetrain.assets.wheels import find_wheels

@@ -1,4 +1,4 @@
-"""What a training job says of SageMaker Debugger and Profiler: the hook, and the service's own rules."""
+"""A training job's fields for SageMaker Debugger and Profiler: the hook, and the service's own rules."""
 
 from __future__ import annotations
 

@@ -171,7 +171,8 @@ def mlflow_fields(mlflow: Mlflow) -> Json:
 
 
 def input_uri(value: Value, graph: Graph) -> Any:
-    """Where a job reads. Inputs match by prefix: a final slash keeps `train` from bringing `train_labels` along."""
+    """Return the URI that a job reads. Inputs match by prefix: a final slash keeps `train` from bringing
+    `train_labels` along."""
     spelled = spell(value, graph)
     if isinstance(value, OutputRef):
         siblings = graph.by_name[value.step].output_names()

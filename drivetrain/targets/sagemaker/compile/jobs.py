@@ -48,7 +48,7 @@ REGISTRY = "sagemaker"
 
 @dataclass(frozen=True)
 class Site:
-    """What a job must know beyond its step: the graph, the role, its image and code, and where data goes."""
+    """The facts that a job needs beyond its step: the graph, its image and code, and where data goes."""
 
     graph: Graph
     image: str
@@ -76,7 +76,7 @@ def output_prefix(step: JobStep, site: Site) -> Json:
 
 
 def iteration(step: JobStep, graph: Graph) -> list[Any]:
-    """What names the iteration of a step of a for_each in places; nothing of other steps."""
+    """The part of a URI that names the iteration of a step of a for_each; empty for other steps."""
     loop = graph.loops.get(step.name)
     return [] if loop is None else [spell(ItemRef(path=loop.key), graph)]
 

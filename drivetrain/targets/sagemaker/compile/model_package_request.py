@@ -122,8 +122,8 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
 
 
 def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
-    """Whether a step makes a model of scikit-learn: it imports that, or says that it needs it, and no other library by
-    which models are made."""
+    """Return True if a step makes a model of scikit-learn: it imports that, or says that it needs it, and no other
+    library by which models are made."""
     if producer is None:
         return False
     if says_framework(producer):
@@ -141,7 +141,7 @@ def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
 
 
 def _known_card(producer: JobStep | None, graph: Graph) -> Json:
-    """What the pipeline itself says of a model: with which parameters it is trained, as far as they stand in it."""
+    """The part of a model card that the pipeline knows: the parameters of the training, as far as they stand in it."""
     if not isinstance(producer, TrainingStep):
         return {}
     told = [
@@ -156,7 +156,7 @@ def _known_card(producer: JobStep | None, graph: Graph) -> Json:
 
 
 def _merged(known: Mapping[str, Any], given: Mapping[str, Any]) -> Json:
-    """What is known with what the author says, whose words count: of a section only the fields that they name."""
+    """Merge what is known with what the author gives, which takes precedence: in a section, only the fields given."""
     both = {name: (known[name], given[name]) for name in known.keys() & given.keys()}
     sections = {
         name: _merged(cast("Json", ours), cast("Json", theirs))
@@ -167,7 +167,7 @@ def _merged(known: Mapping[str, Any], given: Mapping[str, Any]) -> Json:
 
 
 def _metadata(step: RegisterStep, graph: Graph, producer: JobStep | None, code: str | None) -> Json:
-    """What is known of the version's making, the author's own words last: they count."""
+    """The metadata of how the version was made, then the author's own, which takes precedence."""
     known: Json = {}
     if code is not None:
         known[f"{LINEAGE}code"] = Generated(code)

@@ -40,7 +40,7 @@ def submit(folder: str, sha256: str) -> list[str]:
 
 @dataclass(frozen=True)
 class SparkJob:
-    """What a job on Spark has beside its program: `inputs` are names and URIs."""
+    """The parts of a job on Spark beside its program: `inputs` are names and URIs."""
 
     inputs: tuple[tuple[str, str], ...] = ()
     assets: tuple[Asset, ...] = ()

@@ -1,4 +1,4 @@
-"""What is in the account now: the pipeline, what apply wrote last, and what starts it.
+"""Read the current state of the account: the pipeline, what apply wrote last, and what starts it.
 
 What apply writes is kept in the bucket, as `{root}/{pipeline}/applied/{sha256 of the text}.json`, and its hash is a tag
 of the pipeline. A pipeline whose definition is not the one of that hash was edited by somebody else: in Studio, say.
@@ -74,12 +74,12 @@ class Deployed(AccountPipeline):
 
     @property
     def ids(self) -> Mapping[str, str]:
-        """What scripts know it by."""
+        """The identifiers of the pipeline for scripts."""
         return {"arn": self.arn}
 
     @property
     def is_ours(self) -> bool:
-        """Whether apply made it, or took it over."""
+        """True if apply made it, or took it over."""
         return any(tag in self.tags for tag in OURS)
 
     def as_foreign(self) -> Deployed:
@@ -107,7 +107,7 @@ NOTHING = digest_of("no pipeline")
 
 
 def fingerprint(deployed: Deployed | None) -> str:
-    """What a plan that was made for this state holds."""
+    """The fingerprint of this state, which a plan made for it holds."""
     return NOTHING if deployed is None else deployed.fingerprint
 
 
@@ -171,12 +171,12 @@ def _who(context: Json) -> str | None:
 
 
 def applied_uri(root: str, pipeline: str, sha256: str) -> str:
-    """Where the definition of that hash is kept."""
+    """The URI of the definition with that hash."""
     return f"{root}/{pipeline}/applied/{sha256}.json"
 
 
 class LostError(UserError):
-    """What apply wrote last is not known any more."""
+    """The record of what apply wrote last is lost."""
 
 
 def base_of(account: Account, deployed: Deployed, root: str) -> Json | None:

@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the code says, and what is in the account under its name."""
+    """The desired state of a pipeline, and the state in the account under its name."""
 
     desired: wishing.Desired
     deployed: reading.Deployed | None
@@ -89,7 +89,7 @@ class SageMaker(DeployedRuns):
 
     @property
     def owner(self) -> Owner:
-        """Who deploys with these settings."""
+        """The owner of pipelines that are deployed with these settings."""
         return Owner(self.settings.root, project_of(self._written))
 
     def wanted(self, compiled: Compiled) -> Wanted:
@@ -136,7 +136,7 @@ class SageMaker(DeployedRuns):
         return _named(executions.start(self.account, pipeline, request))
 
     def _check_ours(self, pipeline: str) -> None:
-        """Where settings say who deploys it, not only the region where it is.
+        """Check the pipeline's owner, if settings name one and not only the region.
 
         Raises:
             UserError: another one deployed it.

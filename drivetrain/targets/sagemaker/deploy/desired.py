@@ -1,4 +1,4 @@
-"""What the code says should be in the account."""
+"""The state of the account that the code asks for."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Desired(AccountPipeline):
 
 
 def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Desired:
-    """What `compiled` is to be in `account`.
+    """Work out the desired state of `compiled` in `account`.
 
     Args:
         arn: the pipeline's, where there is one: the service decides how a name is spelled in it.
@@ -117,7 +117,7 @@ def desired_definition(
 
 
 def of_pipeline(pipeline: Pipeline, arn: str) -> Desired:
-    """What a pipeline says of itself beside its definition and triggers."""
+    """The desired properties of a pipeline beside its definition and triggers."""
     return replace(
         of_definition(pipeline.name, {}, pipeline.deployment, arn),
         display_name=pipeline.display_name or pipeline.name,

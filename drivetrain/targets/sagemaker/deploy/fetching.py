@@ -18,7 +18,7 @@ _MOST_NAMES = 1_000
 
 
 def is_name(text: str) -> bool:
-    """Whether a pipeline can be called so, or it is an ARN."""
+    """Return True if the text is a valid name of a pipeline, or an ARN."""
     return text.startswith("arn:") or _NAME.fullmatch(text) is not None
 
 

@@ -57,7 +57,7 @@ class Found:
 
 
 def lock_uri(root: str, pipeline: str) -> str:
-    """Where the lock of a pipeline lies."""
+    """The URI of a pipeline's lock."""
     return f"{root}/{pipeline}/applied/lock.json"
 
 
@@ -83,7 +83,8 @@ def look(account: Account, uri: str) -> Found | None:
 
 
 def last_written(account: Account, root: str, pipeline: str, digest: str | None) -> str:
-    """Who applied the definition of this hash, in words that begin with a space; empty where the lock does not say."""
+    """Say who applied the definition of this hash, in words that begin with a space; empty if the lock does not
+    tell."""
     try:
         found = look(account, lock_uri(root, pipeline))
     except DeniedError:  # of a lock that is not there, too, where listing is bound to a prefix
@@ -95,7 +96,7 @@ def last_written(account: Account, root: str, pipeline: str, digest: str | None)
 
 
 def _this_process() -> Json:
-    """What names this process for ever; empty where there is no /proc."""
+    """The identity of this process, which no later one shares; empty if there is no /proc."""
     pid = os.getpid()
     if not (boot := boot_id()):
         return {}
@@ -103,7 +104,7 @@ def _this_process() -> Json:
 
 
 def _has_ended(said: Json) -> bool:
-    """Whether the holder was a process of this machine that is gone, or has gone on to other things."""
+    """Return True if the holder was a process of this machine that is gone, or has gone on to other things."""
     holder, here = members(said.get("process")), _this_process()
     if not here or (holder.get("boot"), holder.get("namespace")) != (here["boot"], here["namespace"]):
         return False

@@ -63,7 +63,7 @@ def path_text(path: tuple[Segment, ...]) -> str:
 
 
 def descend(value: Json, path: tuple[Segment, ...]) -> Json:
-    """What lies at `path`.
+    """Return the value at `path`.
 
     Raises:
         LookupError: whose text says how far the path leads and what is there.

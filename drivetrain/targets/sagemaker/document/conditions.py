@@ -26,7 +26,7 @@ _TYPE_OF_LITERAL: dict[type, str] = {bool: "Boolean", int: "Integer", float: "Fl
 
 
 def evaluate(condition: Any, resolve: Resolve) -> bool:
-    """Whether a condition holds; `resolve` gives the value of an expression. A list holds when all of it does.
+    """Return True if a condition holds; `resolve` gives the value of an expression. A list holds if all of it does.
 
     Raises:
         UserError: for an operator that is not known, a part that is missing, and values that cannot be compared.
@@ -63,7 +63,7 @@ def check_condition(condition: Any) -> None:
 
 
 def type_problems(condition: Any, definition: Definition) -> Iterator[str]:
-    """What a condition compares that has different types, as far as the definition says the types.
+    """Find the comparisons in a condition that its values' types do not allow, as far as the definition says the types.
 
     Raises:
         UserError: as `check_condition` does.

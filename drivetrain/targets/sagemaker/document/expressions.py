@@ -63,7 +63,7 @@ class Get:
 
 
 class Scope:
-    """What expressions ask of a running execution: override what is known.
+    """The values that expressions ask of a running execution: override what is known.
 
     Every method may raise UnresolvedReference.
     """
@@ -77,7 +77,7 @@ class Scope:
         raise UnresolvedReference(f"execution value {field!r} is not known here.")
 
     def step(self, name: str) -> Any:
-        """What the service's describe call says of a finished step."""
+        """The answer of the service's describe call on a finished step."""
         raise UnresolvedReference(f"step {name!r} has not run.")
 
     def property_file(self, step: str, name: str) -> Any:
@@ -98,7 +98,7 @@ class Scope:
 
 
 class ParameterScope(Scope):
-    """What is known before an execution starts: the parameters that have values."""
+    """The values that are known before an execution starts: the parameters that have values."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -108,7 +108,7 @@ class ParameterScope(Scope):
 
 
 def is_expression(value: dict[str, Json]) -> bool:
-    """Whether an object stands for a value that the service computes."""
+    """Return True if an object stands for a value that the service computes."""
     return len(value) == 1 and ((key := next(iter(value))) == "Get" or key.startswith("Std:"))
 
 

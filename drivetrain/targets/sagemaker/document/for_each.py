@@ -40,7 +40,7 @@ OF_THE_BODY = ("ForEachBody", "Selector")
 
 
 def child_name(body_step: str, index: int) -> str:
-    """What the service calls a step of the body in one iteration."""
+    """The service's name of a step of the body in one iteration."""
     return f"{body_step}-{index}"
 
 
@@ -50,7 +50,7 @@ def body_names(step: StepNode, count: int) -> dict[str, str]:
 
 
 def too_many(items: Sequence[Json], step: StepNode) -> str:
-    """What is said where more steps come of it than this machine runs in one ForEach."""
+    """The message for a ForEach that makes more steps than this machine runs in one."""
     return (
         f"IterableItems has {len(items):,} items, which make {len(items) * len(step.body):,} steps. Allowed on this "
         f"machine: {MAX_CHILDREN:,}."
@@ -105,7 +105,7 @@ def item_text(item: Json) -> str:
 
 
 def current_item(item: Json, get: Get) -> Json:
-    """What a reference to `ForEach.CurrentItem` leads to; a whole item that is an object or list
+    """Resolve a reference to `ForEach.CurrentItem`; give a whole item that is an object or list
     as JSON text (inferred: the service's IterationContext has items as text).
 
     Raises:
@@ -127,7 +127,7 @@ def current_item(item: Json, get: Get) -> Json:
 
 
 def problems(definition: Definition) -> Iterator[str]:
-    """What is wrong with the ForEach steps of a definition."""
+    """Find the problems of the ForEach steps of a definition."""
     loops = [step for step in definition.walk() if step.type == FOR_EACH]
     try:
         bodies = {loop.name: loop.body for loop in loops}

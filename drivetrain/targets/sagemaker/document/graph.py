@@ -148,7 +148,7 @@ def name_problem(step: StepNode) -> str | None:
 
 
 def _own_problems(step: StepNode) -> Iterator[str]:
-    """What is wrong with a step wherever it stands."""
+    """Find the problems of a step that do not depend on where it stands."""
     for dependency in step.depends_on:
         if dependency.trigger is not None and dependency.trigger not in TRIGGERS:
             yield f"{step.place}: trigger {dependency.trigger!r}. {did_you_mean(dependency.trigger, TRIGGERS)}"

@@ -23,7 +23,7 @@ def runs_program(arguments: Mapping[str, Any], target: str) -> bool:
 
 
 def source_of(arguments: Mapping[str, Any]) -> Any:
-    """What a look looks at; None where a job of these arguments is none."""
+    """The source that a look looks at; None if a job of these arguments is no look."""
     words = _words(arguments)
     return words[words.index("--source") + 1] if is_look(arguments) else None
 

@@ -1,4 +1,4 @@
-"""What the service would refuse of a definition's parameters."""
+"""Find what the service would refuse in a definition's parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drivetrain.targets.sagemaker.document.document import DefinitionParameter
 
 
 def problems(parameter: DefinitionParameter) -> Iterator[str]:
-    """What the service would refuse of a parameter: text is no number here, unlike at a start.
+    """Find what the service would refuse in a parameter: text is no number here, unlike at a start.
 
     The default value "must be an instance matching the parameter type" (Developer Guide, Pipeline Parameters).
     """

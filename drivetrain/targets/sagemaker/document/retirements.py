@@ -1,4 +1,4 @@
-"""What a definition uses that AWS is taking out of service, with the dates.
+"""Find the uses in a definition of what AWS is taking out of service, with the dates.
 
 Read in the release notes of SageMaker and in its developer guide, November 2026.
 """

@@ -48,7 +48,7 @@ def check_selection(definition: Definition, names: Iterable[str]) -> frozenset[s
 
 
 def _reach(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """What is reached from `start` along the edges, without `start` itself unless it is reached, too."""
+    """The names that are reached from `start` along the edges, without `start` itself unless it is reached, too."""
     found: set[str] = set()
     left = list(start)
     while left:

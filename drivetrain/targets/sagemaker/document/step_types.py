@@ -1,4 +1,4 @@
-"""What is known of each type of step: one record a type, so that a new one is entered in one place.
+"""The known facts of each type of step: one record a type, so that a new one is entered in one place.
 
 How a type runs on this machine is told by its file in `targets/sagemaker/run/step_types/`. Sources: what the SDK writes
 (sagemaker-mlops 1.27 and 1.30, and the v2 line before it), and the pages that the fields name.
@@ -225,12 +225,12 @@ def step_type(name: str) -> StepType:
 
 
 def job_of(name: str) -> Job | None:
-    """What a step of the type starts."""
+    """The job that a step of the type starts; None without one."""
     return step_type(name).job
 
 
 def is_processing(name: str) -> bool:
-    """Whether a step of the type is a processing job, checks included."""
+    """Return True if a step of the type is a processing job, checks included."""
     return job_of(name) is _PROCESSING
 
 
@@ -239,7 +239,7 @@ TRUE, FALSE = "True", "False"
 
 
 def outcome(step_type: str, response: Mapping[str, Any]) -> bool | None:
-    """What a Condition step came to, by its response; None for a step of another type."""
+    """The outcome of a Condition step, by its response; None for a step of another type."""
     return response.get("Outcome") == TRUE if step_type == "Condition" else None
 
 
@@ -271,7 +271,8 @@ def _counted(attribute: str, value: Any) -> Any:
 
 
 def compared(type_name: str, step: Mapping[str, Any]) -> dict[str, Any]:
-    """What is compared of a step as a definition has it: of a type without known attributes all its arguments."""
+    """The fields of a definition's step that the cache compares: for a type without known attributes, all its
+    arguments."""
     arguments: Mapping[str, Any] = step.get("Arguments") or {}
     known = key_fields(type_name, arguments)
     beside = {name: step[name] for name in step_type(type_name).key_fields if name in step}
@@ -279,7 +280,7 @@ def compared(type_name: str, step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def counts(type_name: str, place: Sequence[Any]) -> bool:
-    """Whether what stands at a place in a step is of what is compared; the step as a whole is."""
+    """Return True if a place in a step is part of what the cache compares; the step as a whole is."""
     if not place:
         return True
     root, *rest = place

@@ -1,4 +1,4 @@
-"""What a deployed pipeline may do: derived from its definition, no more than it needs, without an account.
+"""The permissions of a deployed pipeline: derived from its definition, no more than it needs, without an account.
 
     derived = derive(definition, Names.of(pipeline))    # policies.derive: by the pipeline's account, bucket and roles
     for policy in derived.policies: ...                 # one a role, with who may take it on

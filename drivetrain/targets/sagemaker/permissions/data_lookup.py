@@ -1,4 +1,5 @@
-"""Where jobs read and write beside their plain inputs and outputs: models, data sets of a query, Debugger's rules."""
+"""Find the places that jobs read and write beside their plain inputs and outputs: models, data sets of a query,
+Debugger's rules."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class DataLookup(Lookup):
     """Finds places behind the parts of a step's arguments; what cannot be found becomes a note."""
 
     def model_places(self, containers: Iterable[dict[str, Json]], step: StepNode | None, what: str) -> list[S3Place]:
-        """Where the models of containers lie: each an object, or a folder whose objects are looked for by a list."""
+        """Find the places of containers' models: each an object, or a folder whose objects are found by listing."""
         objects: list[Json] = []
         folders: list[Json] = []
         for container in containers:
@@ -56,7 +57,8 @@ class DataLookup(Lookup):
     def data_set_places(
         self, inputs: Sequence[dict[str, Json]], step: StepNode
     ) -> Iterator[tuple[tuple[S3Place, ...], tuple[str, ...]]]:
-        """Where the rows of inputs that are queries are put, and read from, with the keys that encrypt them."""
+        """Find the places that the rows of inputs that are queries are written to and read from, with the keys that
+        encrypt them."""
         for item in inputs:
             given = object_in(item, "DatasetDefinition")
             for kind, says in _DATA_SETS.items():

@@ -1,4 +1,4 @@
-"""What a job's own role is allowed: its data, image, log, numbers, and network; one role serves jobs of one kind.
+"""The permissions of a job's own role: its data, image, log, numbers, and network; one role serves jobs of one kind.
 
 The sets of actions are those that the documentation lists for the execution roles of CreateProcessingJob,
 CreateTrainingJob, CreateHyperParameterTuningJob and CreateModel; the resources are the definition's.
@@ -45,7 +45,7 @@ WRITE_REGISTRY = ("sagemaker:CreateModelPackage", "sagemaker:DeleteModelPackage"
 def job_statements(
     uses: Sequence[Use], names: Names, encrypted: Sequence[tuple[S3Place, str]] = ()
 ) -> Iterator[Statement]:
-    """What the role of these jobs is allowed.
+    """The policy statements for the role of these jobs.
 
     Args:
         encrypted: where all steps of the pipeline write, each place with the key that they name for it.

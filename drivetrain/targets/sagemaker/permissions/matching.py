@@ -1,4 +1,4 @@
-"""What the wildcards of IAM policies mean.
+"""Match the wildcards of IAM policies.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 
 def covers(pattern: str, resource: str) -> bool:
-    """Whether a resource pattern means a resource; `*` and `?` stay within a part of the ARN, but for the last one.
+    """Return True if a resource pattern covers a resource; `*` and `?` stay within a part of the ARN, but for the last
+    one.
 
     Also tells whether one pattern covers another one.
     """
@@ -20,7 +21,7 @@ def covers(pattern: str, resource: str) -> bool:
 
 
 def like(pattern: str, text: str) -> bool:
-    """Whether a text matches a pattern with `*` (any characters) and `?` (one), in at most quadratic time."""
+    """Return True if a text matches a pattern with `*` (any characters) and `?` (one), in at most quadratic time."""
     if "*" not in pattern and "?" not in pattern:
         return pattern == text
     place = at = 0

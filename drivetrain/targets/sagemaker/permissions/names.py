@@ -29,7 +29,7 @@ _GIVEN = ("scheduler_role", "event_queue", "dead_letter_queue")
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Where a pipeline lives and what the things around it are called."""
+    """The location of a pipeline, and the names of the resources around it."""
 
     partition: str
     region: str
@@ -90,7 +90,7 @@ class Names:
         return self._home(group).spellings(f"model-package/{model_group(group).name}/*")
 
     def _home(self, group: str) -> Names:
-        """Of the account and region in which a group lives."""
+        """These names in the account and region of a group; unchanged if the group names none."""
         known = model_group(group)
         if known.partition is None or known.region is None or known.account is None:
             return self

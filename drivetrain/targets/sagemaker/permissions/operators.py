@@ -1,4 +1,4 @@
-"""What those around a pipeline may do: who deploys it, its schedules, and the function that starts it for events."""
+"""The permissions around a pipeline: of its deployers, its schedules, and the function that starts it for events."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def destroyer_statements(names: Names) -> Iterator[Statement]:
 
 
 def _written(names: Names) -> list[S3Place]:
-    """What apply writes."""
+    """The places that apply writes."""
     return [S3Place(names.bucket, f"{names.root}/{folder}/") for folder in ("applied", "code", "data")]
 
 

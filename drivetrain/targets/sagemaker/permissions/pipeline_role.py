@@ -1,4 +1,5 @@
-"""What the pipeline's own role is allowed: to start, watch and stop the jobs of its steps, and to pass their roles on.
+"""The permissions of the pipeline's own role: to start, watch and stop the jobs of its steps, and to pass their roles
+on.
 
 "Create and Describe permissions for each of the job types in the pipeline", iam:PassRole for the roles of the jobs,
 and s3:GetObject for JsonGet are documented; jobs are stopped with their execution, and tagged with it.
@@ -144,7 +145,7 @@ def _register(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
 
 
 def _experiments(known: Reading, names: Names) -> Iterator[Statement]:
-    """What PipelineExperimentConfig makes the service keep (inferred: no page lists it)."""
+    """The permissions for what PipelineExperimentConfig makes the service keep (inferred: no page lists them)."""
     if not known.experiments or not any(job_of(use.type) for use in known.uses):
         return
     yield Statement(

@@ -1,4 +1,4 @@
-"""Where the values of a definition lead: S3 places, images, keys, as far as they stand in it.
+"""Resolve the values of a definition to S3 places, images and keys, as far as they stand in it.
 
 What only an execution knows is a wildcard in a policy: see `Run`.
 """
@@ -31,7 +31,7 @@ _MARKS = re.compile(r"[\x00\x01]|\x02([^\x03]*)\x03")
 
 @dataclass(frozen=True)
 class Run:
-    """What stands for values that are not known yet: `*` where patterns are wanted, examples where one run is."""
+    """The stand-ins for values that are not known yet: `*` for patterns, examples for one run."""
 
     unknown: str
     execution: str
@@ -87,7 +87,8 @@ class Resolver:
         return _MARKS.sub(lambda found: known.get(found[0]) or self.run.job(found[1]), text)
 
     def job_names(self, step: StepNode, given: str = "") -> tuple[str, ...]:
-        """What the service may call the step's job: by the execution, or beginning with a name that the step gives.
+        """The names that the service may give the step's job: by the execution, or beginning with a name that the step
+        gives.
 
         Of a name that a parameter without a default begins, the wildcard would be every job: then, as where the
         pipeline leaves names to the service, it is that of the execution alone.
@@ -174,7 +175,7 @@ class Resolver:
         return given or [_UNKNOWN]
 
     def _described(self, step: StepNode) -> dict[str, Any]:
-        """What the service will say of a step, as far as its arguments tell."""
+        """Predict the service's description of a step, as far as its arguments tell."""
         job = f"{_JOB}{step.name}{_JOB_END}"
         known: dict[str, Any] = {**step.arguments, f"{step.type}JobName": job}
         if step.type == "Training":
@@ -201,7 +202,7 @@ def _joined_path(*parts: Json) -> Json:
 
 
 def _is_bounded(text: str) -> bool:
-    """Whether a pattern of this text is bound to something of the definition's: see `texts`."""
+    """Return True if a pattern of this text is bound to something in the definition: see `texts`."""
     if text.startswith("s3://"):
         bucket = text.removeprefix("s3://").partition("/")[0]
         return bool(bucket) and not _MARKS.search(bucket)

@@ -47,7 +47,7 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """Who may take a role on: an AWS service, or the bearer of a token of an OpenID provider."""
+    """A principal that may assume a role: an AWS service, or the bearer of a token of an OpenID provider."""
 
     service: str | None = None
     provider: str | None = None
@@ -57,7 +57,7 @@ class Trust:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What one role is allowed, and who may take it on."""
+    """The permissions of one role, and the principals that may assume it."""
 
     role: str
     """The role's ARN."""

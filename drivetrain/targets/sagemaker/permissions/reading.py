@@ -1,4 +1,4 @@
-"""What each step of a definition touches.
+"""Read what each step of a definition touches.
 
 read_uses(definition, names, PATTERNS)      # what roles are allowed: wildcards for what only an execution knows
 """
@@ -34,7 +34,7 @@ _GROUP_FLAG = "--group"
 def read_uses(
     definition: Definition, names: Names, run: Run, values: Mapping[str, Sequence[str]] | None = None
 ) -> Reading:
-    """What every step touches.
+    """Read what every step touches.
 
     Args:
         values: parameter -> what it may be started with, beside its default and its choices.
@@ -354,7 +354,7 @@ class _Reader(DataLookup):
         return self.places(objects, step, "its evidence", whole=True)
 
     def champions(self, group: str) -> tuple[S3Place, ...]:
-        """Where the models lie that the pipeline registers in a group; of another pipeline's, nothing is known here."""
+        """The places of the models that the pipeline registers in a group; another pipeline's are not known here."""
         registered = [step for step in self.definition.all_steps if step.type == "RegisterModel"]
         containers = [
             container
@@ -370,7 +370,7 @@ class _Reader(DataLookup):
 
 
 def _sources(words: list[Json]) -> list[Json]:
-    """What a step that looks at a source, or reads it by itself, finds in S3."""
+    """The places in S3 of the source that a step looks at, or reads by itself."""
     if not {SOURCE_VERSION, READ_SOURCE}.intersection(word for word in words if isinstance(word, str)):
         return []
     given = words[words.index("--source") + 1]

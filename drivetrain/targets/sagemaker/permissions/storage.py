@@ -1,4 +1,4 @@
-"""What roles are allowed on objects in S3 and on the KMS keys that encrypt them."""
+"""The permissions of roles on objects in S3 and on the KMS keys that encrypt them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def result_keys(
 
 
 def _share(one: S3Place, other: S3Place) -> bool:
-    """Whether the same object may lie in both."""
+    """Return True if the same object may lie in both."""
     if one.bucket != other.bucket:
         return False
     return like(_beginning(one), other.key) or like(_beginning(other), one.key)

@@ -1,4 +1,5 @@
-"""What the steps of a definition touch: roles, S3 places, images, keys, networks, functions, queues, groups."""
+"""The records of what the steps of a definition touch: roles, S3 places, images, keys, networks, functions, queues,
+groups."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """What is billed together: the hosts of one kind of one job, as often as the step runs it."""
+    """Machines that are billed together: the hosts of one kind of one job, as often as the step runs it."""
 
     step: str
     """The step that runs it; in a ForEach that of its body."""

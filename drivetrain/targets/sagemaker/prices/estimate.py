@@ -1,4 +1,4 @@
-"""What an execution of a definition will cost, before it runs.
+"""Estimate the cost of an execution of a definition, before it runs.
 
     print("\\n".join(lines_of(estimate(definition, region="us-east-1"))))
 
@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class StepCost:
-    """What the machines of a step cost; a heterogeneous cluster and a warm pool are entries of their own."""
+    """The cost of a step's machines; a heterogeneous cluster and a warm pool are entries of their own."""
 
     step: str
     instance_type: str | None
@@ -58,7 +58,7 @@ class StepCost:
 
     @property
     def most(self) -> float:
-        """What it costs at most, as far as it is known."""
+        """The highest cost, as far as it is known."""
         return (self.on_demand or 0.0) + self.storage
 
     @property
@@ -84,7 +84,8 @@ class StepCost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an execution costs. Amounts are in `currency`, before tax and discounts, without the free tier."""
+    """The estimated cost of an execution. Amounts are in `currency`, before tax and discounts, without the free
+    tier."""
 
     steps: tuple[StepCost, ...]
     currency: str
@@ -105,7 +106,7 @@ class Estimate:
 
     @property
     def complete(self) -> bool:
-        """Whether every step that has machines is priced."""
+        """True if every step that has machines is priced."""
         return all(step.on_demand is not None for step in self.steps)
 
     def to_json(self) -> Json:
@@ -129,7 +130,7 @@ def estimate(
     seconds: Mapping[str, float] = {},
     prices: PriceTable | None = None,
 ) -> Estimate:
-    """What one execution of a definition costs.
+    """Estimate the cost of one execution of a definition.
 
     Args:
         definition: as the service keeps it.
@@ -204,14 +205,14 @@ def _cost(
 
 
 def _rate(choice: Choice, prices: Mapping[str, Price]) -> float:
-    """What all hosts of a choice cost in an hour."""
+    """The cost of all hosts of a choice in an hour."""
     return prices[choice.instance_type or ""].amount * (choice.count or 0)
 
 
 def _storage(
     entry: Machines, choice: Choice, seconds: float, region: str, table: PriceTable, used: list[Price]
 ) -> tuple[float, str]:
-    """What the hosts' volumes cost, and why that is not known."""
+    """The cost of the hosts' volumes, and the reason if it is not known, else empty."""
     if not entry.volume_gb or has_own_disk(choice.instance_type or ""):
         return 0.0, ""
     price = table.storage(region, entry.kind)

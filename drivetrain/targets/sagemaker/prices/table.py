@@ -136,7 +136,8 @@ def age_line(date: datetime.date, today: datetime.date | None = None) -> str:
 
 
 def user_file() -> Path:
-    """Where `drivetrain prices update` writes: $DRIVETRAIN_PRICES, or drivetrain/prices.json in the user's data folder.
+    """The file that `drivetrain prices update` writes: $DRIVETRAIN_PRICES, or drivetrain/prices.json in the user's
+    data folder.
 
     The data folder is $XDG_DATA_HOME or ~/.local/share (XDG Base Directory Specification).
     """

@@ -61,7 +61,7 @@ def update(
 
 
 def _before(place: Path) -> PriceTable:
-    """What the file holds; nothing where there is none, or where it is no price list and is to be mended by this."""
+    """Read the prices in the file; empty if there is no file, or if it is no price list and this is to repair it."""
     try:
         return read(place) if place.exists() else PriceTable((), CURRENCY)
     except UserError as error:

@@ -30,8 +30,8 @@ _FOLDER, _QUESTION, _ANSWER = "callbacks", "question.json", "answer.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a step asks. `body` is the message as it comes to the queue: `token` and `arguments`; `outputs` are the
-    output parameters that it wants, name -> type; `asked` seconds since the epoch."""
+    """A question that a step asks. `body` is the message as it comes to the queue: `token` and `arguments`; `outputs`
+    are the output parameters that it wants, name -> type; `asked` seconds since the epoch."""
 
     execution: str
     step: str

@@ -306,7 +306,7 @@ def _problems(step: StepNode, plan: RunPlan) -> list[str]:
 
 
 def _brought(step: StepNode, uris: list[str], arguments: Mapping[str, Any], options: Options) -> list[str]:
-    """Of the URIs that a step brings, those that its stub does; all where it is run."""
+    """Keep those of a step's URIs that its stub brings; all if the step is run."""
     stub: Any = options.stubs.get(step.name)
     if not isinstance(stub, dict):
         return uris
@@ -328,6 +328,6 @@ def _written(step: StepNode, arguments: Mapping[str, Any], options: Options) -> 
 
 
 def _listed(what: str, step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
-    """What a step type lists of its arguments, where it does."""
+    """The URIs that a step type's function `what` lists from the arguments; empty if the type has no such function."""
     lists = getattr(step_types.find(step.type), what, None)
     return [] if lists is None else lists(arguments)

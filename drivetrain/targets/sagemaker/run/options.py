@@ -1,4 +1,4 @@
-"""What was asked for: how a definition is to run here (Options), and the request, which is kept beside a run so that it
+"""How a definition is to run here (Options), and the request as a whole, which is kept beside a run so that it
 can go on (run_store/home.py).
 """
 
@@ -101,7 +101,7 @@ class Options:
             raise UserError(f"mode is {self.mode!r}. Allowed: auto, namespace, rewrite.")
 
     def for_iterations(self, names: Mapping[str, str]) -> Options:
-        """What is said of a step of a ForEach's body holds for it in every iteration (child -> that step), unless
+        """Apply options of a step of a ForEach's body to it in every iteration (`names`: child -> that step), unless
         something else is said of the child."""
         changes: dict[str, Mapping[str, Any]] = {}
         for name in BY_STEP:
@@ -112,7 +112,7 @@ class Options:
         return replace(self, **changes) if changes else self
 
     def interrupts(self, step: StepNode) -> bool:
-        """Whether a training is to lose its machine."""
+        """Return True if a training is to lose its machine."""
         if not self.interruptions:
             return False
         from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import of_step

@@ -171,7 +171,8 @@ class Runner:
             return self._run(definition, request, row.id, row.started, store, ledger, resumed=True, damaged=damaged)
 
     def _saved(self, row: Run, ledger: LedgerWriter) -> Request:
-        """What an execution runs, once another definition that a dead runner had begun to enter is entered."""
+        """Load the request of an execution; if a dead runner had begun to enter another definition, complete that
+        first."""
         from drivetrain.targets.sagemaker.run.resume.redefining import Redefinition
 
         folder = self.home.run(row.id)

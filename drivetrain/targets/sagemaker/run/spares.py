@@ -44,8 +44,8 @@ def prepare_spare(spares: Spares, step: str, arguments: Mapping[str, Any], store
 
 
 def is_of_ours(arguments: Mapping[str, Any]) -> bool:
-    """Whether a job's command begins with our start file, so that it may go on in an interpreter that waits for it
-    (`can_go_on` of processes/supervised.py). A job that names no command may.
+    """Return True if a job's command begins with our start file, so that it may go on in an interpreter that waits for
+    it (`can_go_on` of processes/supervised.py). A job that names no command may.
 
     Args:
         arguments: those of the step, as the definition has them.
@@ -97,7 +97,7 @@ def _words(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Where the code of a job lies, if the definition says it in one word."""
+    """The URI of a job's code, if the definition gives it as plain text."""
     for channel in entries(arguments, "ProcessingInputs"):
         uri = object_in(channel, "S3Input").get("S3Uri")
         if channel.get("InputName") == CODE_CHANNEL and isinstance(uri, str):

@@ -48,7 +48,7 @@ _NOT_READ = ("S3Output", "CheckpointConfig")
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
-    """What is wrong with a step's stub, before anything starts."""
+    """List the problems of a step's stub, before anything starts."""
     stub: Any = plan.options.stubs[step.name]
     from drivetrain.targets.sagemaker.run.step_types import find
 
@@ -80,8 +80,8 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
 
 
 def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
-    """Whether a step with this stub may answer what others read of it. Only what a type's `described` says is taken on
-    trust."""
+    """Return True if a step with this stub may have the value at `path` that others read of it. Only what a type's
+    `described` says is taken on trust."""
     from drivetrain.targets.sagemaker.run.step_types import find
 
     given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
@@ -94,7 +94,7 @@ def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
 
 
 def gives_file(step: StepNode, stub: Any, name: str) -> bool:
-    """Whether a step with this stub may have a property file: by its content, or in a folder of outputs."""
+    """Return True if a step with this stub may have a property file: by its content, or in a folder of outputs."""
     given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
     if name in object_in(given, STUBBED_FILES):
         return True
@@ -118,13 +118,13 @@ def lacking(reader: StepNode, get: Get, source: StepNode, stub: Any) -> str | No
 
 
 def brings(stub: Mapping[str, Any], output: str) -> bool:
-    """Whether a stub may bring an output. What it lays to an s3:// URI may be any."""
+    """Return True if a stub may bring an output. A path that it gives for an s3:// URI may hold any."""
     folders = object_in(stub, FOLDERS)
     return output in folders or any(name.startswith("s3://") for name in folders)
 
 
 def uris_brought(step: StepNode, stub: Mapping[str, Any], arguments: Mapping[str, Any], uris: list[str]) -> list[str]:
-    """Of the URIs that a step writes, those to which its stub may bring something."""
+    """Keep the URIs to which a step's stub may bring something, of `uris` that the step writes."""
     folders = object_in(stub, FOLDERS)
     if step.type != "Processing" or "ProcessingOutputConfig" in stub or any(map(_is_object, folders)):
         return uris if folders or "ProcessingOutputConfig" in stub else []

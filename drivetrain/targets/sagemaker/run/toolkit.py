@@ -76,8 +76,8 @@ _NOT_HERE = {
 
 @dataclass(frozen=True)
 class Launch:
-    """What to start in the container, where, with what beside the job's own environment; `notes` and `warnings` are
-    for people."""
+    """A command to start in the container, its working folder, and variables beside the job's own; `notes` and
+    `warnings` are for people."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -87,12 +87,13 @@ class Launch:
 
 
 def is_used(hyperparameters: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
-    """Whether a training job without an entry point follows the toolkit's convention."""
+    """Return True if a training job without an entry point follows the toolkit's convention."""
     return PROGRAM in hyperparameters or PROGRAM.upper() in environment
 
 
 def submit_directory(hyperparameters: Mapping[str, str]) -> str | None:
-    """Where the job's code is: an s3:// URI (the caller finds the file) or a path in the container."""
+    """The place of the job's code: an s3:// URI (the caller finds the file) or a path in the container; None if not
+    given."""
     value = _decode(hyperparameters[SUBMIT_DIRECTORY]) if SUBMIT_DIRECTORY in hyperparameters else None
     return None if value is None else str(value)
 
@@ -277,7 +278,8 @@ def launched(launcher: str, processes: int) -> tuple[str, ...]:
 
 
 def mpi_options(text: str) -> tuple[dict[str, str], list[str]]:
-    """Of options for mpirun: the variables that they give the processes (`-x NAME=VALUE`), and what else they say."""
+    """Split options for mpirun into the variables that they give the processes (`-x NAME=VALUE`), and the other
+    words."""
     told: dict[str, str] = {}
     left_out: list[str] = []
     words = iter(text.split())

@@ -15,7 +15,7 @@ _REGION = "AWS_DEFAULT_REGION"
 
 
 def installed() -> bool:
-    """Whether version 3 of the SDK can be imported."""
+    """Return True if version 3 of the SDK can be imported."""
     return importlib.util.find_spec("sagemaker") is not None and importlib.util.find_spec("sagemaker.mlops") is not None
 
 

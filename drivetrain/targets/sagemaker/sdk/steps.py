@@ -252,7 +252,7 @@ def _needed(node: Json) -> Iterator[str]:
 
 
 def _edges(raw: Object) -> list[Any] | None:
-    """What DependsOn says, in the SDK's words."""
+    """Convert DependsOn to the SDK's objects; None if it is empty."""
     edges: list[Any] = []
     known = {trigger.value: trigger for trigger in _dependency.TriggerCondition}
     for entry in cast("list[Json]", raw.get("DependsOn") or []):

@@ -1,1 +1,1 @@
-"""What a deployed pipeline then does."""
+"""The executions of a deployed pipeline."""

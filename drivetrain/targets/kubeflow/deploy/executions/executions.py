@@ -44,8 +44,8 @@ def stopped_at(run: Mapping[str, Any]) -> float | None:
 
 
 def is_of(run: Mapping[str, Any], name: str, pipeline_id: str | None) -> bool:
-    """Whether a run is one of the pipeline's: by its id or, where the pipeline is gone, by the mark of what started
-    it here."""
+    """Return True if a run belongs to the pipeline: by the pipeline's id or else (such as for a pipeline that is gone)
+    by the mark of what started it here."""
     reference: Json = part(run, "pipeline_version_reference")
     if pipeline_id is not None and reference.get("pipeline_id") == pipeline_id:
         return True
@@ -53,7 +53,7 @@ def is_of(run: Mapping[str, Any], name: str, pipeline_id: str | None) -> bool:
 
 
 def required(api: Api, name: str) -> Deployed:
-    """What is there of a pipeline.
+    """Read what is deployed of a pipeline, without its recurring runs.
 
     Raises:
         UserError: nothing is.

@@ -72,8 +72,8 @@ class Output:
         return tuple(found)
 
     def _starting_point(self, run: str, step: PodStep) -> str:
-        """What the newest attempt of a training says that it starts from; nothing of one in a loop, where each
-        iteration says its own."""
+        """Read what a training's newest attempt starts from, as its log says; empty for a training in a loop, where
+        each iteration says its own."""
         if not step.trains or len(step.programs) != 1 or (attempt := step.programs[0][-1]).pending:
             return ""
         if attempt.pod not in self._starts:

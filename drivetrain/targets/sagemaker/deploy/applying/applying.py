@@ -249,7 +249,7 @@ class PipelineInAccount:
             )
 
     def check_next(self, there: Deployed, before: int | None, ours: int | None) -> None:
-        """Whether the version that was written follows the one that was read.
+        """Check that the version that was written follows the one that was read.
 
         Raises:
             UserError: somebody's version lies between them; `theirs` is then what is to be put back.
@@ -305,7 +305,7 @@ class PipelineInAccount:
         return [*wrong, *late]
 
     def wrong(self, now: Deployed | None) -> tuple[list[str], list[str]]:
-        """What is not as it was written, and what may only be late."""
+        """List the differences from what was written, then those that may only be late."""
         if now is None:
             return ["it is gone"], []
         found: list[str] = []

@@ -76,8 +76,8 @@ class Rollback:
         return True
 
     def _tagged_by_others(self, arn: str, before: Mapping[str, str]) -> bool:
-        """Whether a tag that says what was applied is neither as this apply wrote it nor as it was (a list may be
-        late): another one is at work."""
+        """Return True if a tag that says what was applied is neither as this apply wrote it nor as it was (a list may
+        be late): another one is at work."""
         now, wrote = self.writer.tags(arn), self.writer.tagged
         return any(name in wrote and now.get(name) not in wrote[name] | {before.get(name)} for name in ALL_OURS)
 

@@ -131,15 +131,15 @@ def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
 
 
 def properties(of: Deployed | Desired) -> tuple[str, str, str, int]:
-    """What the pipeline has beside its definition and its tags."""
+    """The properties of the pipeline beside its definition and its tags."""
     return of.role, of.display_name, of.description, of.max_parallel
 
 
 def state(of: Deployed) -> tuple[str, str, str, str, int]:
-    """What one UpdatePipeline writes, to the letter."""
+    """The exact values that one UpdatePipeline writes."""
     return (of.text, *properties(of))
 
 
 def differs(there: Deployed, wanted: Desired) -> bool:
-    """Whether the pipeline itself, tags aside, is not what is wanted."""
+    """Return True if the pipeline itself, tags aside, differs from what is wanted."""
     return properties(there) != properties(wanted) or bool(differences(there.definition, wanted.definition))

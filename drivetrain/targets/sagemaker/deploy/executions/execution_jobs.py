@@ -80,7 +80,7 @@ class JobStep(RemoteStep):
 
 
 def job_of(account: Account, step: JobStep) -> JobFacts | None:
-    """What is known of the step's job; None where it has none, and where what it made was paid for by another run.
+    """Read the facts of the step's job; None if it has none, or if another run paid for its result.
 
     Raises:
         ServiceError: AWS refuses.

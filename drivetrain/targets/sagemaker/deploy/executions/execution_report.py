@@ -1,4 +1,4 @@
-"""What an execution took: time, billed time, what spot machines saved, what it cost."""
+"""Report what an execution took: time, billed time, cost, and the savings by spot machines."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _costs(steps: Sequence[JobStep]) -> dict[str, Any]:
 
 
 def _total(costs: Mapping[str, Any]) -> str | None:
-    """What the machines cost, in words; None where that is not known."""
+    """Describe the cost of the machines in words; None if it is not known."""
     if costs["cost"] is None:
         return None
     least = "" if costs["cost_is_complete"] else "at least "

@@ -60,7 +60,7 @@ def executions(account: Account, pipeline: str, limit: int | None = None) -> lis
 
 
 def _about(account: Account, pipeline: str) -> str:
-    """What a call about a pipeline says that it is about.
+    """The subject of a call about a pipeline, for its messages.
 
     Raises:
         UserError: no pipeline can have that name, and AWS would answer with a pattern.

@@ -74,7 +74,7 @@ class StepLog:
 
     @property
     def prefix(self) -> str | None:
-        """Of its streams; None for a Lambda."""
+        """The prefix of the step's log streams; None for a Lambda."""
         return None if self.step.type == "Lambda" else f"{self.step.job_name}/"
 
     @property
@@ -152,8 +152,8 @@ class StepLog:
 
 
 def starting_point(account: Account, step: JobStep) -> str:
-    """What a training's log says at its beginning: `starts from nothing (there is no earlier model)`; empty where it
-    says nothing.
+    """Read the starting point at the beginning of a training's log: `starts from nothing (there is no earlier model)`;
+    empty if it says nothing.
 
     Raises:
         ServiceError: AWS refuses.

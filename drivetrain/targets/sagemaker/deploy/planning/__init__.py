@@ -1,1 +1,1 @@
-"""What apply would change, what follows from it, and how a plan is written down."""
+"""Plan a deployment: what apply would change, what follows from it, and how a plan is written down."""

@@ -61,7 +61,7 @@ def told_by_pull(found: Sequence[Change]) -> tuple[str, ...]:
 
 
 def differing(change: Change) -> str:
-    """What changed within the pipeline, the rule or the schedule that the place names; secrets are not shown."""
+    """Describe the change within the pipeline, rule or schedule that the place names; secrets are not shown."""
     root = change.place[0]
     below: Place = change.place[1:] if root == PIPELINE else change.place[2:]
     words = [_WORDS.get(str(name), str(name)) for name in below if name not in _SILENT]

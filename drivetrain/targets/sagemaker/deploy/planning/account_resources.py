@@ -1,4 +1,4 @@
-"""What a deployed pipeline is beside its definition: properties, tags, and what starts it.
+"""The parts of a deployed pipeline beside its definition: properties, tags, and what starts it.
 
 Apply keeps what it wrote of these beside the definition, as `{root}/{pipeline}/applied/{sha256}.surroundings.json`, and
 the hash as a tag of its own. So an edit in the console or in Studio, such as a schedule that somebody disabled, is told
@@ -83,7 +83,7 @@ def _leaves(value: Any, place: Place) -> Iterator[tuple[Place, Any]]:
 
 
 def _inside(given: str) -> Any:
-    """What a text of JSON says; the text where it is none."""
+    """Parse a text that is a JSON object; any other text stays."""
     try:
         read: Any = json.loads(given.replace(_EVENT, json.dumps(_EVENT)))
     except (ValueError, RecursionError):
@@ -98,12 +98,12 @@ def record_of(given: Fields) -> str:
 
 
 def record_uri(root: str, pipeline: str, sha256: str) -> str:
-    """Where the surroundings of that hash are kept."""
+    """The URI of the surroundings with that hash."""
     return f"{root}/{pipeline}/applied/{sha256}.surroundings.json"
 
 
 def base_of(account: Account, deployed: Deployed, root: str, tags: Iterable[str]) -> Fields | None:
-    """What apply wrote last, from which drift is told; None where nobody can say.
+    """Find what apply wrote last, the base for telling drift; None if it is not known.
 
     After a crash a field that is what either of two records says is as apply wrote it.
     """
@@ -135,7 +135,7 @@ def _read(account: Account, deployed: Deployed, root: str, sha256: str) -> Field
 
 
 def changes(old: Fields, new: Fields, tags: Iterable[str]) -> tuple[Change, ...]:
-    """What differs; a rule or schedule that only one has is one change.
+    """List the changes from `old` to `new`; a rule or schedule that only one of them has is one change.
 
     Args:
         tags: names of the pipeline's tags that count: one that the code does not name is left alone.
@@ -178,7 +178,7 @@ def _triggers(given: Fields) -> dict[Place, str]:
 
 @dataclass(frozen=True)
 class Compared:
-    """What others changed, and what of it applying would undo."""
+    """The changes by others, and those of them that applying would undo."""
 
     drift: tuple[Change, ...] = ()
     lost: tuple[Change, ...] = ()
@@ -203,7 +203,7 @@ def compare(account: Account, wanted: AccountPipeline, deployed: Deployed, root:
 
 
 def _is_said(change: Change, deployed: Deployed) -> bool:
-    """Whether somebody gave the old value: what the service gives where nobody did is no loss."""
+    """Return True if the old value was given explicitly: losing a default of the service is no loss."""
     defaults: dict[Place, Any] = {
         (PIPELINE, "DisplayName"): deployed.name,
         (PIPELINE, "Description"): "",
@@ -213,7 +213,7 @@ def _is_said(change: Change, deployed: Deployed) -> bool:
 
 
 def touched(place: Place, by: Iterable[Change]) -> bool:
-    """Whether one of the changes is at the place, at a part of it, or at what it is part of."""
+    """Return True if one of the changes is at the place, at a part of it, or at a whole that it is part of."""
     return any(_begins(place, change.place) or _begins(change.place, place) for change in by)
 
 

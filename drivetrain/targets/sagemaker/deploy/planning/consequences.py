@@ -1,4 +1,4 @@
-"""What follows from a plan: what the next execution runs and costs, what roles must be allowed and no longer need.
+"""The consequences of a plan: what the next execution runs and costs, what roles must be allowed and no longer need.
 
 The policies are those of permissions/, derived from the deployed definition and from the code's.
 """
@@ -45,7 +45,7 @@ def findings(steps: Sequence[Forecast], permissions: Json | None, cost: Json | N
 
 
 def _permission_lines(said: Json, *, is_new: bool) -> Iterator[str]:
-    """Of a new pipeline only how many, since all are new."""
+    """Describe the changed permissions of roles; for a new pipeline only their number, since all are new."""
     for role, change in said["roles"].items():
         name = role.rpartition("/")[2]
         if is_new:

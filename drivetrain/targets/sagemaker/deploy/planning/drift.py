@@ -1,4 +1,4 @@
-"""What others changed since the last apply, what of it applying would undo, and why it is refused then."""
+"""Find what others changed since the last apply, what of it applying would undo, and why it is refused then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GIVE_UP = "--discard PLACE (repeatable) or --discard all"
 
 @dataclass(frozen=True)
 class Drift:
-    """What others changed, in the definition and beside it (account_resources.py).
+    """The drift that others caused, in the definition and beside it (account_resources.py).
 
     `overwritten` is the part of it that is not in the code, so that applying would undo it. Where nobody knows what
     apply wrote last (`foreign`: it never did; `lost` says why), all that is there and differs counts as theirs.
@@ -110,8 +110,8 @@ class Drift:
 
 
 def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tuple[Change, ...]:
-    """What others changed beside the definition and the code does not say: no patch can hold it. Where nobody knows
-    what apply wrote last, it is what is there and differs from the code.
+    """Collect the drift beside the definition: others' changes that the code does not have, and no patch can hold. If
+    nobody knows what apply wrote last, it is what is there and differs from the code.
 
     Raises:
         UserError: AWS refuses; a trigger needs a role or a queue that the settings do not name.

@@ -1,4 +1,4 @@
-"""Which steps the next execution would take from the cache, as far as the two definitions tell.
+"""Forecast which steps the next execution would take from the cache, as far as the two definitions tell.
 
 The service compares a step's key attributes with those of an earlier success; the same attributes are compared here,
 before their references are resolved. A step whose input comes from one that runs again gets another URI, and runs too;
@@ -30,7 +30,7 @@ _BODY = ("Arguments", "ForEachBody")
 def forecast(
     deployed: Mapping[str, Any] | None, code: Mapping[str, Any], changes: tuple[Change, ...]
 ) -> tuple[Forecast, ...]:
-    """Of every step that has a cache, in the order in which the steps were written.
+    """Forecast every step that has a cache, in the order in which the steps were written.
 
     Args:
         changes: `differences(deployed, code)`.
@@ -113,8 +113,9 @@ def _why(
 
 
 def _is_made_anew(get: Get, steps: _Steps, again: set[str], seen: frozenset[str] = frozenset()) -> bool:
-    """Whether each execution gives another value to a reference to a job or a model that is never cached, as far as the
-    definition tells: what its arguments do not say (names, ARNs, where a model lies), or say by the execution."""
+    """Return True if each execution gives another value to a reference to a job or a model that is never cached, as
+    far as the definition tells: what its arguments do not say (names, ARNs, where a model lies), or say by the
+    execution."""
     source = steps.by_name.get(get.step or "")
     if source is None or not step_type(source.type).named_anew or source.cache.enabled or source.name in seen:
         return False
@@ -135,8 +136,8 @@ def _is_of_the_execution(get: Get) -> bool:
 
 
 def _counts(change: Change, step: StepNode, loop: str | None) -> bool:
-    """Whether a change is of what the cache goes by: of the key attributes, or any argument where those are unknown; of
-    a step in a body also of the items, where it reads them."""
+    """Return True if a change is of what the cache compares: of the key attributes, or of any argument if those are
+    unknown; for a step in a body also of the items, where it reads them."""
     root, _, *rest = change.place
     if root != "steps":
         return False

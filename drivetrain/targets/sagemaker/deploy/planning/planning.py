@@ -1,4 +1,4 @@
-"""What apply would do: the code compared with what is deployed. Pure, but for reading the account.
+"""Plan what apply would do: the code compared with what is deployed. Pure, but for reading the account.
 
 wanted = desired(compiled, account)
 plan = make_plan(account, wanted, deployed.read(account, wanted.name))
@@ -122,8 +122,8 @@ def _last_write(deployed: Deployed) -> str | None:
 def _of_strays(
     claimed: Claim, wanted: Desired, starting: Sequence[AccountTrigger], triggers: Sequence[TriggerChange]
 ) -> Drift:
-    """Of rules and schedules of a pipeline that is gone: another one's that applying undoes, and those that somebody
-    has made to start something else."""
+    """The drift of rules and schedules of a pipeline that is gone: another owner's that applying undoes, and those
+    that an edit has made to start something else."""
     strays = {each.key for each in starting if each.starts(wanted.arn)}
     undone = [each for each in triggers if (each.kind, each.name) in strays]
     turned = tuple(
@@ -139,7 +139,8 @@ def _of_strays(
 
 
 def _record(wanted: Desired, deployed: Deployed | None, *, is_alone: bool) -> Iterator[Difference]:
-    """Where our tags are behind: when all is applied they hold these, and those of what is being written are gone."""
+    """Yield one difference if our tags are out of date: when all is applied they hold these, and those of what is
+    being written are gone."""
     if deployed is None:
         return
     tags = (wanted.sha256, None, digest_of(wanted.surroundings), None, wanted.owner.tag)
@@ -149,7 +150,7 @@ def _record(wanted: Desired, deployed: Deployed | None, *, is_alone: bool) -> It
 
 
 def _properties(wanted: Desired, deployed: Deployed | None) -> Iterator[Difference]:
-    """What differs of role, description, display name, parallel steps, tags."""
+    """Find the differences in role, description, display name, parallel steps and tags."""
     if deployed is None:
         return
     compared: list[tuple[str, str | int | None, str | int | None]] = [

@@ -77,7 +77,7 @@ class AccountTrigger:
 
     @staticmethod
     def rule(arguments: Mapping[str, Any], targets: Iterator[Any] | list[Any] | tuple[Any, ...]) -> AccountTrigger:
-        """Of PutRule's arguments (tags among them) and PutTargets' targets."""
+        """Build a rule from PutRule's arguments (tags among them) and PutTargets' targets."""
         given = dict(arguments)
         name = str(given.pop("Name"))
         tags = {
@@ -89,7 +89,7 @@ class AccountTrigger:
 
     @staticmethod
     def schedule(arguments: Mapping[str, Any]) -> AccountTrigger:
-        """Of CreateSchedule's arguments, or of GetSchedule's answer."""
+        """Build a schedule from CreateSchedule's arguments, or from GetSchedule's answer."""
         kept = {
             key: arguments[key]
             for key in _SCHEDULE_FIELDS
@@ -111,7 +111,7 @@ class AccountTrigger:
         return f"{self.kind} {self.name!r}"
 
     def is_between(self, before: AccountTrigger | None, after: AccountTrigger) -> bool:
-        """Whether a write of `after` over `before`, perhaps cut short, or its removal leaves it so."""
+        """Return True if a write of `after` over `before`, perhaps cut short, or its removal can leave this state."""
         ends = [each for each in (before, after) if each is not None]
         targets = [target for each in ends for target in each.targets]
         return (
@@ -133,7 +133,7 @@ class AccountTrigger:
         return replace(self, arguments={key: value for key, value in self.arguments.items() if key != "StartDate"})
 
     def starts(self, arn: str) -> bool:
-        """Whether it starts the pipeline with this ARN. The service may spell the name in lower case in the ARN.
+        """Return True if it starts the pipeline with this ARN. The service may spell the name in lower case in the ARN.
 
         A rule starts it through the queue, to which nothing but the pipeline's own message goes.
         """
@@ -174,7 +174,7 @@ def _pattern(text: Any) -> Any:
 
 
 def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[AccountTrigger, ...]:
-    """What the pipeline's declared triggers become, by kind and name.
+    """Turn the pipeline's declared triggers into those of the account, sorted by kind and name.
 
     Args:
         arn: the pipeline's.

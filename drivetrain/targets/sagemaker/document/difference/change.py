@@ -14,7 +14,7 @@ from drivetrain.targets.sagemaker.document.difference.place import Place, Positi
 
 
 class Absent(Enum):
-    """What stands where nothing is: null is a value of JSON."""
+    """The stand-in for a missing value, since null is a value of JSON."""
 
     ABSENT = "absent"
 
@@ -48,7 +48,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Change:
-    """What differs at one place; `old` or `new` is ABSENT where the place is only in the other definition."""
+    """A difference at one place; `old` or `new` is ABSENT if the place is only in the other definition."""
 
     place: Place
     old: Any
@@ -80,7 +80,7 @@ class Change:
 
 
 def kind_of(place: Place, old: Value, new: Value) -> Kind:
-    """What sort of change it is to put `new` where `old` was."""
+    """The kind of a change that puts `new` in the place of `old`."""
     kind = _of_place(place)
     if kind in ("argument", "condition", "retry") or not (isinstance(old, list) and isinstance(new, list)):
         return kind

@@ -107,7 +107,7 @@ def describe_each(changes: Iterable[Change]) -> list[str]:
 
 
 def _changes_code(change: Change) -> bool:
-    """Whether a step runs other code; the same code in another place has the same hash there."""
+    """Return True if a step runs other code; the same code in another place has the same hash there."""
     if change.kind != "code" or change.step is None:
         return False
     before, after = (_HASH.findall(str(value)) for value in (change.old, change.new))
@@ -183,7 +183,7 @@ def _what(place: Place) -> str:
 
 
 def _is_name(place: Place, n: int) -> bool:
-    """Whether a segment is a name of the user's, such as a variable's, rather than a field."""
+    """Return True if a segment is a name of the user's, such as a variable's, rather than a field."""
     return place[n - 1] in ("Environment", "HyperParameters", "StaticHyperParameters", *_NAMED)
 
 
@@ -247,7 +247,7 @@ def _flag(key: Segment, old: Value, new: Value) -> str:
 
 
 def _bare(key: Segment, entry: Value) -> Value:
-    """What follows a flag; nothing but the flag itself is true."""
+    """The entry of an argument; True for a flag without values."""
     if entry is ABSENT or not isinstance(entry, list):
         return entry
     return cast("Json", True if entry == [key] else entry)

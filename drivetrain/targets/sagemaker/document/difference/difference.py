@@ -1,4 +1,4 @@
-"""What differs between two definitions, in meaning and by name.
+"""Compare two definitions, in meaning and by name.
 
     for change in differences(deployed, compiled): ...
     print("\n".join(describe_all(differences(deployed, compiled))))
@@ -26,7 +26,8 @@ STEP = Spot(step=True)
 
 
 def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> tuple[Change, ...]:
-    """What changes from one definition to another: parameters, then steps in the order of the new one, then the rest.
+    """List the changes from one definition to another: parameters, then steps in the order of the new one, then the
+    rest.
 
     None stands for no definition, in which everything is new.
     """
@@ -34,19 +35,19 @@ def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) ->
 
 
 def same(old: Value, new: Value, spot: Spot) -> bool:
-    """Whether two values that may stand at a spot mean the same."""
+    """Return True if two values that may stand at a spot mean the same."""
     return not differing(old, new, (), spot)
 
 
 def differing(old: Value, new: Value, place: Place, spot: Spot) -> tuple[Change, ...]:
-    """What differs in two values that may stand at a place."""
+    """List the differences of two values that may stand at a place."""
     found: list[Change] = []
     _compare(old, new, place, spot, found)
     return tuple(found)
 
 
 def between(old: Outline, new: Outline) -> tuple[Change, ...]:
-    """What changes from one outlined definition to another."""
+    """List the changes from one outlined definition to another."""
     found: list[Change] = []
     old_fields, new_fields = dict(old.fields), dict(new.fields)
     if old.parameters is not None and new.parameters is not None:
@@ -132,7 +133,8 @@ def _compare_entries(before: View, after: View, place: Place, spot: Spot, found:
 
 
 def _arrives(before: View, after: View) -> bool:
-    """Whether removing and adding entries leads to the right order, where it counts: what is new goes to the end."""
+    """Return True if removing and adding entries leads to the right order, or order does not count: new entries go to
+    the end."""
     if not (before.ordered or after.ordered):
         return True
     kept = [key for key in before.entries if key in after.entries]

@@ -36,7 +36,7 @@ class NoSuchPlaceError(UserError):
 
 
 def find(parts: Outline, place: Place) -> Value:
-    """What stands at a place; ABSENT where nothing does, but could.
+    """Return the value at a place; ABSENT if there is none, but could be.
 
     Raises:
         NoSuchPlaceError: where nothing can.
@@ -45,7 +45,7 @@ def find(parts: Outline, place: Place) -> Value:
 
 
 def alike(parts: Outline, place: Place, one: Value, other: Value) -> bool:
-    """Whether two values mean the same at a place.
+    """Return True if two values mean the same at a place.
 
     Raises:
         NoSuchPlaceError: there is no such place.
@@ -57,7 +57,7 @@ def alike(parts: Outline, place: Place, one: Value, other: Value) -> bool:
 
 
 def spot_at(parts: Outline, place: Place) -> Spot:
-    """What is known of where a value stands at a place.
+    """Return the spot of a value at a place.
 
     Raises:
         NoSuchPlaceError: there is no such place.

@@ -55,7 +55,7 @@ _OBJECT, _LIST, _FLAGS, _POSITIONS, _CONDITIONS = "object", "list", "flags", "po
 
 
 class Spot(NamedTuple):
-    """What is known of where a value stands: its field, whether the service reads it, whether it is a whole step."""
+    """The known facts of a value's position: its field, whether the service reads it, whether it is a whole step."""
 
     field: str = ""
     of_service: bool = True
@@ -115,7 +115,7 @@ def _kind(spot: Spot) -> type[dict[str, Any]] | type[list[Any]] | None:
 
 
 def compatible(one: View, other: View) -> bool:
-    """Whether two views name their entries alike. An empty list goes with every list that has names."""
+    """Return True if two views name their entries alike. An empty list goes with every list that has names."""
     if one.form == other.form:
         return True
     kinds = {one.form[0], other.form[0]}
@@ -123,7 +123,7 @@ def compatible(one: View, other: View) -> bool:
 
 
 def inside(spot: Spot, seen: View, key: Segment) -> Spot:
-    """Where an entry of a view stands."""
+    """Return the spot of an entry of a view."""
     if seen.form == _EDGES:
         return Spot(EDGE)
     if seen.form[0] != _OBJECT or not isinstance(key, str):
@@ -144,7 +144,7 @@ def assembled(form: tuple[str, str], entries: Mapping[Segment, Json]) -> Json:
 
 
 def takes(seen: View, key: Segment) -> bool:
-    """Whether a view can have an entry of that name."""
+    """Return True if a view can have an entry of that name."""
     return key in seen.entries if seen.form[0] == _POSITIONS else isinstance(key, str)
 
 

@@ -54,14 +54,14 @@ _RETRY_DEFAULTS: dict[str, Json] = {"IntervalSeconds": 1, "BackoffRate": 2.0}
 
 
 def says_nothing(value: Json, field: str) -> bool:
-    """Whether a field of this value says as much as no field."""
+    """Return True if a field of this value means the same as an absent field."""
     if value is None or (field in COLLECTIONS and isinstance(value, dict | list) and not value):
         return True
     return field in _DEFAULTS and equal(value, _DEFAULTS[field])
 
 
 def equal(one: Json, other: Json) -> bool:
-    """Whether two values are the same JSON: 1 is 1.0, but neither true nor "1"."""
+    """Return True if two values are the same JSON: 1 is 1.0, but neither true nor "1"."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict):
@@ -80,7 +80,7 @@ def equal(one: Json, other: Json) -> bool:
 
 
 def spelled_differently(old: Json, new: Json, field: str) -> bool:
-    """Whether two unequal values of a field mean the same."""
+    """Return True if two unequal values of a field mean the same."""
     if field == "ExpireAfter" and isinstance(old, str) and isinstance(new, str):
         try:
             return seconds(old) == seconds(new)

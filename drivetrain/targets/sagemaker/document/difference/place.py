@@ -1,4 +1,4 @@
-"""Where a value stands in a definition, by name rather than by position.
+"""The place of a value in a definition, by name rather than by position.
 
     steps.train.Arguments.ResourceConfig.InstanceType
     parameters.MinAccuracy.DefaultValue
@@ -59,7 +59,7 @@ def text(place: Place) -> str:
 
 
 def is_named(place: Place, names: Iterable[str]) -> bool:
-    """Whether one of the names is the place's, the beginning of it up to a dot or bracket, or `all`."""
+    """Return True if one of the names is the place's, the beginning of it up to a dot or bracket, or `all`."""
     whole = text(place)
     return any(name == ALL or whole == name or whole.startswith((f"{name}.", f"{name}[")) for name in names)
 

@@ -110,7 +110,8 @@ def arrow(old: Value, new: Value) -> str:
 
 
 def _within_json(old: Value, new: Value) -> str | None:
-    """What differs between two objects that are written as text, such as a model's card: the first of it."""
+    """Describe the first differences of two objects that are written as text, such as a model's card; None for others,
+    and for short ones."""
     if not (isinstance(old, str) and isinstance(new, str) and old[:1] == new[:1] == "{"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What the service accepts and answers, offline: its shapes, patterns and properties.
+"""The service's requests and answers, offline: its shapes, patterns and properties.
 
 All of it is in shapes.json, which is read once (see extract_shapes.py for how it is made).
 

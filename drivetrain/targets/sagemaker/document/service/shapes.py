@@ -50,7 +50,7 @@ _SURROGATE_RANGE = r"\uD800\uDC00-\uDBFF\uDFFF"
 
 
 def matches(pattern: str, value: str) -> bool:
-    """Whether the whole value matches, as the service means it."""
+    """Return True if the whole value matches, as the service means it."""
     if len(value) > MAX_CHARACTERS:
         return True
     if pattern == ".*":  # that of every fourth shape with one
@@ -137,7 +137,7 @@ def check_arguments(
     *,
     path: str = "Arguments",
 ) -> list[Problem]:
-    """What the service would refuse in a step's Arguments, in their order; [] for step types without a known call.
+    """List what the service would refuse in a step's Arguments, in their order; [] for step types without a known call.
 
     Args:
         step_type: `Training`, `Processing`, `RegisterModel`, ... as in the definition.
@@ -155,7 +155,7 @@ def check_arguments(
 
 
 def check_types(step_type: str, arguments: Mapping[str, Any], *, path: str = "Arguments") -> list[Problem]:
-    """What nobody could make sense of in the Arguments of a definition that others wrote.
+    """List the values that make no sense in the Arguments of a definition that others wrote.
 
     Only kinds of values and the ranges of numbers are looked at: members, words and forms that shapes.json does not
     know may be newer than it is, and what is missing may not matter where the definition is read. A number may stand
@@ -170,7 +170,7 @@ def check_types(step_type: str, arguments: Mapping[str, Any], *, path: str = "Ar
 
 
 def is_reference(value: Mapping[str, Any]) -> bool:
-    """Whether an object stands for a value that is known when the pipeline runs."""
+    """Return True if an object stands for a value that is known when the pipeline runs."""
     if len(value) != 1:
         return False
     [(name, content)] = value.items()

@@ -19,7 +19,7 @@ _ARCHIVE = "model.tar.gz"
 
 
 def uri_of(name: str, *, is_archive: bool) -> str:
-    """Where the folder or the archive of the model of that name lies.
+    """The URI of the folder or the archive of the model of that name.
 
     Raises:
         UserError: no model can be called so.
@@ -30,7 +30,7 @@ def uri_of(name: str, *, is_archive: bool) -> str:
 
 
 def model_of(name: Any, store: ObjectStore) -> Mapping[str, Any] | None:
-    """What CreateModel would have been told of a model that the user gave; None where none was given.
+    """The arguments with which CreateModel would have made a model that the user gave; None if the user gave none.
 
     Its image is called as it is, for --image-command.
     """

@@ -108,7 +108,8 @@ def _code_problems(container: Mapping[str, Any], plan: RunPlan) -> Iterator[str]
 
 @dataclass(frozen=True)
 class Serving:
-    """What to start, with paths as the container sees them, and notes for the reader of the log."""
+    """The command that serves a container and its variables, with paths as the container sees them, and notes for the
+    reader of the log."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
@@ -116,12 +117,12 @@ class Serving:
 
 
 def folder_of(number: int, count: int) -> str:
-    """Where a container's model and code lie, below /opt/ml: of several, each has a folder of its own."""
+    """The folder, below /opt/ml, of a container's model and code: each of several containers has its own."""
     return "" if count == 1 else f"containers/{number}/"
 
 
 def serving(container: Mapping[str, Any], root: Path, folder: str, options: Options) -> Serving:
-    """What serves a container.
+    """Find the command that serves a container.
 
     Args:
         root: the folder that becomes /opt/ml.
@@ -153,8 +154,8 @@ def serving(container: Mapping[str, Any], root: Path, folder: str, options: Opti
 
 
 def _may_bring_code(uri: Any, script: str, plan: RunPlan, *, told: bool) -> bool:
-    """Whether the model at `uri` has the script in its code; of what is made in the run, whether it is told to be there
-    or the maker is a training of ours, whose models have."""
+    """Return True if the model at `uri` has the script in its code; for one that the run makes, if it is `told` to be
+    there or the maker is a training of ours, whose models have."""
     known = text(uri)
     if known is not None and plan.store.exists(known) and not plan.is_written(known):
         return any(_has_code(item.name, item.path, script) for item in plan.store.find(known))

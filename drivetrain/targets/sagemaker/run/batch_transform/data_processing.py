@@ -1,4 +1,4 @@
-"""What a batch transform does to its data beside asking the model: InputFilter, JoinSource, OutputFilter.
+"""The data processing of a batch transform around the model: InputFilter, JoinSource, OutputFilter.
 
 A CSV line is a list of its cells; a joined one has the answer's cells after the input's. JSON gets the answer as a
 member `SageMakerOutput`, and where the input is no object, it goes into `SageMakerInput`.
@@ -42,11 +42,11 @@ class DataProcessing:
 
     @property
     def shapes_output(self) -> bool:
-        """Whether an answer is read at all."""
+        """True if answers are read, to be joined or filtered."""
         return self.join or not self.output_filter.whole
 
     def payload(self, record: bytes) -> bytes:
-        """What is sent of a record.
+        """Return what to send of a record.
 
         Raises:
             ProcessingError: it is no CSV or JSON, or lacks what the filter selects.
@@ -56,7 +56,7 @@ class DataProcessing:
         return self._write(self._filtered(self.input_filter, self._read(record, "the record")))
 
     def output(self, records: Sequence[bytes], answer: bytes) -> list[bytes]:
-        """What is written of the answer to one request: a piece a record.
+        """Return the pieces to write of the answer to one request: one a record, or the whole answer if it is not read.
 
         Raises:
             ProcessingError: the answer has another number of lines than the request; it is no CSV or JSON, or lacks

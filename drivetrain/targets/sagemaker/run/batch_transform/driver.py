@@ -70,7 +70,7 @@ class Server:
             self._process.wait()
 
     def defaults(self) -> Mapping[str, Any]:
-        """What the server says of itself at /execution-parameters; nothing where it has no such page."""
+        """Ask the server for its settings at /execution-parameters; empty if it has no such page."""
         try:
             status, body, _ = self.ask("GET", "/execution-parameters", timeout_s=_PING_S)
             said: Any = json.loads(body) if status == 200 else None

@@ -62,11 +62,11 @@ class Filter:
 
     @property
     def whole(self) -> bool:
-        """Whether it selects everything."""
+        """True if it selects everything."""
         return not self.selectors
 
     def apply(self, value: Any) -> Any:
-        """What it selects of a record (a list of cells of a CSV line, or JSON).
+        """Select from a record (a list of cells of a CSV line, or JSON).
 
         Raises:
             FilterError: the record has no such part.

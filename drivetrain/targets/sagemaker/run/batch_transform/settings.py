@@ -1,4 +1,4 @@
-"""What CreateTransformJob says of requests and answers, read and checked.
+"""Read and check the settings of CreateTransformJob for requests and answers.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTransformJob.html
 """
@@ -38,7 +38,7 @@ class Settings:
 
     @staticmethod
     def of(arguments: Mapping[str, Any]) -> Settings:
-        """Of resolved arguments that `problems` found nothing wrong with."""
+        """Read the settings from resolved arguments that `problems` found nothing wrong with."""
         given, into = object_in(arguments, "TransformInput"), object_in(arguments, "TransformOutput")
         client = object_in(arguments, "ModelClientConfig")
         return Settings(
@@ -55,7 +55,8 @@ class Settings:
 
 
 def problems(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """What the service would refuse, or what cannot be done here, as far as the arguments are known by now."""
+    """Name the settings that the service would refuse, or that cannot be followed here, as far as the arguments are
+    known by now."""
     given, into = object_in(arguments, "TransformInput"), object_in(arguments, "TransformOutput")
     for holder, field, allowed in (
         (given, "SplitType", records.SPLIT_TYPES),

@@ -129,7 +129,7 @@ def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> It
 
 
 def hold_outputs(steps: Iterable[StepRun | EarlierStep], ledger: Ledger, store: ObjectStore) -> None:
-    """What steps wrote whose results this run has is seen, too, below what is given with --data."""
+    """Let the run see the outputs of steps whose results it has, too, below paths that are given with --data."""
     for step in steps if store.elsewhere else ():
         name = step.step if isinstance(step, EarlierStep) else step.name
         writer = step.execution if isinstance(step, EarlierStep) else step.cache_of or step.execution

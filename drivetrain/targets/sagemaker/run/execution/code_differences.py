@@ -1,4 +1,5 @@
-"""Which files differ between the code of a step and that of an earlier execution, by their archives in the home."""
+"""List the files that differ between the code of a step and that of an earlier execution, by their archives in the
+home."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _SOURCE, _PACKAGE, _MOST = "source/", "drivetrain/", 3
 
 
 def changed_code(old: Mapping[str, Any], new: Mapping[str, Any], store: ObjectStore) -> str:
-    """What is said of code that changed: `code: helper.py edited`.
+    """Describe how code changed: `code: helper.py edited`.
 
     Args:
         old: the key attributes of the earlier execution.

@@ -1,5 +1,5 @@
-"""What a step type gets: `RunPlan` when the definition is checked, `StepContext` when the step runs; and what it
-gives.
+"""The input of a step type (`RunPlan` when the definition is checked, `StepContext` when the step runs), and the
+result that it gives.
 
 SIGINT, SIGTERM and SIGHUP stop the jobs: the first signal with a grace period, the next one at once.
 """
@@ -77,7 +77,7 @@ class RunPlan:
     others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     def is_written(self, uri: str) -> bool:
-        """Whether another step of this execution may bring what lies at `uri`.
+        """Return True if another step of this execution may bring what lies at `uri`.
 
         A written URI that ends with `*` stands for all that begin so.
         """

@@ -1,4 +1,4 @@
-"""What a fresh run of a definition that somebody else made cannot set aside."""
+"""Refuse --fresh for a training that would begin with kept checkpoints, since its definition has no parameter Fresh."""
 
 from __future__ import annotations
 

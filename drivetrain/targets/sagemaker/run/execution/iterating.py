@@ -28,7 +28,7 @@ _ITEMS = "items.json"
 
 
 def items_file(home: Home, execution: str, step: str) -> Path:
-    """Where the items of a ForEach are kept."""
+    """The file that keeps the items of a ForEach."""
     return home.run(execution) / step / _ITEMS
 
 

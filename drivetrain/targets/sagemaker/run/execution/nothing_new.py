@@ -64,7 +64,7 @@ class Search:
         return self._equal(self._seen(self.execution.id))
 
     def rows(self, execution: str) -> Mapping[str, StepRun]:
-        """What became of its steps."""
+        """The records of an execution's steps, by name."""
         return {row.name: row for row in self.ledger.steps(execution)}
 
     def _equal(self, seen: Mapping[tuple[str, str], str] | None) -> str | None:
@@ -100,8 +100,8 @@ class Search:
         return {(item.step, item.name): item.digest for item in outputs if item.step in self.looks}
 
     def _holds(self, execution: str) -> bool:
-        """Whether the results of an execution may stand for those of this one: none too old, none of other data or of
-        a training that was changed on its way, every file as it was written, and every input as it was read."""
+        """Return True if the results of an execution may stand for those of this one: none too old, none of other data
+        or of a training that was changed on its way, every file as it was written, and every input as it was read."""
         nodes = {node.name: node for node in self.definition.all_steps}
         for row in self.ledger.steps(execution):
             node = nodes[row.name if row.parent is None else row.name.rpartition("-")[0]]

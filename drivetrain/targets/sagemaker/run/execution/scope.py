@@ -200,7 +200,7 @@ class IterationScope(InnerScope):
 
 
 def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:
-    """Where a processing job's output goes."""
+    """The URI of a processing job's output of that name; None if it has none."""
     config = object_in(arguments, "ProcessingOutputConfig")
     for output in entries(config, "Outputs"):
         if output.get("OutputName") == name:

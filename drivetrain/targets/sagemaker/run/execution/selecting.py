@@ -70,7 +70,7 @@ def reference(ledger: Ledger, pipeline: str, given: str | None) -> str | None:
 def select(
     definition: Definition, names: Iterable[str], ledger: Ledger, store: ObjectStore, source: str | None
 ) -> Selection:
-    """What is run and what is reused.
+    """Find the steps to run and the results to reuse.
 
     Raises:
         UserError: a selection that the service would refuse, or one that needs what the reference has not got.
@@ -93,7 +93,7 @@ def select(
 
 
 def _needed(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRun], source: str | None) -> list[StepRun]:
-    """What a selected step needs of steps that are not.
+    """The earlier results that a selected step needs of steps that are not selected.
 
     Raises:
         UserError: the reference does not give what a selected step needs of steps that are not.

@@ -41,7 +41,8 @@ def _mask_failures(hosts: Path, masking: Masking) -> None:
 
 
 def _masked_words(folder: Path, reason: str | None = None) -> str | None:
-    """Where secrets of a step were masked: in a log below the folder, which says so at its end, or in its reason."""
+    """Say where secrets of a step were masked: in a log below the folder, which says so at its end, or in its reason;
+    None if in neither."""
     said = SAID.encode()
     for log in folder.rglob("*.log"):
         with open(log, "rb") as file:

@@ -1,4 +1,4 @@
-"""What a training says of its starts: `attempts/NNNNN.json` in its checkpoint folder, one file a start.
+"""Read what a training records of its starts: `attempts/NNNNN.json` in its checkpoint folder, one file a start.
 
     {"number": 3, "started": 1763688012.5, "first_step": 120, "step": 171, "time": ..., "saves": 2, ...}
 
@@ -23,8 +23,9 @@ def seen(folders: Iterable[Path]) -> Seen:
 
 
 def latest(folders: Iterable[Path], before: Seen) -> dict[str, Any]:
-    """What the start says of itself whose file is new or has changed since, and as `training` the name of the folder
-    below a checkpoint folder in which it keeps its checkpoints ("": the folder itself); nothing where none does."""
+    """Read the record of the latest start whose file is new or differs from `before`, and as `training` the name of
+    the folder below a checkpoint folder in which it keeps its checkpoints ("": the folder itself); nothing where none
+    does."""
     changed = [
         (path.name, content, "" if path.parents[1] == folder else path.parents[1].name)
         for folder in folders

@@ -1,4 +1,4 @@
-"""What `--interrupt` says: which step loses its machines, when, and with how much notice.
+"""Read and check `--interrupt`: which step loses its machines, when, and with how much notice.
 
 train@step=120                          when step 120 has been taken
 train@poisson=60s,seed=7,notice=2s      again and again, every 60 s on average, with 2 s of notice each time
@@ -103,7 +103,7 @@ def parse_all(texts: Iterable[str] | None) -> tuple[Interruption, ...]:
 def problems(
     wanted: Iterable[Interruption], steps: Mapping[str, str], refused: Mapping[str, str], stubs: Iterable[str]
 ) -> list[str]:
-    """What is wrong with the interruptions of a definition, before it runs.
+    """List the problems of the wanted interruptions of a definition, before it runs.
 
     Args:
         steps: name -> type of every step.

@@ -1,4 +1,4 @@
-"""What a training went through: each start of its job, and each interruption.
+"""The journal of a training: each start of its job, and each interruption.
 
     {"checkpoints": "s3://bucket/checkpoints/train/",
      "interruptions": [{"start": 1, "at_step": 120, "resumed_step": 100, "steps_lost": 20, ...}],
@@ -70,7 +70,8 @@ class Start:
         return max((step for step in known if step is not None), default=None)
 
     def record(self) -> dict[str, Any]:
-        """What it said, from when its machines were there to when they had gone; without its word, these alone."""
+        """Build the record of the start: its own report, and the times when its machines came and went; without a
+        report, these times alone."""
         times: dict[str, Any] = {"started": round(self.began, 3)}
         if self.gone is not None:
             times["gone"] = round(self.gone, 3)
@@ -112,7 +113,7 @@ class Journal:
         self._write()
 
     def heard(self, told: Mapping[str, Any]) -> None:
-        """What the start says of itself by now."""
+        """Take over the present start's latest report of itself."""
         if told != self.present.told:
             self.present.told = told
             self._resumed()
@@ -153,8 +154,8 @@ class Journal:
         return f"{number} interruption" + ("" if number == 1 else "s")
 
     def _resumed(self) -> None:
-        """Where the present start went on, of which the interruptions before it did not know. A start that was
-        interrupted before it took a step left things as they were."""
+        """Write the step from which the present start went on into the interruptions before it that lack one. A start
+        that was interrupted before it took a step left things as they were."""
         resumed = self.present.first_step
         for one in reversed(self.interruptions):
             if resumed is None or one["resumed_step"] is not None:
@@ -177,8 +178,8 @@ def own_training(folder: Path) -> str | None:
 
 
 def told(folder: Path) -> dict[str, Any] | None:
-    """What the response says of it; None of a training that was neither interrupted nor could have been, and that no
-    other job went on with."""
+    """The interruptions and starts for the step's response; None for a training that was neither interrupted nor could
+    have been, and that no other job went on with."""
     kept = _read(folder / FILE)
     goes_on = any(_whole(one.get("first_step")) for one in kept["attempts"][1:])
     if not kept["interruptions"] and not goes_on and not any(one["spot"] for one in kept["attempts"]):

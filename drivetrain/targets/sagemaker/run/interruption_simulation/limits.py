@@ -31,8 +31,8 @@ class Limit:
 
 
 def limit(arguments: Mapping[str, Any], *, worked_s: float, elapsed_s: float) -> Limit | None:
-    """What ends the job first: MaxRuntimeInSeconds counts the time at work, MaxWaitTimeInSeconds the time without
-    machines, too. None where the definition sets neither."""
+    """The limit that ends the job first: MaxRuntimeInSeconds counts the time at work, MaxWaitTimeInSeconds the time
+    without machines, too. None where the definition sets neither."""
     given = object_in(arguments, "StoppingCondition")
     spent = (("MaxRuntimeInSeconds", worked_s), ("MaxWaitTimeInSeconds", elapsed_s))
     limits = [

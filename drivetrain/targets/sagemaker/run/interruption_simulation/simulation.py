@@ -60,14 +60,15 @@ class Rehearsal:
             folder.mkdir(parents=True, exist_ok=True)
 
     def environment(self) -> dict[str, str]:
-        """What tells the program at which step to wait, with paths as the container sees them."""
+        """Variables that tell the program at which step to wait, with paths as the container sees them; empty if it
+        need not wait."""
         if not self._steps or not self._tells:
             return {}
         step = str(self._steps[0].at_step)
         return {STEP_VARIABLE: step, FILE_VARIABLE: f"/opt/ml/{FOLDER}/step-{step}"}
 
     def due(self, seconds: float) -> Interruption | None:
-        """What interrupts the job now, `seconds` after this start began to work."""
+        """The interruption that is due now, `seconds` after this start began to work; None if none is."""
         self.read_log(seconds)
         if self._steps:
             first = self._steps[0]
@@ -105,9 +106,10 @@ class Rehearsal:
         )
 
     def _has_progressed(self, saved: Mapping[str, int]) -> bool:
-        """Whether the present start brought the training on. Ours says which steps it took. A script saved a file that
-        was not there, or its log shows that it went on from a later step than any start before: steps and files that
-        each start makes anew are no progress. Where the log says no step, files written anew are."""
+        """Return True if the present start brought the training on. Our training says which steps it took. A script
+        did if it saved a file that was not there, or its log shows that it went on from a later step than any start
+        before: steps and files that each start makes anew are no progress. Where the log says no step, files written
+        anew are."""
         present = self._journal.present
         if self._says_steps:
             return present.took_a_step
@@ -122,7 +124,7 @@ class Rehearsal:
         return self._tells or bool(self._journal.present.told)
 
     def warning(self, by: Interruption) -> str | None:
-        """Of a mean that is shorter than a start, said when as many starts in a row as it takes to be sure made no
+        """Warn that the mean is shorter than a start takes, when FRUITLESS starts in a row made no
         progress; once in such a row."""
         if by.mean_s is None or self._fruitless != FRUITLESS:
             return None

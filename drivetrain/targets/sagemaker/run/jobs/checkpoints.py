@@ -98,8 +98,8 @@ def remove_emptied(store: ObjectStore, uri: str) -> None:
 
 
 def is_fresh(mtime_ns: int) -> bool:
-    """Whether a file was written a moment ago: a write that follows at once may leave it the same time of change, since
-    the kernel's clock for files ticks every 1 to 10 ms."""
+    """Return True if a file was written a moment ago: a write that follows at once may leave it the same time of
+    change, since the kernel's clock for files ticks every 1 to 10 ms."""
     return 0 <= time.time_ns() - mtime_ns < _TICK_NS
 
 

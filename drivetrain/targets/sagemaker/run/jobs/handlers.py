@@ -48,7 +48,7 @@ def output_problems(step: StepNode) -> list[str]:
 
 
 def call(context: StepContext, target: str, event: Mapping[str, Any], *, name: str, arn: str, timeout_s: float) -> Any:
-    """What `target` (module:function or file.py:function) answers to an event, as a Lambda handler does.
+    """Call `target` (module:function or file.py:function) with an event, as a Lambda handler, and return its answer.
 
     Raises:
         StepFailedError: it raised, ended the program, took too long, or gave too much.
@@ -115,7 +115,7 @@ def outputs(step: StepNode, answer: Any) -> dict[str, Any]:
 
 
 def _is_of(kind: str, value: Any) -> bool:
-    """Whether a value is of a type as JSON has it: no number is nan or infinite, and none is a bool."""
+    """Return True if a value is of a type as JSON has it: a number is never nan, infinite or a bool."""
     if isinstance(value, bool):
         return kind == "Boolean"
     return isinstance(value, TYPES[kind]) and not (isinstance(value, float) and not math.isfinite(value))

@@ -58,7 +58,7 @@ class Channel:
     manifest: bool = False
 
     def objects(self, store: ObjectStore) -> list[StoredObject]:
-        """What comes to the container, sorted by name.
+        """The objects that come to the container, sorted by name.
 
         Raises:
             UserError: a manifest that is none, or lists what is not there.

@@ -18,7 +18,7 @@ from typing import Any
 
 
 class Context:
-    """What Lambda tells a handler of its call."""
+    """The context of a call, as Lambda passes it to a handler."""
 
     def __init__(self, name: str, arn: str, timeout_s: float) -> None:
         self.function_name = name

@@ -120,7 +120,7 @@ class MetricReader:
             self.warnings.append(f"metric {name!r} was {not_finite[0]} in the log; such values are left out")
 
     def _warn_of_cut(self, name: str, read: Sequence[tuple[str, float]]) -> None:
-        """Of a pattern such as [0-9.]+, which takes 4.9 of 4.9e-05."""
+        """Warn of a pattern such as [0-9.]+, which takes 4.9 of 4.9e-05."""
         if f"cut {name}" in self._warned:
             return
         for line, value in read:

@@ -14,7 +14,7 @@ from drivetrain.run_store.objects import ObjectStore, StoredObject, missing, sto
 
 
 def uris(uri: str, store: ObjectStore) -> dict[str, str]:
-    """What the manifest at `uri` lists: path below its prefix -> the object's URI.
+    """Read the manifest at `uri`: path below its prefix -> the object's URI.
 
     Raises:
         UserError: there is no manifest, or it is none.

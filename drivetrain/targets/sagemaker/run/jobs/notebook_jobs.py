@@ -23,7 +23,7 @@ _PROGRAM = Path(__file__).with_name("notebook_program.py")
 
 
 def is_one(arguments: Mapping[str, Any]) -> bool:
-    """Whether a training job executes a notebook."""
+    """Return True if a training job executes a notebook."""
     words = object_in(arguments, "AlgorithmSpecification").get("ContainerEntrypoint")
     return words == [ENTRY_POINT]
 
@@ -47,7 +47,7 @@ def problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
 
 
 def command() -> tuple[str, ...]:
-    """What starts in the image's place."""
+    """The command that runs in place of the image."""
     return (sys.executable, "-P", str(_PROGRAM), "/opt/ml")
 
 

@@ -48,7 +48,7 @@ def kernel() -> str:
 
 
 def show(cell: Any, number: int, count: int) -> None:
-    """What a cell printed, for the log."""
+    """Print a cell's number and what it printed, for the log."""
     print(f"Executing: cell {number}/{count}", flush=True)
     for output in cell.get("outputs", ()):
         if output.get("output_type") == "stream":

@@ -53,7 +53,7 @@ def entry_point(step: str, app: Mapping[str, Any], image: Any, options: Options)
 
 
 def image_command(image: Any, options: Options) -> tuple[str, ...] | None:
-    """What the user gives for an image, by its URI, `name:tag` or `name`."""
+    """The command that the user gives for an image, by its URI, `name:tag` or `name`; None if there is none."""
     if not isinstance(image, str):
         return None
     last = image.rpartition("/")[2]
@@ -134,7 +134,7 @@ _REGISTRY, _REGISTRY_OF_PLATFORM = "DRIVETRAIN_REGISTRY", "sagemaker"
 
 
 def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: RunPlan) -> list[str]:
-    """What is wrong with a job's inputs, before it runs: kinds that cannot be read, URIs that hold nothing."""
+    """List the problems of a job's inputs, before it runs: kinds that cannot be read, URIs that hold nothing."""
     try:
         channels = read()
     except UserError as error:
@@ -154,7 +154,8 @@ def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: RunPla
 
 
 def _manifest_problems(where: str, uri: str, plan: RunPlan) -> list[str]:
-    """What is wrong with a manifest that is there: it is none, or an object is missing (the first stands for all)."""
+    """List the problems of a manifest that exists: it is malformed, or an object is missing (the first stands for
+    all)."""
     from drivetrain.targets.sagemaker.run.jobs import manifests
 
     try:
@@ -167,7 +168,7 @@ def _manifest_problems(where: str, uri: str, plan: RunPlan) -> list[str]:
 
 
 def shape_problems(step: StepNode, arguments: Mapping[str, Any], resources: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the rest of a job's arguments, as far as it is known by now."""
+    """List the problems of the rest of a job's arguments, as far as they are known by now."""
     where = f"step {step.name!r}"
     found: list[str] = []
     for field in ("Environment", "HyperParameters"):
@@ -204,7 +205,7 @@ def path_problem(where: str, path: Any, folder: str) -> str | None:
 
 
 def _is_expression(value: Any) -> bool:
-    """Whether a value is only known later."""
+    """Return True if a value is only known later."""
     return isinstance(value, dict)
 
 
@@ -272,7 +273,7 @@ def job_environment(context: StepContext, named: Mapping[str, str] | None = None
 
 
 def _asks_registry(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
-    """Whether a job names a registry: in a variable, which compile writes for `registry: str = "auto"`, or in an
+    """Return True if a job names a registry: in a variable, which compile writes for `registry: str = "auto"`, or in an
     argument."""
     programs = (object_in(arguments, name) for name in ("AppSpecification", "AlgorithmSpecification"))
     words = [word for program in programs for word in program.get("ContainerArguments") or ()]

@@ -19,7 +19,7 @@ RESULTS_FILE = "results.json"
 
 
 def is_one(arguments: Mapping[str, Any]) -> bool:
-    """Whether a training job runs a function of the SDK."""
+    """Return True if a training job runs a function of the SDK."""
     words = object_in(arguments, "AlgorithmSpecification").get("ContainerEntrypoint")
     return isinstance(words, list) and any(f"/{CHANNEL}/" in str(word) for word in cast("list[Any]", words))
 
@@ -34,5 +34,5 @@ def refused(step: StepNode) -> str:
 
 
 def result_uri(arguments: Mapping[str, Any]) -> str:
-    """Where other steps find what the function returned."""
+    """The URI at which other steps find what the function returned."""
     return f"{str(arguments['OutputDataConfig']['S3OutputPath']).rstrip('/')}/{RESULTS_FILE}"

@@ -1,4 +1,4 @@
-"""What lies in S3 of the URIs that a run reads, copied to the home with the caller's credentials (`run --read-s3`).
+"""Copy the S3 objects that a run reads to the home, with the caller's credentials (`run --read-s3`).
 
 `has` lists a URI while the definition is checked, and `bring` copies what was listed and lets the store read it there.
 An object lies in the cache once a version (by its entity tag): a later run copies what has changed. What the URI held
@@ -227,7 +227,7 @@ class S3Inputs:
 
 
 def _caller() -> str:
-    """Who asks, and where."""
+    """Name the caller with account and region, or else the endpoint, for a message."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3")
     if endpoint and not os.environ.get("AWS_ENDPOINT_URL_STS"):
         return f"at {endpoint}"  # another service than AWS's: nobody else knows these credentials

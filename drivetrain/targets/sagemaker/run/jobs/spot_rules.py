@@ -1,4 +1,4 @@
-"""What a definition, wherever it comes from, has to say together about spot machines, checkpoints and time.
+"""Rules for spot machines, checkpoints and time limits together, for a definition from any source.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html and
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html; what is not known before the run

@@ -306,7 +306,7 @@ class TrainingJob:
         context.post(StepRestarted(context.step.name, context.attempt, start))
 
     def _tell_warnings(self) -> None:
-        """What the reader of metrics has to say: in the log, and in the step's value at its end."""
+        """Write new warnings of the reader of metrics to the log, and keep them for the step's value at its end."""
         for text in self._metrics.warnings[len(self._warnings) :]:
             self._warnings.append(text)
             self._log(f"warning: {text}")

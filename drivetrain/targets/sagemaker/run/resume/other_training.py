@@ -105,7 +105,7 @@ def _inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """What is different of a step that makes a training's data: what it reads and is told, not on which machines."""
+    """Differences of a step that makes a training's data: in its command line and inputs, not in its machines."""
     yield from _differences(_told(old), _told(new))
     yield from _differences(_read(old), _read(new))
 

@@ -55,7 +55,7 @@ def given_parameters(definition: Definition, bound: Mapping[str, Any]) -> dict[s
 
 @dataclass(frozen=True, kw_only=True)
 class Redefinition:
-    """What is to be done so that an execution goes on with another definition. It lies in the run's folder from before
+    """The work to be done so that an execution goes on with another definition. It lies in the run's folder from before
     its first change until after its last, each of which may be repeated: a runner that finds it completes it.
 
     Attributes:
@@ -106,7 +106,7 @@ class Redefinition:
 
     @staticmethod
     def pending(folder: Path) -> Redefinition | None:
-        """What a runner that died had begun in a run's folder; None where there is nothing."""
+        """Read the redefinition that a runner had begun in a run's folder before it died; None if there is none."""
         try:
             kept = json.loads((folder / _PENDING).read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What EMR and EMR Serverless are asked to run: a program with its options, read from a step's arguments.
+"""Programs that EMR and EMR Serverless are asked to run, with their options, read from a step's arguments.
 
 A Python file that lies in the object store (or in what --data gives for it) runs here; what only a cluster has does
 not.
@@ -28,7 +28,7 @@ _URI = re.compile(r"s3[an]?://[^\s,'\"]+")
 
 
 class NotHereError(UserError):
-    """What a step asks for that only a cluster has; the message follows `it`."""
+    """An error: a step asks for what only a cluster has. The message follows `it`."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whether Spark runs on this machine, and what a job of it finds in its container."""
+"""Check if Spark runs on this machine, and prepare what its jobs find in their containers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def problem(step: str) -> str | None:
 
 
 def is_needed(command: Sequence[str]) -> bool:
-    """Whether a job that is submitted to Spark works with it: transform_data does not with another engine, which a
+    """Return True if a job that is submitted to Spark uses it: transform_data does not with another engine, which a
     parameter of the pipeline may have chosen."""
     transforms = any(word.partition(":")[0] == TRANSFORM_DATA for word in command)
     return not transforms or ("--engine", "spark") in itertools.pairwise(command)

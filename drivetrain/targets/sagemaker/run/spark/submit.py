@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def is_first(base: str) -> bool:
-    """Whether this host is the one on which the image runs the program."""
+    """Return True if this host is the one on which the image runs the program."""
     path = Path(base, "config", "resourceconfig.json")
     if not path.exists():
         return True

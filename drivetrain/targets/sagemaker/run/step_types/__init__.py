@@ -1,4 +1,4 @@
-"""What each step type does on this machine: one file a type, found by the type's name (`RegisterModel` ->
+"""The step types as they run on this machine: one file a type, found by the type's name (`RegisterModel` ->
 register_model.py). Types that need a service which this machine lacks are a table in _absent.py.
 
 The first line of a file begins with the type as definitions spell it (`EMRServerless: ...`). It has

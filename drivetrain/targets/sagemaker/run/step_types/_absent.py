@@ -61,7 +61,7 @@ def _resource(
 
 
 def _check_job(*results: tuple[str, str]) -> Describe:
-    """What a QualityCheck or ClarifyCheck says of itself: the files of its job, and the baseline of its drift check.
+    """Make `described` for a QualityCheck or ClarifyCheck: the files of its job, and the baseline of its drift check.
 
     Args:
         results: (what, file) that the job writes, such as ("Constraints", "constraints.json").

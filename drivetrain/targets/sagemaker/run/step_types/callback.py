@@ -62,8 +62,8 @@ def run(context: StepContext) -> StepResult:
 
 
 def _is_settled(context: StepContext) -> bool:
-    """Whether the ledger knows what came of the attempt before this one, so that its answer was used; what was killed
-    or stopped asks the same again."""
+    """Return True if the ledger knows the result of the attempt before this one, so that its answer was used; one that
+    was killed or stopped asks the same again."""
     attempts = context.ledger.attempts(context.facts.id, context.step.name)
     earlier = [one for one in attempts if one.number < context.attempt]
     return bool(earlier) and earlier[-1].status in ("Failed", "Succeeded")

@@ -112,7 +112,7 @@ def run(context: StepContext) -> StepResult:
 
 
 def _evidence(context: StepContext, models: list[ArtifactEntry]) -> registration.Evidence:
-    """What model.json says, and the evaluation and the decision that the definition names."""
+    """Read model.json, and the evaluation and the decision that the definition names."""
     description = None
     for item in context.store.find(str(models[0].uri)):
         if item.name.endswith((".tar.gz", ".tgz")):

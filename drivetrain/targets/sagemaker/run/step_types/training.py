@@ -79,14 +79,14 @@ def written(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def destinations(arguments: Mapping[str, Any]) -> list[str]:
-    """Where the job's outputs and checkpoints go, as far as it is known."""
+    """The URIs of the job's outputs and checkpoints, as far as they are known."""
     uri = text_in(object_in(arguments, "OutputDataConfig"), "S3OutputPath")
     checkpoint = text_in(object_in(arguments, "CheckpointConfig"), "S3Uri")
     return [found for found in (uri, checkpoint) if found is not None]
 
 
 def artifacts_uri(arguments: Mapping[str, Any], job: str, *, what: str = "model") -> str:
-    """Where the service puts the model (or, by name, the other output) of a training job."""
+    """The URI to which the service writes the model (or, by `what`, the other output) of a training job."""
     config = arguments["OutputDataConfig"]
     packed = config.get("CompressionType", "GZIP") != "NONE"
     return f"{config['S3OutputPath'].rstrip('/')}/{job}/output/{what}" + (".tar.gz" if packed else "/")
@@ -143,7 +143,7 @@ def train(context: StepContext, name: str, *, stop_early: Callable[[], bool] | N
 
 
 def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
-    """What starts on every host."""
+    """Build the job that starts on every host."""
     from drivetrain.processes.container import Job
     from drivetrain.processes.mounts import BASE, DEBUG_HOOK
 
@@ -191,7 +191,7 @@ def _unhealthy(host: Host) -> str | None:
 
 
 def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment: Mapping[str, str]) -> list[Launch]:
-    """What the stock image's toolkit would start on every host; its notes go to the log."""
+    """Prepare what the stock image's toolkit would start, for each host; its notes and warnings go to the log."""
     from drivetrain.targets.sagemaker.run import toolkit
 
     submitted = toolkit.submit_directory(_strings(object_in(context.arguments, "HyperParameters")))

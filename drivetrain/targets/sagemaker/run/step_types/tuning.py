@@ -80,7 +80,7 @@ def described(context: StepContext) -> dict[str, Any]:
 
 
 def best_model(response: Mapping[str, Any]) -> str | None:
-    """Where the model of the best training lies, as far as the answer tells it."""
+    """The URI of the best training's model; None if the response does not tell it."""
     best = object_in(response, "BestTrainingJob")
     job, named = best.get("TrainingJobName"), best.get("TrainingJobDefinitionName")
     definitions = _definitions(response)
@@ -128,7 +128,7 @@ def tuning_name(job: str) -> str:
 
 
 def _published(context: StepContext, ended: list[Trial]) -> Publication:
-    """What the trainings have brought to their places already, for the ledger."""
+    """Collect what the trainings have already written to its place, for the ledger."""
     publication = Publication(context.folder)
     for trial in sorted(ended, key=lambda trial: trial.number):
         publication.artifacts += [replace(entry, name=f"{trial.label}/{entry.name}") for entry in trial.artifacts]
@@ -137,7 +137,7 @@ def _published(context: StepContext, ended: list[Trial]) -> Publication:
 
 
 def _inputs(config: TuningConfig, ended: list[Trial]) -> tuple[ArtifactEntry, ...]:
-    """What was read: the same by all trainings of a definition."""
+    """The inputs of the trainings: the same for all trainings of a definition."""
     found: dict[str, ArtifactEntry] = {}
     for trial in ended:
         for entry in trial.inputs:
@@ -163,7 +163,7 @@ def _definitions(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_open(value: Any) -> bool:
-    """Whether a value holds an expression that is not resolved."""
+    """Return True if a value holds an expression that is not resolved."""
     if isinstance(value, dict):
         given = cast("dict[str, Any]", value)
         if is_expression(given):

@@ -62,7 +62,7 @@ def hopeless(ended: Sequence[Trial]) -> str | None:
 
 
 def failure(ended: Sequence[Trial]) -> str:
-    """What is wrong with trainings of which none gave an objective."""
+    """The failure message of a tuning in which no training gave an objective."""
     failed = [trial for trial in ended if trial.status == "Failed"]
     if failed:
         return (

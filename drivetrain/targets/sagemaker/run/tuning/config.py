@@ -47,8 +47,8 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class JobDefinition:
-    """What one kind of training runs: `arguments` are TrainingJobDefinition's, `name` is None where there is only one
-    of them and it has none."""
+    """The definition of one kind of training: `arguments` are TrainingJobDefinition's, `name` is None where there is
+    only one of them and it has none."""
 
     name: str | None
     arguments: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Which training is better."""
+"""Rank trainings by their objective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is searched: ranges of hyperparameters, and how their values are drawn and written.
+"""The search space: ranges of hyperparameters, and how their values are drawn and written.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-define-ranges.html
 """

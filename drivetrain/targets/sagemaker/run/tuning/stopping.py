@@ -1,4 +1,4 @@
-"""Whether a training is worth going on with, by the objective that it logs: each value of it ends an epoch."""
+"""Rules for stopping a training early, by the objective that it logs: each value of it ends an epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service's calls would say of a tuning: DescribeHyperParameterTuningJob and
+"""The response of the service's calls for a tuning: DescribeHyperParameterTuningJob and
 ListTrainingJobsForHyperParameterTuningJob together, as `Steps.<name>` of a pipeline sees them.
 
 https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeHyperParameterTuningJob.html
@@ -89,8 +89,8 @@ def summary(trial: Trial, objective: Objective, tuning: str, facts: Facts) -> di
 
 
 def trainings(config: TuningConfig, trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """What the describe calls do not tell, for the report: each training by its number, with its objective epoch by
-    epoch and why it was stopped."""
+    """Facts for the report that the describe calls do not give: each training by its number, with its objective epoch
+    by epoch and why it was stopped."""
     return [
         {
             "number": trial.number,

@@ -1,4 +1,4 @@
-"""What people are told while a tuning goes on: a note of it all, and a line a training in the step's log."""
+"""Messages for people while a tuning goes on: a note of it all, and lines for each training in the step's log."""
 
 from __future__ import annotations
 

@@ -63,12 +63,12 @@ class Trial:
 
     @property
     def done(self) -> bool:
-        """Whether it ended with what it was run for."""
+        """True if the training ended as Completed or Stopped, not as Failed."""
         return self.status in ("Completed", "Stopped")
 
     @property
     def settled(self) -> bool:
-        """Whether it has ended, also with a failure, which is a result like others."""
+        """True if the training has ended; a failure is a result, too."""
         return self.status != "InProgress"
 
 

@@ -117,11 +117,11 @@ class Tuner:
             self._over = completion.enough(self._config, self._ended, self.seconds)
 
     def _is_more(self) -> bool:
-        """Whether the tuning has trainings left."""
+        """Return True if the tuning has trainings left."""
         return self._over is None and bool(self._again or len(self._all) < self._config.num_trainings)
 
     def _is_wanted(self) -> bool:
-        """Whether one more training should be at work now."""
+        """Return True if one more training should be at work now."""
         stopping = self._context.control.stopping.is_set()
         return self._is_more() and not stopping and len(self._running) < self._config.max_parallel
 
@@ -163,7 +163,8 @@ class Tuner:
         return trial
 
     def _deal(self, number: int) -> tuple[JobDefinition, int]:
-        """Whose training the `number`-th is, and which of that one's: they take turns as long as they have any."""
+        """The definition of the `number`-th training, and its place among that definition's trainings, from 0:
+        definitions take turns as long as they have any left."""
         limits = [self._config.most(definition) for definition in self._config.definitions]
         taken = [0] * len(limits)
         dealt = -1

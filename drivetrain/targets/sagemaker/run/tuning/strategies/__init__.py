@@ -31,7 +31,7 @@ class Tried:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """Where a search has got to. `number` counts the definition's trainings from 0, `total` is how many there may be,
+    """The state of a search. `number` counts the definition's trainings from 0, `total` is how many there may be,
     `earlier` are those before, in their order."""
 
     definition: JobDefinition
@@ -59,6 +59,6 @@ def find(name: str) -> Strategy:
 
 
 def missing(name: str) -> str | None:
-    """What has to be installed before a strategy can be used, with the command."""
+    """Say what has to be installed before a strategy can be used, with the command; None if nothing is missing."""
     ask = getattr(find(name), "missing", None)
     return None if ask is None else ask()

@@ -1,4 +1,5 @@
-"""Where, by what has been tried, an improvement is to be expected: Optuna's tree-structured Parzen estimator.
+"""Suggest hyperparameters for which earlier trainings promise an improvement: Optuna's tree-structured Parzen
+estimator.
 
 Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011. The service uses a Gaussian process: the
 idea is the same, the trainings chosen are not.
