@@ -24,5 +24,5 @@ def local_home(given: Path | None) -> Home:
 
 
 def home_option(given: Path | None) -> str:
-    """What a suggested command must repeat, so that it finds the same runs."""
+    """The option that a suggested command must repeat to find the same runs."""
     return "" if given is None else f" --home {shlex.quote(str(given))}"

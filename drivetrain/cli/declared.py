@@ -171,7 +171,7 @@ def command_of(function: Callable[..., Any], name: str, kind: type[click.Command
 
 
 def parameters_of(function: Callable[..., Any]) -> list[click.Parameter]:
-    """What click reads for each parameter of `function`, in their order; of one that is a dataclass, for its fields."""
+    """The click parameters of `function`, in their order; a dataclass gives one for each field."""
     import inspect
 
     hints = _hints(function)
@@ -240,7 +240,7 @@ class _Argument(click.Argument):
 
 
 def _read_as(kind: Any, least: float | None = None, most: float | None = None) -> Any:
-    """What click reads a word by."""
+    """The click type by which a word is read."""
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind is Path:

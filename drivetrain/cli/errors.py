@@ -78,7 +78,7 @@ def _message(text: str) -> str:
 
 
 def is_usage_error(error: BaseException) -> bool:
-    """Whether click refused the command line (told without importing click)."""
+    """Return True if click refused the command line (without an import of click)."""
     return hasattr(type(error), "format_message") and hasattr(type(error), "exit_code")
 
 
@@ -102,7 +102,7 @@ def _usage(error: Any) -> str:
 
 
 def _in_place_of(option: str, command: Any) -> str | None:
-    """What to do instead of giving a command an option that its own commands have, or that it does not need."""
+    """Advice on an option that belongs to a subcommand, or that the command does not need."""
     below: dict[str, Any] | None = getattr(command, "commands", None)
     built = {name: each for name, each in (below or {}).items() if each is not None}  # LazyGroup knows names only
     if having := [name for name, each in built.items() if option in _options(each)]:

@@ -182,7 +182,7 @@ def main() -> NoReturn:
 
 
 def _mend_streams() -> None:
-    """What is said must not end what is done: neither where a stream is closed (`>&-`) nor where it has no ✓."""
+    """Keep output from ending the work, if a stream is closed (`>&-`) or cannot encode ✓."""
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
         if stream is None:

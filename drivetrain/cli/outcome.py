@@ -72,7 +72,7 @@ def steps_table(run: RunFacts) -> str:
 
 
 def remark(step: StepRun) -> str:
-    """What is worth saying of a step in a few words: `max_digits 4 -> 3`, `version 1`, `from 20261120-...`."""
+    """The note on a step, in a few words: `max_digits 4 -> 3`, `version 1`, `from 20261120-...`."""
     item = "" if step.item is None else f"for {in_a_line(step.item)}"
     ended_badly = step.status in ("Failed", "Stopped")
     parts = [item, "" if ended_badly else step.said, f"{step.attempts} attempts" if step.attempts > 1 else ""]
@@ -87,7 +87,7 @@ def remark(step: StepRun) -> str:
 
 
 def results(run: RunFacts) -> list[str]:
-    """What evaluations found and comparisons decided, and the numbers that other steps returned, without those of
+    """Lines about evaluations and decisions, and the numbers that other steps returned, without those of
     single classes."""
     lines: list[str] = []
     if run.evaluations or run.decisions:
@@ -133,7 +133,7 @@ def model_lines(model: ModelFacts, run: RunFacts, home_option: str) -> list[str]
 
 
 def interrupted(run: RunFacts, prices: Prices | None = None) -> list[str]:
-    """What interruptions cost the trainings."""
+    """Lines about the cost of interruptions."""
     if not run.job_times:
         return []
     from drivetrain.cli.runs.interruption_text import interrupted_lines

@@ -1,4 +1,4 @@
-"""What changed between two looks at a run, as events, so that one display shows a run of this process and any other."""
+"""Changes between two looks at a run, as events, so that one display shows a run of this process and any other."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def start_of(run: Run) -> ExecutionStarted:
 
 
 def changes(before: Run, now: Run, *, time: float) -> Iterator[Change]:
-    """What happened since an earlier look, step by step; the run's end last.
+    """The changes since an earlier look, step by step; the run's end last.
 
     Attempts and phases that came and went between the two looks are not told.
 

@@ -139,5 +139,5 @@ def parse(uri: str) -> tuple[str, list[str]]:
 
 
 def is_too_long(part: str) -> bool:
-    """Whether no file or folder can have this name."""
+    """Return True if no file or folder can have this name."""
     return len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME

@@ -1,4 +1,4 @@
-"""What an execution tells those who watch it, wherever it runs.
+"""Events of an execution for those who watch it, wherever it runs.
 
 Every event of a run here is given to `observer(event)` in the runner's main thread, after the ledger has it: a watcher
 never shows something that a kill could still undo.
@@ -22,7 +22,7 @@ _UNHEALTHY = re.compile(rf"(?:^|; |^warning: ){UNHEALTHY}(.+)", re.DOTALL)
 
 
 def unhealthy_part(value: str | None) -> str:
-    """What a step's value says of a health rule that failed; empty where it says nothing."""
+    """The part of a step's value about a failed health rule; empty if there is none."""
     found = _UNHEALTHY.search(value or "")
     return "" if found is None else found[1]
 
@@ -139,7 +139,7 @@ class StepRestarted:
 
 @dataclass(frozen=True)
 class StepNoted:
-    """What is worth knowing of a step under way, in a few words: "7 of 20 trainings, best accuracy 0.93 (004)". The
+    """A note on a step under way, in a few words: "7 of 20 trainings, best accuracy 0.93 (004)". The
     next note takes its place. `asks` says that the step waits for the user, who must be able to read all of it."""
 
     step: str

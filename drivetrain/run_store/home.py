@@ -1,4 +1,4 @@
-"""Where the local target keeps everything: one folder, by default `.drivetrain` beside the user's work.
+"""The home of local runs: one folder, by default `.drivetrain` beside the user's work.
 
 ledger.db                                    executions, steps, artifacts, models (SQLite)
 s3/<bucket>/<key>                            what on SageMaker would lie in S3
@@ -84,7 +84,8 @@ class Home:
         return self.runs / execution
 
     def trackers(self, execution: str) -> Path:
-        """What trackers were told of an execution, a file a tracker, with a log of the program that told it."""
+        """The folder of what trackers were told of an execution: a file for each, with a log of the program that told
+        it."""
         return self.run(execution) / ".trackers"
 
     def refuse_removed(self, place: Path) -> None:
@@ -175,7 +176,7 @@ class Home:
             yield
 
     def is_running(self, execution: str) -> bool:
-        """Whether a living process holds the execution."""
+        """Return True if a living process holds the execution."""
         import fcntl
 
         try:
@@ -265,7 +266,7 @@ _DEFINITION, _REQUEST, _NO_RESUME = "definition.json", "request.json", "no-resum
 
 @dataclass(frozen=True)
 class SavedRequest:
-    """What was asked for: a definition's text, the typed value of every parameter, and the options of the runner.
+    """A saved request: a definition's text, the typed value of every parameter, and the options of the runner.
 
     It lies in the run's folder, which only its owner may read, and not in the ledger: parameters may hold what nobody
     else should see.
@@ -319,6 +320,6 @@ def forbid_resume(folder: Path, reason: str) -> None:
 
 
 def why_not_resumed(folder: Path) -> str | None:
-    """What `forbid_resume` said of a run; None of one that can go on."""
+    """The reason given to `forbid_resume`; None for a run that can go on."""
     file = folder / _NO_RESUME
     return file.read_text(encoding="utf-8") if file.is_file() else None

@@ -1,4 +1,4 @@
-"""What users call a run: its name, its note, its tags.
+"""Labels that users give a run: its name, its note, its tags.
 
 Secrets in notes and tags are masked; a name stands for its run, so one with a secret in it is refused.
 """

@@ -139,14 +139,14 @@ class StepRun:
 
     @property
     def checkpoints_uri(self) -> str | None:
-        """Where a training keeps its checkpoints; None where it keeps none."""
+        """The URI of a training's checkpoints; None if it keeps none."""
         config = self.arguments.get("CheckpointConfig")
         uri = cast("dict[str, Any]", config).get("S3Uri") if isinstance(config, dict) else None
         return uri if isinstance(uri, str) else None
 
     @property
     def starts_from(self) -> str:
-        """What a training started from, in its own words; empty where it did not say so."""
+        """The start of a training in its own words; empty if it did not say so."""
         starts = [part for part in (self.value or "").split("; ") if part.startswith(STARTS_FROM)]
         return starts[0].removeprefix(STARTS_FROM) if starts else ""
 

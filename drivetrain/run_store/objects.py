@@ -41,8 +41,8 @@ class StoredObject:
 
 @dataclass(frozen=True)
 class Contents:
-    """What lies below a prefix. `digest` is the sha256 over the sorted (sha256, name) of the objects; `stamp` the same
-    over (bytes, mtime, name), which costs no reading."""
+    """The contents below a prefix. `digest` is the sha256 over the sorted (sha256, name) of the objects; `stamp` the
+    same over (bytes, mtime, name), which costs no reading."""
 
     digest: str
     stamp: str
@@ -100,18 +100,18 @@ class ObjectStore:
         self._held.add("/".join(_parts(uri)))
 
     def place(self, uri: str) -> Path:
-        """Where in the store the object or folder is written."""
+        """The path in the store to which the object or folder is written."""
         return self.root.joinpath(*_parts(uri))
 
     def path(self, uri: str) -> Path:
-        """Where the object or folder is, or would be."""
+        """The path of the object or folder, existing or not."""
         written, given = self.place(uri), self._given(uri)
         if given is None or (self._is_held(uri) and (written.exists() or not given.exists())):
             return written
         return given
 
     def _given(self, uri: str) -> Path | None:
-        """Where elsewhere on this machine it lies, or would; None where the URI is not given."""
+        """Its path elsewhere on this machine, existing or not; None if the URI is not mapped."""
         parts = _parts(uri)
         for length in range(len(parts), 0, -1) if self._elsewhere else ():
             base = self._elsewhere.get("/".join(parts[:length]))
@@ -152,7 +152,7 @@ class ObjectStore:
         return sorted(found, key=lambda item: item.name)
 
     def exists(self, uri: str) -> bool:
-        """Whether any object's key begins so."""
+        """Return True if any object's key begins so."""
         given = self._given(uri)
         is_here = self._is_there(given or self.place(uri), uri)
         if given is None:

@@ -1,4 +1,4 @@
-"""What was run, read from the ledger. Only a runner writes it (writer.py)."""
+"""Read runs from the ledger. Only a runner writes it (writer.py)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ARTIFACT = "execution, step, flow, name, uri, digest, files, bytes, from_execut
 
 
 class _Thinned:
-    """Of `count` values of a metric, which are the last column of its rows, those that `Ledger.metrics` gives."""
+    """The values that `Ledger.metrics` gives of a metric's `count` values, the last column of its rows."""
 
     def __init__(self, count: int, most: int) -> None:
         self._kept: set[tuple[Any, ...]] = set()
@@ -192,7 +192,7 @@ class Ledger:
         return [MetricRow(*row[1:]) for row in kept]
 
     def artifacts(self, execution: str, step: str | None = None) -> list[Artifact]:
-        """What the steps read and wrote."""
+        """The artifacts that the steps read and wrote."""
         sql = f"SELECT {_ARTIFACT} FROM artifacts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
         return [Artifact(**_named(_ARTIFACT, row)) for row in self.rows(sql, execution, step, step)]
 
@@ -203,7 +203,7 @@ class Ledger:
         return [ObjectRow(uri=r[0], sha256=r[1], bytes=r[2], execution=r[3], step=r[4]) for r in rows]
 
     def events(self, execution: str, step: str | None = None) -> list[EventRow]:
-        """What EventBridge would have told of an execution, or of one of its steps, in order."""
+        """The events that EventBridge would have sent about an execution, or about one of its steps, in order."""
         sql = "SELECT number, step, time, event FROM events WHERE execution = ? AND (? IS NULL OR step = ?)"
         rows = self.rows(sql + " ORDER BY number", execution, step, step)
         return [_event(row) for row in rows]
@@ -283,7 +283,7 @@ class Ledger:
         return rows[0][0] if rows and rows[0][1] == "Executing" else None
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What a query gives."""
+        """The rows of a query."""
         with self._guard, unreadable_errors(self.home.ledger):
             return self._connection.execute(sql, values).fetchall()
 

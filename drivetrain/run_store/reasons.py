@@ -33,7 +33,7 @@ def without_host(reason: str) -> str:
 
 
 def is_bad_input(reason: str | None) -> bool:
-    """Whether a step's program refused its input: it says so in one message, and its log has nothing to add."""
+    """Return True if a step's program refused its input: it says so in one message, and its log has nothing to add."""
     return without_host(reason or "").startswith(ERROR)
 
 
@@ -44,7 +44,7 @@ def failing_rank(reason: str | None) -> str | None:
 
 
 def hangs(rank_line: str) -> bool:
-    """Whether failing_rank's line says that the rank hangs."""
+    """Return True if failing_rank's line says that the rank hangs."""
     match = _RANK.match(rank_line)
     return match is not None and match["verb"] == "hangs"
 

@@ -31,7 +31,8 @@ _STORED = re.compile(r"s3://[^\"'\\\s]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """What would go: the runs, the objects that they wrote (no other run has written them since), and bytes in all."""
+    """A planned removal: the runs, the objects that they wrote (no other run has written them since), and bytes in
+    all."""
 
     runs: tuple[Run, ...]
     kept: Mapping[str, str]
@@ -70,7 +71,7 @@ def to_prune(
 
 
 def plan_removal(home: Home, executions: Iterable[str]) -> Removal:
-    """What throwing runs away would free, and which of them stay.
+    """Plan the removal of runs: what it frees, and the runs that stay.
 
     Args:
         executions: each by its id, its name, the beginning of its id, or `latest`.
@@ -134,7 +135,7 @@ def finish_removal(home: Home) -> None:
 
 
 def _kept(ledger: Ledger, wanted: set[str]) -> dict[str, str]:
-    """Of the runs that are to go those that are needed, each with the reason."""
+    """The runs among those to remove that are still needed, each with the reason."""
     home = ledger.home
     unended = ledger.rows("SELECT id, pipeline FROM executions WHERE status = 'Executing'")
     at_work = {pipeline: id for id, pipeline in unended if home.is_running(id)}

@@ -1,4 +1,4 @@
-"""What runs are found by: their settings, parameters, metrics and tags, a row each.
+"""Values by which runs are found: their settings, parameters, metrics and tags, a row each.
 
 Numbers are kept as numbers, so that they compare as such, also where a text spells one (then with the text); truth as
 `true` and `false`; what is neither number nor text as its JSON.
@@ -27,7 +27,7 @@ Value = tuple[str, str, Any]
 
 
 def begun_with(parameters: Mapping[str, Any], settings: Mapping[str, Any], tags: Mapping[str, str]) -> list[Value]:
-    """What is known of a run when it begins."""
+    """The values of a run that are known when it begins."""
     kinds = (("parameter", parameters), ("setting", settings), ("tag", tags))
     return [(kind, name, value) for kind, values in kinds for name, value in values.items()]
 
@@ -71,7 +71,7 @@ def kind_and_name(name: str) -> tuple[str | None, str]:
 
 
 def value_named(values: Mapping[str, Mapping[str, Any]], name: str) -> Any:
-    """What a name means of a run's values (kind -> name -> value); None where it has none of that name."""
+    """The value of a name among a run's values (kind -> name -> value); None if it has none of that name."""
     kind, bare = kind_and_name(name)
     kinds = KINDS if kind is None else (kind,)
     return next((values[each][bare] for each in kinds if bare in values.get(each, {})), None)

@@ -224,7 +224,7 @@ def _read_as_new(connection: sqlite3.Connection, version: int) -> None:
 
 
 def _is_still(path: Path) -> bool:
-    """Whether the ledger lies where nothing can be written (an archive), and holds all that its runs wrote."""
+    """Return True if the ledger lies where nothing can be written (an archive), and holds all that its runs wrote."""
     journal = path.with_name(path.name + "-wal")
     return not os.access(path.parent, os.W_OK) and not (journal.exists() and journal.stat().st_size)
 
@@ -250,7 +250,7 @@ def _check_version(path: Path, version: int) -> None:
 
 
 def advice(error: sqlite3.Error) -> str:
-    """What to do about an error of the file's surroundings."""
+    """Advice on an error of the file's surroundings."""
     import sqlite3
 
     match error.sqlite_errorcode & 0xFF:

@@ -159,12 +159,12 @@ class _Looked:
         return None
 
     def is_known(self, kind: str | None, name: str) -> bool:
-        """Whether a run has it; of no runs at all nothing is known, which is no mistake."""
+        """Return True if a run has it, or if there are no runs, which is no mistake."""
         sql = f"SELECT 1 FROM run_values WHERE name = ? AND kind IN {_kinds(kind)} LIMIT 1"
         return bool(self.ledger.rows(sql, name)) or not self.ledger.rows("SELECT 1 FROM executions LIMIT 1")
 
     def has_text(self, kind: str | None, name: str) -> bool:
-        """Whether a run has a text under a name; of no runs at all nothing is known."""
+        """Return True if a run has a text under a name, or if none has the name."""
         sql = f"SELECT typeof(value) = 'text' FROM run_values WHERE name = ? AND kind IN {_kinds(kind)} GROUP BY 1"
         return (0,) not in (found := self.ledger.rows(sql, name)) or (1,) in found
 

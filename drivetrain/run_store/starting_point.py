@@ -1,4 +1,4 @@
-"""What a training starts from: `starts from: step 8 of this training`, which its program prints once as it begins."""
+"""The start of a training: `starts from: step 8 of this training`, which its program prints once as it begins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STARTS = re.compile(r"^(?:.{0,40}\s)?starts from: ([^\r\n]{1,300})", re.MULTILI
 
 
 def starting_point(log: str) -> str:
-    """What the beginning of a training's log says that it starts from: `starts from step 8 of this training`; empty
+    """Read from the beginning of a training's log what it starts from: `starts from step 8 of this training`; empty
     where it says nothing."""
     found = _STARTS.search(log)
     return "" if found is None else f"{STARTS_FROM}{found[1].strip()}"

@@ -71,7 +71,7 @@ def _elsewhere(execution: str, pid: int) -> str:
 
 
 def _has_open(pid: int, file: Path) -> bool:
-    """Whether a process of this machine has a file open: a number alone may be that of a process elsewhere."""
+    """Return True if a process of this machine has a file open: a number alone may be that of a process elsewhere."""
     there = file.stat()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # it is closed by now, or of nothing that has a path
@@ -81,7 +81,7 @@ def _has_open(pid: int, file: Path) -> bool:
 
 
 def _handles(pid: int) -> bool:
-    """Whether a process has handlers for the signals that a runner handles."""
+    """Return True if a process has handlers for the signals that a runner handles."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     caught = int(next(line for line in status.splitlines() if line.startswith("SigCgt:")).split()[1], 16)
     return all(caught >> (number - 1) & 1 for number in _HANDLED)

@@ -1,4 +1,4 @@
-"""What experiment trackers were told of a run, noted beside it (drivetrain/trackers tells them)."""
+"""Notes of what experiment trackers were told of a run, kept beside it (drivetrain/trackers tells them)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drivetrain.run_store.home import Home, write_whole
 
 @dataclass(kw_only=True)
 class Told:
-    """What a tracker was told of a run: its own id of it, where it shows it, up to which row of the metrics, whether of
+    """A tracker's state about a run: its own id of it, where it shows it, up to which row of the metrics, whether of
     its end, and what went wrong, a sentence. `settings` say which tracker it was."""
 
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -25,7 +25,7 @@ class Told:
 
     @staticmethod
     def load(home: Home, execution: str, name: str) -> Told:
-        """What is noted; nothing of a run of which no tracker was told."""
+        """Load the note; an empty one if no tracker was told of the run."""
         try:
             return Told(**json.loads(_file(home, execution, name).read_text(encoding="utf-8")))
         except FileNotFoundError:

@@ -46,8 +46,8 @@ class Damage:
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """What was read: `files` and `bytes` that the ledger has a hash of, and what is damaged. Of `unknown` files below
-    s3/ it has none: checkpoints, and what somebody put there."""
+    """The result of verifying: `files` and `bytes` that the ledger has a hash of, and what is damaged. Of `unknown`
+    files below s3/ it has none: checkpoints, and what somebody put there."""
 
     files: int
     bytes: int
@@ -57,7 +57,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class _Written:
-    """Who wrote an object, and with which bytes; an upload has no run."""
+    """The writer of an object and the hash of its bytes; an upload has no run."""
 
     sha256: str
     bytes: int
@@ -95,7 +95,7 @@ def verify(home: Home, progress: Progress = lambda done, total: None) -> Verifie
 
 
 def checkpoint_places(home: Home) -> list[tuple[str, Path]]:
-    """Where trainings of a home have kept checkpoints (URI and folder), as far as there is something."""
+    """The places where trainings of a home have kept checkpoints (URI and folder), if anything is there."""
     store, found = ObjectStore(home.objects), dict[str, Path]()
     with Ledger(home) as ledger:
         for (execution,) in ledger.rows("SELECT DISTINCT execution FROM steps WHERE type = 'Training'"):

@@ -41,21 +41,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Not:
-    """What `of` does not hold for."""
+    """A condition that holds if `of` does not."""
 
     of: Expression
 
 
 @dataclass(frozen=True)
 class All:
-    """What every part holds for."""
+    """A condition that holds if every part does."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
 class Any:
-    """What a part holds for."""
+    """A condition that holds if a part does."""
 
     parts: tuple[Expression, ...]
 

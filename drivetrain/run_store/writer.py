@@ -383,7 +383,7 @@ class LedgerWriter(Ledger):
         return [row for row in self.attempts(execution) if row.status in ("Executing", "Publishing")]
 
     def moves(self, attempt: Attempt) -> list[Move]:
-        """Where the outputs of a Publishing attempt go."""
+        """The moves of the outputs of a Publishing attempt."""
         sql = "SELECT moves FROM attempts WHERE execution = ? AND step = ? AND number = ?"
         text = self.rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
         return [Move(**move) for move in json.loads(text)]

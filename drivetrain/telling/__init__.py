@@ -1,4 +1,4 @@
-"""What people see of a pipeline and of a run: the DAG as a picture, and the page of a run. Here is what all pages are:
+"""Pipelines and runs for people: the DAG as a picture, and the page of a run. Here is what all pages are:
 an HTML file that needs nothing else. Nothing is fetched, whatever it tells of. Of scripts only ours run, and only in
 pages that need one: the policy names them by their hashes.
 """
@@ -20,7 +20,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """What stands around a page that is one of several: where else one can go, and, of a served page, its script."""
+    """The surroundings of a page that is one of several: where else one can go, and, of a served page, its script."""
 
     links: tuple[tuple[str, str], ...]
     """Text and address; `here` is the address of this page among them."""
@@ -69,7 +69,8 @@ def document(
 
 
 def _policy(scripts: tuple[str, ...], *, served: bool) -> str:
-    """What the page may load and run: nothing but these scripts; one that is served, what its server has, too."""
+    """The policy on what the page may load and run: nothing but these scripts; one that is served, what its server
+    has, too."""
     allowed = [f"'sha256-{_hash(name)}'" for name in scripts] + ["'self'"] * served
     return "; ".join(
         [

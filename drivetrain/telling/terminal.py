@@ -36,7 +36,7 @@ STYLES = {
 
 
 def has_color(stream: TextIO | None = None) -> bool:
-    """Whether escape sequences are welcome there (https://no-color.org, https://force-color.org)."""
+    """Return True if the stream takes escape sequences (https://no-color.org, https://force-color.org)."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

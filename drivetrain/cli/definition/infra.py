@@ -50,7 +50,7 @@ class Manifests(Protocol):
         ...
 
     def notes(self, pipeline: Pipeline) -> list[str]:
-        """What somebody has to do or to know before."""
+        """Notes on what to do and to know before."""
         ...
 
     def commands(self, pipeline: Pipeline, folder: Path) -> list[str]:
@@ -149,7 +149,7 @@ def _check(found: Sequence[tuple[str, Finding]], *, as_json: bool) -> int:
 
 
 def _manifests(on: str) -> Manifests:
-    """What writes the manifests for a target.
+    """The module that writes the manifests for a target.
 
     Raises:
         UserError: nothing does.

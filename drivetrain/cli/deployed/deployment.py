@@ -1,4 +1,4 @@
-"""What the commands share that reach into a deployment: their arguments and options, and what they ask."""
+"""The common part of commands on a deployment: their arguments and options, and what they ask."""
 
 from __future__ import annotations
 

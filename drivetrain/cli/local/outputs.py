@@ -1,4 +1,4 @@
-"""Where the outputs of a submitted job lie on this machine, and a copy of them where the user wants them."""
+"""Find the outputs of a submitted job on this machine, and copy them to the user's folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def outputs_of_latest(home: Home, pipeline: str) -> dict[str, Path]:
 
 
 def check_folder(folder: Path, outputs: Iterable[str]) -> None:
-    """Whether folders of these outputs can be made below `folder`; asked before the job runs.
+    """Check, before the job runs, that folders of these outputs can be made below `folder`.
 
     Raises:
         UserError: a file is in the way, a manifest.json that is none of ours, or this user may not write there.
@@ -56,7 +56,7 @@ def check_folder(folder: Path, outputs: Iterable[str]) -> None:
 
 
 def check_inputs(folder: Path, outputs: Sequence[str], inputs: Mapping[str, object]) -> None:
-    """Whether the copies would lie in what the job reads. The sets of an earlier run may be replaced by the new ones.
+    """Refuse copies that would lie in what the job reads. The sets of an earlier run may be replaced by the new ones.
 
     Raises:
         UserError: they would.
@@ -118,7 +118,7 @@ def _note_of(target: Path) -> Path:
 
 
 def _files(folder: Path) -> set[Path]:
-    """What lies in a folder, also below it, without copies that were ended before they were whole."""
+    """The files in a folder and below it, without copies that were ended before they were whole."""
     found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != _PARTIAL)
     return {path.relative_to(folder) for path in found}
 

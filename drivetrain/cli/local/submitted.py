@@ -1,4 +1,4 @@
-"""What `drivetrain submit` makes of a component: a pipeline of one step, run like any other."""
+"""The pipeline that `drivetrain submit` makes of a component: a pipeline of one step, run like any other."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
 
 
 def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: bool) -> None:
-    """Where on this machine the outputs lie: there is no next step that would take them up."""
+    """Say where on this machine the outputs lie, since no next step takes them up."""
     from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
     from drivetrain.telling.terminal import say, shown_path
 
@@ -258,7 +258,7 @@ def _read_config(component: Component[..., Any], file: Path) -> dict[str, Any]:
 
 
 def read_values(component: Component[..., Any], given: Mapping[str, str], *, where: str = "--set ") -> dict[str, Any]:
-    """What is set as the step takes it: folders as paths, parameters in their types.
+    """Convert what is set for the step: folders as paths, parameters in their types.
 
     Raises:
         UserError: a name that the component does not declare, or a value that is not of its type.

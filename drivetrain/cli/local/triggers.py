@@ -186,7 +186,7 @@ def _answer_json(answer: Verdict) -> dict[str, Any]:
 
 
 def _shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What looks like a secret by its name is not shown."""
+    """The parameters, without values whose names look like secrets."""
     from drivetrain.base.masking import mask
 
     return mask(dict(parameters))

@@ -248,7 +248,7 @@ def _shown(predicted: Any) -> str:
 
 
 def _probability(row: dict[str, Any]) -> float:
-    """Of what is predicted."""
+    """The probability of the predicted class."""
     if "scores" in row:
         return row["scores"][row["predicted"]]
     return row["score"] if row["predicted"] else 1 - row["score"]

@@ -38,7 +38,7 @@ class RegistryOptions:
 
     @property
     def repeated(self) -> str:
-        """What a suggested command must repeat, so that it finds the same models."""
+        """The options that a suggested command must repeat to find the same models."""
         return home_option(self.home) + ("" if self.registry is None else f" --registry {shlex.quote(self.registry)}")
 
 

@@ -1,1 +1,1 @@
-"""What starts a project of the user's, and looks after the machine that it runs on."""
+"""Commands that start a user's project, and check the machine that it runs on."""

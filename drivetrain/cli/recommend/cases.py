@@ -1,4 +1,4 @@
-"""What `drivetrain recommend` is asked: recipes and machines, from its options or from a pipeline's training steps."""
+"""The cases for `drivetrain recommend`: recipes and machines, from its options or from a pipeline's training steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a step that failed: the end of its log, with the user's own frames and exception last."""
+"""The output for a failed step: the end of its log, with the user's own frames and exception last."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _known(line: str) -> str:
 
 
 def _lines_of_rank(text: str, rank_line: str) -> list[str]:
-    """What the launcher said below the line that names the rank, else how the log ended, without that line."""
+    """The launcher's lines below the one that names the rank, else the log's last lines, without that line."""
     _, said, account = text.rpartition(rank_line)
     if said and hangs(rank_line):
         return _where_it_hangs(account)
@@ -137,7 +137,7 @@ def split_traceback(lines: Sequence[str]) -> tuple[list[list[str]], list[str]]:
 
 
 def _is_own(frame_line: str) -> bool:
-    """Whether a frame lies in a file of the user's: not an installed package's, not Python's, not ours."""
+    """Return True if a frame lies in a file of the user's: not an installed package's, not Python's, not ours."""
     match = _FRAME.match(frame_line)
     if match is None:
         return False

@@ -1,4 +1,4 @@
-"""What a terminal tells of a training on machines that can be taken away."""
+"""Lines for a terminal about a training on machines that can be taken away."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXAMPLE = "--price on_demand=1.20,spot=0.36, for one machine and hour"
 
 
 def read_prices(price: str | None, discount: float | None) -> Prices | None:
-    """What `--price` and `--spot-discount` say.
+    """The prices given by `--price` and `--spot-discount`.
 
     Raises:
         UserError: both are given, or one is no price.

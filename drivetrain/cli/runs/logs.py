@@ -65,7 +65,7 @@ def print_logs(
         raise UserError(f"Step {row.name!r} has no attempt {attempt}. Allowed: 1 to {numbers[-1]}.")
 
     def folder() -> Path:
-        """Where the wanted attempt logs; the latest one, as long as none is named."""
+        """The log folder of the wanted attempt; of the latest one if none is named."""
         latest = ledger.step(made_by, row.name).attempts or 1
         return ledger.home.logs(made_by, row.name, attempt or latest)
 

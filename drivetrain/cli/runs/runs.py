@@ -32,7 +32,7 @@ class Elsewhere:
     region: Region = None
 
     def deployed(self, local: Mapping[str, Any], *, lists: bool = False) -> tuple[Deployer, str] | None:
-        """Where the pipeline is deployed, and its name; None for runs on this machine.
+        """The deployer of the pipeline, and its name; None for runs on this machine.
 
         Args:
             local: the options that only runs on this machine have, with what was given.

@@ -1,4 +1,4 @@
-"""Which folder `drivetrain checkpoints` is asked about, and the program that looks into it."""
+"""Find the folder for `drivetrain checkpoints`, and run the program that looks into it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _keeping_step(ledger: Ledger, execution: str, step: str | None) -> StepRun:
 
 
 def _another(ledger: Ledger, execution: str, step: str | None) -> str:
-    """What to give instead: the newest run with a step (of this name) that kept checkpoints."""
+    """Advice on what to give instead: the newest run with a step (of this name) that kept checkpoints."""
     for run in ledger.executions(limit=_LOOKED_AT):
         rows = [row for row in ledger.steps(run.id) if step in (None, row.name) and row.cache_of is None]
         if run.id != execution and any(row.checkpoints_uri is not None for row in rows):

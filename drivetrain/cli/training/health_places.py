@@ -1,4 +1,4 @@
-"""Where a run's training has left what was recorded of its health."""
+"""Find the health records of a run's training."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where something broke off, at an x; `words` say what."""
+    """A mark at an x where something broke off; `words` say what."""
 
     x: float
     words: str

@@ -1,4 +1,4 @@
-"""Which metrics are drawn in one chart, and over what."""
+"""Choose the metrics that are drawn in one chart, and their axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all charts are made of: axes with round numbers, the frame around a plot, keys of a legend, and the figure."""
+"""Parts of all charts: axes with round numbers, the frame around a plot, keys of a legend, and the figure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Axis:
         return self.start + (value - low) / ((high - low) or 1.0) * (self.end - self.start)
 
     def inside(self, value: float) -> float:
-        """Where a value lies; at the nearer end where it is beyond the axis."""
+        """The position of a value; the nearer end if it is beyond the axis."""
         return self.at(min(max(value, self.low), self.high))
 
     def labels_below(self, y: float, width: float) -> list[Markup]:
@@ -135,7 +135,7 @@ def text_width(text: str) -> float:
 
 
 def room_beside(labels: Iterable[str]) -> float:
-    """Where an axis begins whose labels end 7 pixels to the left of it."""
+    """The start of an axis whose labels end 7 pixels to the left of it."""
     return max([LEFT, *(text_width(label) + 9 for label in labels)])
 
 

@@ -1,4 +1,4 @@
-"""Which curves of an evaluation are drawn in one chart, and which of its lines stand out."""
+"""Choose the curves of an evaluation that are drawn in one chart, and the lines that stand out."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def _chart(found: EvaluationFacts, name: str, curves: Sequence[tuple[str, Plotte
 
 
 def _intervals(curve: PlottedCurve, confidence: float) -> list[tuple[float, float]]:
-    """Of a reliability diagram: of each point's share of so many samples (E. Wilson, "Probable Inference, the Law of
-    Succession, and Statistical Inference", 1927)."""
+    """Intervals of a reliability diagram: of each point's share of its samples (E. Wilson, "Probable Inference, the
+    Law of Succession, and Statistical Inference", 1927)."""
     z = NormalDist().inv_cdf((1 + confidence) / 2) if 0 < confidence < 1 else 0.0
     found: list[tuple[float, float]] = []
     for (_, share), samples in zip(curve.points, curve.counts, strict=False):

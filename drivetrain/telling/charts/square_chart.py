@@ -150,7 +150,7 @@ class _Frame(Frame):
 
 
 def _between(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b lies on the level or upright line from a to c."""
+    """Return True if b lies on the level or upright line from a to c."""
     level = a[1] == b[1] == c[1] and (a[0] <= b[0] <= c[0] or a[0] >= b[0] >= c[0])
     return level or (a[0] == b[0] == c[0] and (a[1] <= b[1] <= c[1] or a[1] >= b[1] >= c[1]))
 

@@ -31,7 +31,7 @@ def timeline(times: JobTimes) -> Markup | None:
 
 
 def in_words(times: JobTimes) -> str:
-    """What the picture shows, for those who do not see it."""
+    """Describe the picture for those who do not see it."""
     found = spans(times)
     told = [f"{times.step} for {duration(found[-1][2] - found[0][1])}"] if found else [times.step]
     told.append(count(len(times.interruptions), "interruption"))
@@ -86,7 +86,7 @@ class _Picture:
         return el("g", levels, self.frame.columns(below), label, step, class_="axis")
 
     def lane(self) -> Markup:
-        """What each stretch was spent on."""
+        """The lane that shows what each stretch was spent on."""
         return el(
             "g",
             [

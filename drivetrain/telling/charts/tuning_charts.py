@@ -129,7 +129,7 @@ def _counts(last: int, about: int) -> list[tuple[float, str]]:
 
 
 def _left(up: Axis) -> float:
-    """Where the plot beside this axis begins."""
+    """The left edge of the plot beside this axis."""
     return room_beside(text for _, text in up.marks)
 
 

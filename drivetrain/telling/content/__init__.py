@@ -1,4 +1,4 @@
-"""What reports tell, read from the ledger, definitions and the files of steps. Here is what the page of a run tells:
+"""Facts for reports, read from the ledger, definitions and the files of steps. Here are those of a run's page:
 plain values, wherever they came from.
 """
 
@@ -165,6 +165,6 @@ class RunFacts(Run):
         return frozenset(decision.metric for decision in self.decisions) or self.read_by_conditions
 
     def plain_numbers(self) -> tuple[Measured, ...]:
-        """What steps returned whose findings are not told in another way."""
+        """The numbers of steps whose findings are not shown in another way."""
         told = {one.step for one in (*self.evaluations, *self.decisions) if not one.problem}
         return tuple(one for one in self.measured if one.step not in told)

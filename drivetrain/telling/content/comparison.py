@@ -1,4 +1,4 @@
-"""What differs between runs: settings, metrics with paired intervals, data, code."""
+"""Compare runs: settings, metrics with paired intervals, data, code."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Comparison:
 
 
 def _differ(values: Iterable[tuple[bool, str] | None]) -> bool:
-    """Whether two of them are of one form, and of different content."""
+    """Return True if two of them are of one form, and of different content."""
     known = {value for value in values if value is not None}
     return any(len([one for one in known if one[0] is packed]) > 1 for packed in (True, False))
 

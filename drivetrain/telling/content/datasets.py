@@ -55,7 +55,7 @@ class DatasetFacts:
 
 
 def read_dataset(step: str, folder: Path) -> DatasetFacts | None:
-    """What a folder's manifest says; None where it is none of ours."""
+    """Read a folder's manifest; None if it is not ours."""
     try:
         found = (folder / MANIFEST_FILE).stat()
     except OSError:

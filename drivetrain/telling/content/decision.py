@@ -1,4 +1,4 @@
-"""What a comparison decided, read from decision.json: whether a candidate is registered, and why.
+"""Read the decision of a comparison from decision.json: whether a candidate is registered, and why.
 
 As with evaluations, what is not understood is left out, and a file that cannot be read is said to be.
 """
@@ -26,8 +26,8 @@ _TONES = {"register": "good", "keep champion": "warn", "below floors": "bad", "a
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """What a metric must reach, on the whole test set or on a slice (`site=north`): at least `least`, or at most where
-    less of it is better."""
+    """A value that a metric must reach, on the whole test set or on a slice (`site=north`): at least `least`, or at
+    most if less of it is better."""
 
     metric: str
     slice: str
@@ -110,7 +110,7 @@ class DecisionFacts:
 
 
 def read_decision(step: str, folder: Path) -> DecisionFacts | None:
-    """What a comparison wrote into `folder`; None where there is no decision of ours."""
+    """Read what a comparison wrote into `folder`; None if there is no decision of ours."""
     try:
         found = read_object(folder / DECISION_FILE)
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""What an evaluation found, read from the folder that it wrote: evaluation.json and curves.json.
+"""Read an evaluation from its folder: evaluation.json and curves.json.
 
 The files may be of a later version, of somebody else's making, or torn: what is not understood is left out, and a file
 that cannot be read at all is said to be.
@@ -102,7 +102,7 @@ class EvaluationFacts:
 
     @property
     def has_sliders(self) -> bool:
-        """Whether the page can choose a threshold for other costs."""
+        """True if the page can choose a threshold for other costs."""
         return self.threshold is not None and bool(self.threshold.corners)
 
     def overall(self) -> list[Measure]:
@@ -131,7 +131,7 @@ def ranked(found: Iterable[Measure]) -> list[Measure]:
 
 
 def read_evaluation(step: str, folder: Path) -> EvaluationFacts | None:
-    """What an evaluation wrote into `folder`; None where there is no evaluation of ours."""
+    """Read what an evaluation wrote into `folder`; None if there is no evaluation of ours."""
     try:
         found = read_object(folder / EVALUATION_FILE)
     except UnreadableError as error:

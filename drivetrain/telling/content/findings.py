@@ -1,4 +1,4 @@
-"""What the steps of a run found: evaluations, decisions, data sets and cards among what they wrote, and the numbers
+"""Findings of a run's steps: evaluations, decisions, data sets and cards among what they wrote, and the numbers
 that they returned, from their property files.
 """
 
@@ -57,7 +57,7 @@ def _of_a_body(definition: Definition, row: StepRun) -> StepNode | None:
 
 
 def _output_uri(row: StepRun, output: str) -> str | None:
-    """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
+    """The URI of a processing job's output, by its description or, before there is one, its arguments."""
     for source in (row.response, row.arguments):
         outputs = object_in(source, "ProcessingOutputConfig").get("Outputs")
         for item in cast("list[Any]", outputs) if isinstance(outputs, list) else []:
@@ -121,7 +121,7 @@ _MANIFEST_FILE = "manifest.json"
 
 
 def evaluations(home: Home, artifacts: Iterable[Artifact]) -> tuple[EvaluationFacts, ...]:
-    """What the steps that evaluate a model found, in the order of the steps."""
+    """The evaluations of a run, in the order of the steps."""
     folders = list(folders_with(_EVALUATION_FILE, home, artifacts))
     if not folders:
         return ()
@@ -132,7 +132,7 @@ def evaluations(home: Home, artifacts: Iterable[Artifact]) -> tuple[EvaluationFa
 
 
 def decisions(home: Home, artifacts: Iterable[Artifact]) -> tuple[DecisionFacts, ...]:
-    """What the steps that compare models decided, in the order of the steps."""
+    """The decisions of a run, in the order of the steps."""
     folders = list(folders_with(_DECISION_FILE, home, artifacts))
     if not folders:
         return ()
@@ -154,7 +154,7 @@ def datasets(home: Home, artifacts: Iterable[Artifact]) -> tuple[DatasetFacts, .
 
 
 def cards(home: Home, artifacts: Iterable[Artifact]) -> tuple[CardFacts, ...]:
-    """What steps show of their own, in the order of the steps."""
+    """The cards of a run, in the order of the steps."""
     folders = list(folders_with(_CARD_FILE, home, artifacts))
     if not folders:
         return ()
@@ -181,7 +181,7 @@ def folders_with(file: str, home: Home, artifacts: Iterable[Artifact]) -> Iterat
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file, also where this user may not see it: whoever reads it says so."""
+    """Return True if there is a file, also if this user may not see it: reading it then says so."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -14,8 +14,8 @@ from drivetrain.telling.dag import Dag, Edge, Node
 
 
 def dag_of(definition: Definition, known: Mapping[str, Node] | None = None) -> Dag:
-    """What `definition` says of its steps, in the order in which they were written, of a ForEach the steps of its body
-    in the note; nodes in `known` (with a status, of a run) take the place of plain ones.
+    """The steps of `definition` as a graph, in the order in which they were written; a ForEach has the steps of its
+    body in the note; nodes in `known` (with a status, of a run) take the place of plain ones.
 
     Raises:
         UserError: an unreadable reference, several steps of one name, or steps that wait for each other.

@@ -148,7 +148,7 @@ def _curves(ledger: Ledger, execution: str, step: str, times: JobTimes | None) -
 
 
 def _early_stop(ledger: Ledger, execution: str, step: StepRun) -> str | None:
-    """What the log of a training says of why it ended before its last epoch."""
+    """The reason in a training's log why it ended before its last epoch."""
     if step.type != "Training" or step.status not in ("Succeeded", "Cached"):
         return None
     from drivetrain.base.masking import without_secrets

@@ -1,4 +1,4 @@
-"""What a run was given and came to, what of it the run before was not given, and the commands that go on from it."""
+"""Inputs and results of a run, the inputs that differ from the previous run's, and the commands that go on from it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Compared:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
+        """The numbers that the steps returned, by name; `STEP.NAME` if several steps returned one of that name."""
         names = [name for one in self.facts.measured for name in one.numbers]
         return {
             name if names.count(name) == 1 else f"{one.step}.{name}": value
@@ -93,7 +93,7 @@ def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def changed_since_last(ledger: Ledger, row: Run, steps: Mapping[str, Mapping[str, str]]) -> Changed | None:
-    """What differs from the pipeline's run before; None of its first run.
+    """The differences from the pipeline's previous run; None for its first run.
 
     Args:
         steps: step -> its settings. Those of a step that only one of the runs has are left out.
@@ -128,7 +128,7 @@ def given_settings(home: Home, execution: str) -> dict[str, Any]:
 
 
 def commands_of(ledger: Ledger, row: Run) -> tuple[tuple[str, str], ...]:
-    """What can be done with a run: (words, command). Values that look like secrets read `***`."""
+    """The actions on a run: (words, command). Values that look like secrets read `***`."""
     from drivetrain.targets.sagemaker.run.options import Request
 
     folder = ledger.home.run(row.id)

@@ -1,4 +1,4 @@
-"""What interruptions cost a training: where its time went, and what was possible.
+"""The cost of interruptions for a training: where its time went, and what was possible.
 
 Goodput is useful time over all time. All time counts from the first step to the end: what comes before the first step a
 training needs without interruptions, too.
@@ -111,7 +111,7 @@ class JobTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Where the seconds of a training went, from its first start to its end, without one start (`starting`): that one
+    """The account of a training's seconds, from its first start to its end, without one start (`starting`): that one
     a training without interruptions needs, too."""
 
     useful: float
@@ -158,7 +158,7 @@ class Account:
 
     @property
     def young_goodput(self) -> float | None:
-        """What Young's estimate gives for the best interval, with what was measured here; None where too little was."""
+        """Young's estimate for the best interval, from what was measured here; None if that is too little."""
         save, failure, restart = self.save_cost, self.failure_seconds, self.restart_cost
         if save is None or not failure or restart is None:
             return None
@@ -176,7 +176,7 @@ def young_loss(save_seconds: float, failure_seconds: float, restart_seconds: flo
 
 
 def account(times: JobTimes) -> Account | None:
-    """Where the time of a training went; None where none of its starts tells that it took a step."""
+    """Account for a training's time; None if no start recorded a step."""
     attempts = sorted(times.attempts, key=lambda one: one.number)
     stepping = [one for one in attempts if one.took_steps]
     if not stepping:
@@ -220,7 +220,7 @@ def _since_the_beginning(times: JobTimes) -> list[Attempt]:
 
 @dataclass(frozen=True, kw_only=True)
 class Break:
-    """Where the curves of a training broke off: at a step, and at a second since its first start; None where that is
+    """The place where a training's curves broke off: a step, and a second since its first start; None if that is
     not known. `lost` are the seconds until it was as far again."""
 
     at_step: int | None

@@ -1,4 +1,4 @@
-"""What a training wrote of its health (health/health.json), or a script's own hook of smdebug, read within
+"""Read a training's health (health/health.json), or that of a script's own hook of smdebug, within
 bounds."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SlowRank:
 
 @dataclass(frozen=True)
 class Operator:
-    """Of the steps that were profiled: what it took itself, as a share of all, and how often it was called."""
+    """An operator of the profiled steps: its own time as a share of all, and its number of calls."""
 
     name: str
     milliseconds: float
@@ -58,10 +58,10 @@ class Operator:
 
 @dataclass(frozen=True, kw_only=True)
 class HealthFacts:
-    """Of a training step. `busy` is the share in which a rank computes, [ranks][stretches]; `phases` the shares of each
-    phase, [stretches]; `seconds` how long a stretch is; `stragglers` the ranks, the slowest first; `hosts` what each
-    did, in words; `operators` those that took longest in `profiled` steps of rank 0; `source` who wrote it, where that
-    is not our training. `healthy` is None where nobody has looked."""
+    """The health of a training step. `busy` is the share in which a rank computes, [ranks][stretches]; `phases` the
+    shares of each phase, [stretches]; `seconds` how long a stretch is; `stragglers` the ranks, the slowest first;
+    `hosts` what each did, in words; `operators` those that took longest in `profiled` steps of rank 0; `source` who
+    wrote it, where that is not our training. `healthy` is None where nobody has looked."""
 
     step: str
     healthy: bool | None
@@ -79,7 +79,7 @@ class HealthFacts:
 
 
 def healths_of(ledger: Ledger, rows: Iterable[StepRun], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
-    """Of the trainings among the steps, those that other executions made included (`made_by`)."""
+    """The health of the trainings among the steps, those of other executions included (`made_by`)."""
     rows = [row for row in rows if row.type == "Training" and row.status in ("Succeeded", "Cached")]
     owners = {row.name: row if row.cache_of is None else ledger.step(made_by[row.name], row.name) for row in rows}
     found = [health_of(ledger.home, name, row.arguments, row.response) for name, row in owners.items()]
@@ -87,7 +87,7 @@ def healths_of(ledger: Ledger, rows: Iterable[StepRun], made_by: Mapping[str, st
 
 
 def health_of(home: Home, step: str, arguments: Mapping[str, Any], response: Mapping[str, Any]) -> HealthFacts | None:
-    """What a training step has handed on; None where there is nothing of it, or nothing that can be read."""
+    """Read the health that a training step has left; None if there is none, or none that can be read."""
     from drivetrain.run_store.objects import ObjectStore
     from drivetrain.targets.sagemaker.run.step_types.training import artifacts_uri
 
@@ -136,7 +136,7 @@ def _contents(place: Path, members: Sequence[str]) -> dict[str, bytes]:
 
 
 def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
-    """What health.json says, or a trial, and operators.json of a profile; None where it is none of ours."""
+    """Facts from health.json or a trial, and from operators.json of a profile; None if it is not ours."""
     given = as_object(found)
     healthy, source = given.get("healthy"), text(given.get("source"), MAX_WORDS)
     if not isinstance(healthy, bool):

@@ -1,4 +1,4 @@
-"""What a list of runs and models shows of each."""
+"""Entries of the lists of runs and models."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _shown(known: Mapping[str, Mapping[str, Any]], column: str) -> Any:
 
 
 def _curve_so_far(ledger: Ledger, execution: str) -> tuple[str, tuple[float, ...]]:
-    """Of a run that goes on."""
+    """The curve so far of a run that goes on."""
     points: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in ledger.metrics(execution, most=80):
         points.setdefault((row.step, row.name), []).append((row.seconds, row.value))

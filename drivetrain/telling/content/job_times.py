@@ -79,7 +79,7 @@ def _interruption(entry: Mapping[str, Any]) -> Interruption:
 
 
 def _resumed(attempts: Iterable[Attempt]) -> Iterator[Interruption]:
-    """Where a job went on with the training of one that had been stopped or killed."""
+    """The interruptions after which a job went on with the training of a stopped or killed one."""
     for before, after in pairwise(attempts):
         if after.job != before.job and after.first_step:
             lost = None if before.step is None else max(before.step - after.first_step, 0)

@@ -42,7 +42,8 @@ Plotted = PlottedCurve | PlottedMatrix
 
 
 def plotted(found: Mapping[str, Any]) -> Iterator[Plotted]:
-    """What can be drawn of it; the rest is left out, and so is the choice of a threshold (content/threshold.py)."""
+    """The curves that can be drawn; the rest is left out, and so is the choice of a threshold
+    (content/threshold.py)."""
     for name, entry in list(found.items())[:MAX_CURVES]:
         given = as_object(entry)
         if given.get("kind") == KIND:

@@ -29,7 +29,7 @@ _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 
 
 def newest_checkpoint(home: Home, step: StepRun) -> SavedState | None:
-    """Where a training goes on; None where nothing lies there, or the checkpoints of several
+    """The checkpoint from which a training goes on; None if there is none, or if there are those of several
     trainings (other data, other code): which of them goes on the training knows."""
     place = _place(home, step)
     if place is None:
@@ -68,7 +68,7 @@ def checkpoints_of(home: Home, step: StepRun) -> Iterator[CheckpointFacts]:
 
 
 def _place(home: Home, step: StepRun) -> tuple[str, Path] | None:
-    """Where a training keeps its checkpoints: the URI, and the folder here."""
+    """The place of a training's checkpoints: the URI, and the folder here."""
     from drivetrain.run_store.objects import ObjectStore
 
     if (uri := step.checkpoints_uri) is None:

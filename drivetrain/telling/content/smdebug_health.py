@@ -1,4 +1,4 @@
-"""What our health rules say of a trial: of what a script's own hook of smdebug has saved in a training's output."""
+"""Apply our health rules to a trial: to what a script's own hook of smdebug has saved in a training's output."""
 
 from __future__ import annotations
 

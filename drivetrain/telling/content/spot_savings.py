@@ -1,4 +1,4 @@
-"""What a training on spot machines saved against one on machines that stay."""
+"""Savings of a training on spot machines against one on machines that stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drivetrain.telling.content.goodput import JobTimes, account
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """What a machine costs: the spot discount (0.7: 70 % off), and the on-demand price of an hour where it is known."""
+    """Prices of a machine: the spot discount (0.7: 70 % off), and the on-demand price of an hour where it is known."""
 
     discount: float
     on_demand: float | None = None
@@ -17,7 +17,7 @@ class Prices:
 
 @dataclass(frozen=True, kw_only=True)
 class Saving:
-    """What spot machines saved against on-demand ones on which the same training runs through.
+    """The saving of spot machines against on-demand ones on which the same training runs through.
 
     `paid` and `needed` are machine seconds: with the work lost and the restarts, and without; `on_demand` are those of
     the paid ones that had the full price, after a training left spot machines. `cost` and `on_demand_cost` are in the
@@ -33,7 +33,7 @@ class Saving:
 
     @property
     def share(self) -> float:
-        """Of what on-demand machines would have cost; negative where the interruptions cost more than was saved."""
+        """The share of the on-demand cost; negative if the interruptions cost more than was saved."""
         return 1.0 - full_price_seconds(self.discount, self.paid, self.on_demand) / self.needed
 
     @property
@@ -49,7 +49,7 @@ def full_price_seconds(discount: float, paid: float, on_demand: float) -> float:
 
 
 def measured_discount(times: JobTimes) -> float | None:
-    """What the service charged less, by its own formula, 1 - BillableTimeInSeconds / TrainingTimeInSeconds
+    """The discount that the service gave, by its own formula, 1 - BillableTimeInSeconds / TrainingTimeInSeconds
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html); None where it charged
     all, or nobody did."""
     training, billable = times.training_seconds, times.billable_seconds

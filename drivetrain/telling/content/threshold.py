@@ -16,7 +16,7 @@ MAX_ROWS = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a threshold does with the samples. Costs are those by which `cost`, that of a sample, is reckoned."""
+    """The outcome of a threshold. `cost` is that of a sample, computed from the costs."""
 
     threshold: float
     cost: float

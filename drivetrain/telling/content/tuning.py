@@ -1,4 +1,4 @@
-"""What the page tells of a tuning, from its description or, while it has none, from the files of its trainings."""
+"""Facts of a tuning for the page, from its description or, while it has none, from the files of its trainings."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def read_object(path: Path, most_bytes: int = MAX_BYTES) -> dict[str, Any] | Non
 
 
 def read_bytes(path: Path, most_bytes: int) -> bytes | None:
-    """What is in a file; None where there is no such file.
+    """The content of a file; None if there is no such file.
 
     Raises:
         UnreadableError: it is too large, or cannot be read.

@@ -117,7 +117,7 @@ class _Drawing:
         self.width, self.height = (length, extent) if self.across else (extent, length)
 
     def point(self, item: int, end: bool) -> tuple[float, float]:
-        """Where an edge enters (or, with `end`, leaves) an item, along and across the flow."""
+        """The point at which an edge enters (or, with `end`, leaves) an item, along and across the flow."""
         start = self.layout.layer[item] * (self.depth + self.layer_gap)
         return start + (self.depth if end else 0.0), self.at[item]
 

@@ -163,8 +163,8 @@ def _target_ports(
     lefts: Mapping[int, int],
     sizes: Sequence[int],
 ) -> dict[tuple[int, int], int]:
-    """Where each line enters its target: near the middle, in the order of the sources, one column a line, and not in
-    the column from which another source's line comes down (the two would run into each other)."""
+    """The column in which each line enters its target: near the middle, in the order of the sources, one column a
+    line, and not in the column from which another source's line comes down (the two would run into each other)."""
     incoming: dict[int, list[int]] = {}
     for source, targets in nets.items():
         for target in targets:

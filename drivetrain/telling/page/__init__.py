@@ -39,7 +39,7 @@ class Drawn:
         self._kept: dict[Callable[..., Content], tuple[tuple[Any, ...], Content]] = {}
 
     def __call__(self, section: Callable[..., Content], *facts: Any) -> Content:
-        """What `section(*facts)` gives, for facts that are compared by their values."""
+        """The result of `section(*facts)`, kept for facts of equal values."""
         kept = self._kept.get(section)
         if kept is None or kept[0] != facts:
             kept = self._kept[section] = facts, section(*facts)

@@ -1,4 +1,4 @@
-"""What a reader of a served page chooses to see: boxes whose ticks the address remembers."""
+"""Choices of a served page's reader: boxes whose ticks the address remembers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of a decision: the verdict, the candidate beside the champion, floors and regressions."""
+"""The page's section on a decision: the verdict, the candidate beside the champion, floors and regressions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decision_section(found: DecisionFacts) -> Markup:
 
 
 def how(found: DecisionFacts) -> str:
-    """What was compared with what, on which samples."""
+    """Say what was compared, and on which samples."""
     theirs = f"version {found.champion_version}" if found.champion_version else "no champion"
     parts = [f"Candidate against {theirs}{f' of {found.group}' if found.group else ''}"]
     if found.anchor_version:

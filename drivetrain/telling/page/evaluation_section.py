@@ -1,4 +1,4 @@
-"""What the page tells of an evaluation: its metrics, slices and curves, and how it came about."""
+"""The page's section on an evaluation: its metrics, slices and curves, and how it came about."""
 
 from __future__ import annotations
 

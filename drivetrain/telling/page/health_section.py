@@ -77,7 +77,7 @@ def _stragglers(one: HealthFacts) -> Content:
 
 
 def _operators(one: HealthFacts) -> Content:
-    """Where a profile was asked for."""
+    """The table of operators, if a profile was asked for."""
     if not one.operators:
         return None
     rows = [
@@ -95,7 +95,7 @@ def _operators(one: HealthFacts) -> Content:
 
 
 def _table_of(names: Sequence[str], right: set[str], rows: list[Markup], class_: str) -> Markup:
-    """What stands above numbers ends where they end: those of the columns `right`."""
+    """A table whose columns `right` are numbers, with their heads aligned to the right, too."""
     head = [el("th", name, scope="col", class_="right" if name in right else None) for name in names]
     return el("div", el("table", el("thead", el("tr", head)), el("tbody", rows)), class_=class_, tabindex=0)
 
@@ -107,7 +107,7 @@ def _pictures(one: HealthFacts) -> Content:
 
 
 def _places(one: HealthFacts) -> list[tuple[float, float]]:
-    """Where each stretch begins, and how wide it is."""
+    """The left edge and the width of each stretch."""
     scale, at, found = (WIDTH - LEFT) / sum(one.seconds), LEFT, list[tuple[float, float]]()
     for seconds in one.seconds:
         found.append((at, seconds * scale))

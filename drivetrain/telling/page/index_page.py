@@ -21,7 +21,7 @@ from drivetrain.telling.page.sections import status_mark
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What the list was asked for. `page` counts from 1."""
+    """A request for the list. `page` counts from 1."""
 
     where: str = ""
     sort: str = ""

@@ -1,4 +1,4 @@
-"""What the page tells of a training on machines that can be taken away."""
+"""The page's section on a training on machines that can be taken away."""
 
 from __future__ import annotations
 

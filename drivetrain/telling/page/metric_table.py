@@ -70,7 +70,7 @@ def _is_rate(measure: Measure) -> bool:
 
 
 def _title(measure: Measure) -> str:
-    """Of the group that a metric stands in: by its own word on which way it is better, and never by its scale."""
+    """The title of a metric's group: by its own word on which way it is better, and never by its scale."""
     if measure.higher_is_better is None:
         return _OTHER
     return (_RATES if _is_rate(measure) else _HIGHER) if measure.higher_is_better else _LOWER

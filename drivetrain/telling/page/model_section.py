@@ -1,4 +1,4 @@
-"""What the page tells of the models that a run registered, and where they came from."""
+"""The page's section on the models that a run registered, and their origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of a binary model's threshold: cost, precision and recall over it, and what costs would move."""
+"""The page's section on a binary model's threshold: cost, precision and recall over it, and what costs would move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of the samples with the largest losses: pictures, or rows of a table."""
+"""The page's section on the samples with the largest losses: pictures, or rows of a table."""
 
 from __future__ import annotations
 

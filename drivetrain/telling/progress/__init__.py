@@ -61,7 +61,7 @@ class StepView:
         return self.status in DONE
 
     def detail(self, num_metrics: int = 3) -> str:
-        """What is worth saying beside name, status and time."""
+        """The note beside name, status and time."""
         parts: list[str] = []
         if self.value:
             parts.append(self.value)
@@ -191,7 +191,7 @@ def _print_line(line: str) -> None:
 
 
 class Progress:
-    """What shows a run by its events; this one prints nothing."""
+    """A display of a run by its events; this one prints nothing."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.view = RunView(clock)

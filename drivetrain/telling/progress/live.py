@@ -78,7 +78,7 @@ class LiveProgress(Progress):
         return len(self.view.steps) + 2 < self._size()[1]
 
     def lines(self) -> list[str]:
-        """What is drawn now: lines that the terminal has room for."""
+        """The lines to draw now, as many as the terminal has room for."""
         if not self.view.steps:
             return []
         width, height = self._size()
