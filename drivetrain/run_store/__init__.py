@@ -1,1 +1,1 @@
-"""Find runs again, name them, and throw them away."""
+"""The home of runs: the ledger, the objects, and the events; runs found again, named, stopped and removed."""

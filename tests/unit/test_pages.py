@@ -65,7 +65,8 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page: str) -> None:
-    named = re.findall(r"`((?:docs|tests|pipelines|components|training_scripts|infra|\.ci)/[\w./]*)`", text_of(page))
+    folders = r"docs|tests|drivetrain/\w+|pipelines|components|training_scripts|infra|\.ci"
+    named = re.findall(rf"`((?:{folders})/[\w./]*)`", text_of(page))
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 

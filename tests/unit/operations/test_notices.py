@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from drivetrain.operations import concluding as notices
+from drivetrain.operations import notices
 from drivetrain.run_store.model import StepRun
 from drivetrain.telling.content import ModelFacts, RunFacts
 

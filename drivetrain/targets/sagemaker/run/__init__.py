@@ -1,0 +1,1 @@
+"""The local runner: it executes SageMaker's definition on this machine."""

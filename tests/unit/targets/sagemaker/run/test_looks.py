@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.cli.outcome import summary
-from drivetrain.operations.concluding import notice_text
+from drivetrain.operations.notices import notice_text
 from drivetrain.run_store.events import StepNoted, StepStarted
 from drivetrain.run_store.reader import Ledger
 from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION, SOURCES_VARIABLE
