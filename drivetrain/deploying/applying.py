@@ -160,13 +160,13 @@ def apply(place: Place[Any], plan: Plan) -> Applied:
         HalfDoneError: something was refused on the way.
     """
     try:
-        there, fresh = checked(place, plan)
+        there, first = checked(place, plan)
     except StaleError:
         with place.alone():  # what another one was writing at this moment may be taken back
-            there, fresh = checked(place, plan)
-    if fresh.is_empty and there is not None:
-        return _applied(place, fresh, Written("", there.ids))
-    place.upload(fresh)
+            there, first = checked(place, plan)
+    if first.is_empty and there is not None:
+        return _applied(place, first, Written("", there.ids))
+    place.upload(first)
     with place.alone():
         there, fresh = checked(place, plan)
         if there is None:  # somebody may have destroyed it meanwhile, and these with it
@@ -176,7 +176,7 @@ def apply(place: Place[Any], plan: Plan) -> Applied:
         except (Exception, KeyboardInterrupt) as error:
             _take_back(place, error)
         _read_again(place, plan)
-    return _applied(place, fresh, written)
+    return _applied(place, first, written)  # where objects alone were missing, the second plan is empty
 
 
 def checked(place: Place[D], plan: Plan) -> tuple[D | None, Plan]:

@@ -36,6 +36,7 @@ class Memory:
     fails: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
     repaired: str | None = None
     is_written: bool = True
+    lacks_code: bool = False
     calls: list[str] = field(default_factory=list[str])
     told: list[str] = field(default_factory=list[str])
 
@@ -56,7 +57,7 @@ class Memory:
             target="memory",
             pipeline=self.wanted.name,
             place=self.where,
-            action="create" if there is None else "none" if there.state == self.wanted.sha256 else "update",
+            action="create" if there is None else "none" if self.is_done(there) else "update",
             state="nothing" if there is None else there.state,
             code=self.wanted.fingerprint,
             definition_sha256=self.wanted.sha256,
@@ -65,6 +66,9 @@ class Memory:
             storage="memory",
             refusal=None if "all" in terms.discarded else self.refused,
         )
+
+    def is_done(self, there: There) -> bool:
+        return there.state == self.wanted.sha256 and not self.lacks_code
 
     def changed_by(self, there: There | None) -> str:
         return " Last written by ana."
@@ -78,6 +82,7 @@ class Memory:
 
     def upload(self, plan: Plan) -> None:
         self.called("upload")
+        self.lacks_code = False
 
     def write(self, there: There | None, plan: Plan) -> Written:
         before = self.state
@@ -132,6 +137,11 @@ def test_where_nothing_differs_nothing_is_written() -> None:
     place = Memory("definition")
     done = applied(place)
     assert done.is_empty and place.calls == [] and done.said["id"] == "7" and done.said["action"] == "none"
+
+
+def test_an_upload_alone_is_an_update_too() -> None:
+    done = applied(Memory("definition", lacks_code=True))
+    assert not done.is_empty and done.said["action"] == "update"
 
 
 def test_a_new_pipeline_is_uploaded_for_once_more_when_nobody_else_writes() -> None:
