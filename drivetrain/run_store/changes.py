@@ -62,7 +62,8 @@ def changes(before: Run, now: Run, *, time: float) -> Iterator[Change]:
             yield Change(StepExpanded(parent, _listed(iterations)), known[parent].started)
     for step in now.steps:
         was = earlier.get(step.name) or StepRun(name=step.name, type=step.type, title=step.title)
-        if not was.has_ended:
+        # An ended step may be tried again, and that may have ended, too, by the second look.
+        if not was.has_ended or (was.status, was.attempts) != (step.status, step.attempts):
             yield from _changes_of(was, step, time)
     # What nobody lived to record is not told.
     if before.is_going and not now.is_going and now.status != "Interrupted":
@@ -74,9 +75,10 @@ def _changes_of(was: StepRun, now: StepRun, time: float) -> Iterator[Change]:
     tries = {each.number: each for each in now.tries}
     # A step that an earlier process tried, and which waits again, has attempts already.
     before = 0 if was.status in _NOT_BEGUN else was.attempts
-    if now.attempts > before and now.status not in _NOT_BEGUN:
-        if before:
-            failed = tries.get(before)
+    goes_on_again = was.has_ended and not now.has_ended
+    if (now.attempts > before or goes_on_again) and now.status not in _NOT_BEGUN:
+        if before and was.status != "Succeeded":
+            failed = tries.get(before) or (was if was.has_ended else None)
             reason, ended = (failed.reason, failed.ended) if failed else (now.reason, None)
             yield Change(StepRetrying(now.name, before, reason or "", 0.0), ended)
         this = tries.get(now.attempts)

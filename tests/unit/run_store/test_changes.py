@@ -26,11 +26,15 @@ from drivetrain.telling.progress import RunView, StepView
 
 NOW = 1000.0
 RUN = Run(id="e-1", pipeline="p", status="Executing", started=0.0)
-# A step in the order of its life; each look sees it at the same place or a later one.
+# The status and attempts of a step in the order of its life; each look sees it at the same place or a later one.
+_ENDS = ("Succeeded", "Failed", "Stopped")
 LIVES = [
-    ["Waiting", "NotExecuted"],
-    ["Waiting", "Cached"],
-    *(["Waiting", "Executing", end] for end in ("Succeeded", "Failed", "Stopped")),
+    [("Waiting", 0), ("NotExecuted", 0)],
+    [("Waiting", 0), ("Cached", 0)],
+    *([("Waiting", 0), ("Executing", 1), (end, 1)] for end in _ENDS),
+    *([("Waiting", 0), ("Executing", 1), ("Failed", 1), ("Executing", 2), (end, 2)] for end in _ENDS),
+    [("Waiting", 0), ("NotExecuted", 0), ("Executing", 1), ("Succeeded", 1)],
+    [("Waiting", 0), ("Executing", 1), ("Stopped", 1), ("Executing", 1), ("Failed", 1)],
 ]
 
 
@@ -61,16 +65,17 @@ def looks(draw: st.DrawFn) -> list[Run]:
             len(life) - 1 if last else draw(st.integers(place, len(life) - 1))
             for place, life in zip(places, lives, strict=True)
         ]
-        steps = [_at(f"s{index}", life[place]) for index, (place, life) in enumerate(zip(places, lives, strict=True))]
+        steps = [_at(f"s{index}", *life[place]) for index, (place, life) in enumerate(zip(places, lives, strict=True))]
         status = "Failed" if last else "Executing"
         found.append(replace(RUN, status=status, ended=900.0 if last else None, steps=tuple(steps)))
     return found
 
 
-def _at(name: str, status: str) -> StepRun:
+def _at(name: str, status: str, attempts: int) -> StepRun:
     ended = None if status in ("Waiting", "Executing") else 30.0
     started = None if status in ("Waiting", "NotExecuted") else 10.0
-    return step(name, status, started=started, ended=ended, value=f"{name} {status}" if started else None)
+    value = f"{name} {status} {attempts}" if started else None
+    return step(name, status, attempts=attempts, started=started, ended=ended, value=value)
 
 
 def replayed(looks: Sequence[Run]) -> list[StepView]:
@@ -108,6 +113,28 @@ def test_a_platform_that_keeps_no_attempts_gives_the_reason_with_the_next_one() 
         StepRetrying("train", 1, "the host broke", 0.0),
         StepStarted("train", 2),
     ]
+
+
+def test_a_step_that_is_tried_again_after_its_end_is_told_again() -> None:
+    failed = step("train", "Failed", started=1.0, ended=3.0, reason="the host broke")
+    again = [
+        StepStarted("train", 1),
+        StepFinished("train", "Failed", 2.0, "the host broke"),
+        StepRetrying("train", 1, "the host broke", 0.0),
+        StepStarted("train", 2),
+        StepFinished("train", "Succeeded", 8.0),
+    ]
+    done = step("train", "Succeeded", attempts=2, started=1.0, ended=9.0)
+    assert events(failed, step("train", attempts=2), step("train", attempts=2), done) == again
+    assert events(failed, done) == again, "the second attempt ended between two looks"
+
+
+def test_a_step_that_goes_on_after_its_end_is_told_again() -> None:
+    ended, on = step("loop", "Succeeded", started=1.0, ended=3.0), step("loop", started=1.0)
+    finished = StepFinished("loop", "Succeeded", 2.0)
+    assert events(ended, on, ended) == [StepStarted("loop", 1), finished, StepStarted("loop", 1), finished]
+    failed = step("loop", "Failed", started=1.0, ended=3.0)
+    assert events(ended, failed)[2:] == [StepFinished("loop", "Failed", 2.0)]
 
 
 def test_the_phases_and_interruptions_of_a_job_are_told() -> None:
