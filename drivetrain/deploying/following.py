@@ -92,8 +92,9 @@ def follow(
         wait: called with the seconds until it is looked at again.
         clock: seconds since the epoch.
     """
-    now = followed.look(closely=True)
+    followed.look()  # a run that is not there fails at once
     with followed.followed(wait):
+        now = followed.look(closely=True)
         before = unstarted(now, followed.planned(now))
         tell(start_of(before))
         while True:

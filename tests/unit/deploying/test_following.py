@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -47,6 +47,24 @@ class Followed:
         return self.wrong
 
 
+@dataclass
+class Noted(Followed):
+    """Notes each look: how closely, and whether it is repeated without an answer."""
+
+    repeats: bool = False
+    noted: list[tuple[bool, bool]] = field(default_factory=list[tuple[bool, bool]])
+
+    def look(self, *, closely: bool = False) -> RemoteRun:
+        self.noted.append((closely, self.repeats))
+        return super().look(closely=closely)
+
+    @contextmanager
+    def followed(self, wait: Wait) -> Generator[None]:
+        self.repeats = True
+        yield
+        self.repeats = False
+
+
 def step(name: str, status: str = "Executing", no_log: str | None = None, **more: Any) -> RemoteStep:
     given: dict[str, Any] = {"attempts": 1, "may_log": status == "Executing", **more}
     return RemoteStep(name=name, type="Task", title=name.title(), status=status, no_log=no_log, **given)
@@ -59,7 +77,7 @@ def run(*steps: RemoteStep, status: str = "Executing", **more: Any) -> RemoteRun
 
 def test_a_run_is_told_as_one_of_this_machine() -> None:
     prepared = step("prepare", "Succeeded", started=1000.0, ended=1009.0)
-    looks = [run(), run(step("prepare")), run(prepared, status="Failed")]
+    looks = [run(), run(), run(step("prepare")), run(prepared, status="Failed")]
     told: list[Event] = []
     assert follow(Followed(looks), told.append, wait=lambda _: None).status == "Failed"
     assert told[0] == ExecutionStarted("r", "p", (("prepare", "Task", "Prepare"), ("train", "Task", "Train")))
@@ -71,10 +89,16 @@ def test_a_run_is_told_as_one_of_this_machine() -> None:
     assert (type(told[-1]).__name__, getattr(told[-1], "seconds", None)) == ("ExecutionFinished", 60.0)
 
 
+def test_the_first_look_at_each_job_is_repeated_without_an_answer() -> None:
+    followed = Noted([run(), run(), run(step("prepare", "Failed"), status="Failed")])
+    follow(followed, lambda _: None, wait=lambda _: None)
+    assert followed.noted == [(False, False), (True, True), (True, True)], "a run that is not there fails at once"
+
+
 @pytest.mark.parametrize("status", ["Failed", "Stopped"])
 def test_a_step_of_which_nothing_is_known_at_the_end_ended_as_the_run_did(status: str) -> None:
     told: list[Event] = []
-    follow(Followed([run(step("prepare")), run(status=status)]), told.append, wait=lambda _: None)
+    follow(Followed([run(), run(step("prepare")), run(status=status)]), told.append, wait=lambda _: None)
     assert told[1] == StepStarted("prepare", 1)
     ends = {event.step: event.status for event in told if isinstance(event, StepFinished)}
     assert ends == {"prepare": status, "train": "NotExecuted"}
