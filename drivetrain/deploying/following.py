@@ -6,7 +6,7 @@ The place is asked every few seconds; what is new since the last answer becomes 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -37,8 +37,8 @@ class LogLine:
 class LogReader(Protocol):
     """Reads the log of one step, bit by bit."""
 
-    def new_lines(self, step: RemoteStep) -> Sequence[LogLine]:
-        """The lines since the last call.
+    def new_lines(self, step: RemoteStep) -> Iterable[LogLine]:
+        """The lines since the last call, as they are read.
 
         Args:
             step: as it is now; it may have been tried again.

@@ -6,7 +6,7 @@ Each source gives a log whole, so that following asks again and shows what has b
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -50,16 +50,15 @@ class StepLog:
         self._given: dict[str, int] = {}
         self._missing: list[Attempt] = []
 
-    def new_lines(self, step: RemoteStep) -> Sequence[LogLine]:
+    def new_lines(self, step: RemoteStep) -> Iterator[LogLine]:
         assert isinstance(step, PodStep)
-        found: list[LogLine] = []
         self._missing = []
         for attempts in step.programs:
             begun = next((place for place, each in enumerate(attempts) if each.pod in self._given), len(attempts) - 1)
             for attempt in attempts[begun:]:
-                found += [LogLine(attempt.pod, text) for text in self._new_of(attempt)]
+                for text in self._new_of(attempt):
+                    yield LogLine(attempt.pod, text)
         self._num_lines = None
-        return found
 
     def _new_of(self, attempt: Attempt) -> list[str]:
         lines = self._output.lines(self._run, attempt)

@@ -86,21 +86,20 @@ class StepLog:
         found = {"startTime": int(step.started * 1000)}
         return found if step.ended is None else {**found, "endTime": int((step.ended + AFTER_SECONDS) * 1000)}
 
-    def new_lines(self, step: RemoteStep) -> Sequence[LogLine]:
+    def new_lines(self, step: RemoteStep) -> Iterator[LogLine]:
         """In the order of time, host by host."""
         assert isinstance(step, JobStep)
-        rest: list[LogLine] = []
         if step.arn != self.step.arn:  # it is tried again, by another job
-            rest = self._new_lines()
+            yield from self._new_lines()
             self._tokens = {}
         self.step = step
-        lines = [*rest, *self._new_lines()]
+        lines = self._new_lines()
         self._looks += 1
         first, self._problem = self._looks == 1, None
         if first and not lines:
             why = "has no log: nothing was written" if step.has_ended else "has no log yet; --follow waits for it"
             self._problem = f"Step {step.name!r} of {self._run} {why} (log group {self.group})."
-        return lines[max(len(lines) - self._num_lines, 0) :] if first and self._num_lines is not None else lines
+        yield from lines[max(len(lines) - self._num_lines, 0) :] if first and self._num_lines is not None else lines
 
     def waits(self) -> Sequence[str]:
         return ()

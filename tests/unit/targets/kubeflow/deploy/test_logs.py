@@ -231,8 +231,14 @@ class Looks(FollowedExecution):
         return next(self.looks)
 
 
-def shown(run: RemoteRun, from_: Output, looks: Iterator[RemoteRun] | None = None, **options: Any) -> list[str]:
-    found: list[str] = []
+def shown(
+    run: RemoteRun,
+    from_: Output,
+    looks: Iterator[RemoteRun] | None = None,
+    found: list[str] | None = None,
+    **options: Any,
+) -> list[str]:
+    found = [] if found is None else found
     followed = Looks(cast(Api, None), from_, "p", "r")
     followed.__dict__["looks"] = looks or iter(())
     copy_log(followed, run, run.steps[0], lambda line: found.append(line.text), wait=lambda _: None, **options)
@@ -272,6 +278,23 @@ def test_who_follows_sees_each_line_once_and_each_attempt_that_begins(root: str)
 
     found = shown(going(ended(root, 0), first), output(api), looks(), follow=True)
     assert found == ["one", "two", "three", "again"]
+
+
+class Away(Logs):
+    """The address of one node's log does not answer."""
+
+    def text(self, path: str, *, about: str) -> str:
+        if "/node-1/" in path:
+            raise UserError("the server is away")
+        return super().text(path, about=about)
+
+
+def test_the_lines_of_a_pod_are_shown_before_the_log_of_the_next_one_fails(root: str) -> None:
+    made = step("make", "Succeeded", (ended(root, 0),), (ended(root, 1),))
+    found: list[str] = []
+    with pytest.raises(UserError, match="the server is away"):
+        shown(replace(going(), steps=(made,)), output(Away(node_0="one\ntwo\n")), found=found)
+    assert found == ["one", "two"]
 
 
 def test_a_log_that_is_gone_is_an_error_that_says_why(root: str) -> None:
