@@ -69,14 +69,14 @@ def awaited_step(
     Raises:
         UserError: there will be no such log.
     """
-    told = False
+    told, planned = False, None
     while True:
         try:
             return run, step_with_log(run, name)
         except UserError:
             step = _named(run, name)
             if name is not None and step is None:
-                planned = {known for each in followed.planned(run) for known in (each.name, each.title)}
+                planned = planned or {known for each in followed.planned(run) for known in (each.name, each.title)}
                 if name not in planned:
                     raise UserError(f"Execution {run.id} has no step {name!r}. {did_you_mean(name, planned)}") from None
             if not run.is_going or (step is not None and not step.may_log):

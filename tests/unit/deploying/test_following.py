@@ -53,6 +53,12 @@ class Noted(Followed):
 
     repeats: bool = False
     noted: list[tuple[bool, bool]] = field(default_factory=list[tuple[bool, bool]])
+    asked: int = 0
+    """How often for the steps that the pipeline has."""
+
+    def planned(self, run: RemoteRun) -> Sequence[StepRun]:
+        self.asked += 1
+        return super().planned(run)
 
     def look(self, *, closely: bool = False) -> RemoteRun:
         self.noted.append((closely, self.repeats))
@@ -139,6 +145,11 @@ def test_who_follows_waits_for_a_step_that_has_not_begun(name: str | None, capsy
     assert found.no_log is None and followed.looks == []
     said = "No step has" if name is None else f"Step {name!r} has not"
     assert capsys.readouterr().err == f"{said} begun yet (no room). Following goes on.\n"
+
+
+def test_who_waits_for_a_step_asks_once_which_steps_there_are() -> None:
+    followed = Noted([run(), run(), run(step("train"))])
+    assert awaited_step(followed, run(), "train", lambda _: None)[1].name == "train" and followed.asked == 1
 
 
 @pytest.mark.parametrize(
