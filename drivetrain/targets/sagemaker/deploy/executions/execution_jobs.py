@@ -126,7 +126,7 @@ def _training(name: str, said: Mapping[str, Any]) -> JobFacts:
         seconds=said.get("TrainingTimeInSeconds"),
         billable=said.get("BillableTimeInSeconds"),
         spot=bool(said.get("EnableManagedSpotTraining")),
-        interruptions=max(interruptions, said.get("SecondaryStatus") == INTERRUPTED),
+        interruptions=max(interruptions, int(said.get("SecondaryStatus") == INTERRUPTED)),
         phase=said.get("SecondaryStatus"),
         metrics={str(item["MetricName"]): float(item["Value"]) for item in said.get("FinalMetricDataList") or ()},
         fresh=_is_fresh(said),

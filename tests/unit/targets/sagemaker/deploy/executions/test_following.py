@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -177,6 +178,13 @@ def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Play
     said = found.to_json()
     assert [row.remark for row in found.rows][:2] == ["", "--fresh, interrupted 1 times, spot saved 70.0 %"]
     assert said["steps"][1]["job"]["billable_seconds"] == 300 and said["saved_by_spot"] == pytest.approx(1.4)
+
+
+def test_an_interruption_that_goes_on_is_counted(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    playing.begin("train", "Training", SecondaryStatus="Interrupted")
+    (train,) = report(place.account, executions.describe(place.account, playing.arn), prices()).to_json()["steps"]
+    assert json.dumps(train["job"]["interruptions"]) == "1"
 
 
 def test_prices_are_as_old_as_the_oldest_that_was_used(started: tuple[Place, Playing]) -> None:
