@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 Undo = Callable[[], object]
 """Takes one write back. It gives False where there was nothing to take back, and raises where it must not or cannot."""
 
-Left = tuple[str, BaseException]
+Left = tuple[str, str]
 """A thing that was not taken back, and why."""
 
 
@@ -57,15 +57,18 @@ class Journal:
         self._undo.append((what, undo))
 
     def take_back(self) -> tuple[list[str], list[Left]]:
-        """Undo what was written, the latest first; gives what was taken back, and what was not and why."""
+        """Undo what was written, the latest first; gives what was taken back, and what was not and why.
+
+        An interrupt ends it: the next apply goes on from there.
+        """
         undone: list[str] = []
         left: list[Left] = []
         for what, undo in reversed(self._undo):
             try:
                 if undo() is not False:
                     undone.append(what)
-            except (Exception, KeyboardInterrupt) as trouble:
-                left.append((what, trouble))
+            except Exception as trouble:
+                left.append((what, str(trouble) or type(trouble).__name__))
         return undone, left
 
 

@@ -193,10 +193,18 @@ def test_what_was_written_is_taken_back_the_latest_first() -> None:
 
 
 def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None:
-    place = Memory("old", fails={"trigger": UserError("denied"), "undo schedule": KeyboardInterrupt("again")})
-    with pytest.raises(HalfDoneError, match=r"back: the definition; left: wrote a schedule \(again\)"):
+    place = Memory("old", fails={"trigger": UserError("denied"), "undo schedule": TimeoutError()})
+    with pytest.raises(HalfDoneError, match=r"back: the definition; left: wrote a schedule \(TimeoutError\)"):
         applied(place)
     assert place.state == "old"
+
+
+@pytest.mark.parametrize("first", [UserError("denied"), KeyboardInterrupt()])
+def test_an_interrupt_ends_what_is_being_taken_back(first: BaseException) -> None:
+    place = Memory("old", fails={"trigger": first, "undo schedule": KeyboardInterrupt("again")})
+    with pytest.raises(KeyboardInterrupt, match="again"):
+        applied(place)
+    assert place.state == "definition" and place.calls[-1] == "undo schedule"
 
 
 def test_what_need_not_be_taken_back_is_not_named() -> None:

@@ -63,10 +63,11 @@ class Rollback:
         Raises:
             UserError: somebody else wrote since.
         """
+        self._keeps_tags = True
         now = self.writer.read()
         if now is not None and state(now) == state(there):
+            self._keeps_tags = False
             return False
-        self._keeps_tags = True
         if now is None or differs(now, self.wanted) or self._tagged_by_others(there.arn, there.tags):
             raise UserError(_CHANGED)
         # First the tags: cut short after the write, the old definition must not look like an edit of the new one.

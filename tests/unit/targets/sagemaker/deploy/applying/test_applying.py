@@ -501,6 +501,26 @@ def test_killed_while_taking_back_nothing_looks_like_an_edit(place: Place) -> No
     assert account.calls.count("sagemaker:update_pipeline") == 2
 
 
+@pytest.mark.parametrize(("fault", "ends"), [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(), HalfDoneError)])
+def test_what_stays_written_keeps_its_tags(place: Place, fault: BaseException, ends: type[BaseException]) -> None:
+    """Without them, the next apply would take the new definition for somebody's edit."""
+    place.apply(place.wanted())
+    second = place.wanted(definition=definition("ml.m5.2xlarge"), triggers=(place.schedule(),))
+
+    class Ending(Denying):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            if operation == "describe_pipeline" and self.turn:
+                raise fault
+            return super().call(service, operation, about=about, **arguments)
+
+    with pytest.raises(ends):
+        apply(Ending(place, "create_schedule"), second, place.plan(second))
+    assert APPLYING in place.state()["pipelines"][NAME]["tags"]
+    assert place.plan(second).refusal is None
+    place.apply(second)
+    assert place.plan(second).is_empty
+
+
 class EditedThenDenied(Denying):
     """Somebody saves an edit of what was just written, then a schedule is denied."""
 
