@@ -121,6 +121,11 @@ class Place(Protocol[D]):
         ...
 
     @property
+    def unanswered(self) -> type[UserError]:
+        """Errors of a target that gave no answer; they say nothing about what was written."""
+        ...
+
+    @property
     def journal(self) -> Journal: ...
     def read(self) -> D | None:
         """The pipeline as it is deployed now; None where there is none."""
@@ -222,11 +227,11 @@ def _take_back(place: Place[Any], error: BaseException) -> NoReturn:
 def _read_again(place: Place[Any], plan: Plan) -> None:
     """
     Raises:
-        UserError: it is not what was written.
+        UserError: it is not what was written, or another writer took over the lock.
     """
     try:
         wrong = place.read_again()
-    except UserError as error:
+    except place.unanswered as error:
         place.journal.add(f"Applied, but could not be checked: {error}")
         return
     if wrong:

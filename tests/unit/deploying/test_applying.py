@@ -25,6 +25,10 @@ class There(NamedTuple):
     ids: dict[str, str]
 
 
+class UnansweredError(UserError):
+    """The place gave no answer."""
+
+
 @dataclass
 class Memory:
     """A place whose pipeline is one word. `repaired` is what is there once nobody else writes."""
@@ -32,6 +36,7 @@ class Memory:
     state: str | None = None
     wanted: Wanted = field(default_factory=Wanted)
     where: str = "memory"
+    unanswered: type[UserError] = UnansweredError
     refused: str | None = None
     fails: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
     repaired: str | None = None
@@ -229,5 +234,10 @@ def test_what_is_no_longer_as_written_is_said_and_stays() -> None:
 
 
 def test_what_cannot_be_read_again_was_applied_all_the_same() -> None:
-    place = Memory("old", fails={"read again": UserError("throttled")})
+    place = Memory("old", fails={"read again": UnansweredError("throttled")})
     assert applied(place).said["done"][-1] == "Applied, but could not be checked: throttled"
+
+
+def test_what_fails_while_it_is_read_again_is_an_error() -> None:
+    with pytest.raises(UserError, match="Another writer took over the lock"):
+        applied(Memory("old", fails={"read again": UserError("Another writer took over the lock.")}))

@@ -35,6 +35,8 @@ CREATE_ATTEMPTS = 3
 class Namespace:
     """A namespace of a cluster, as one apply writes to it: a `Place` of deploying/applying.py."""
 
+    unanswered: type[UserError] = UserError
+
     def __init__(self, api: Api, objects: Objects, wanted: Desired, tell: Tell) -> None:
         self.api = api
         self.objects = objects

@@ -76,6 +76,8 @@ def apply(
 class PipelineInAccount:
     """A pipeline of an account, as one apply writes it: a `Place` of deploying/applying.py."""
 
+    unanswered: type[UserError] = ServiceError
+
     def __init__(
         self, account: Account, wanted: Desired, plan: Plan, tell: Tell, pause: Callable[[float], None]
     ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
+from drivetrain.targets.sagemaker.deploy.applying.writing import Writer
 from drivetrain.targets.sagemaker.deploy.deployed import OWNER
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.ownership import MAX_TAG_CHARACTERS, Owner
@@ -60,6 +61,18 @@ def test_the_same_pipeline_is_taken_over_by_adopting_it(place: Place, theirs: De
     assert "--adopt" in (place.plan(mine).refusal or "")
     place.apply(mine, adopted=True)
     assert place.plan(mine).is_empty
+
+
+def test_a_lock_that_is_lost_while_it_is_taken_over_is_an_error(
+    place: Place, theirs: Desired, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(writer: Writer, owner: Owner, *, once: bool) -> None:
+        if not once:
+            raise UserError("Another writer took over the lock.")
+
+    monkeypatch.setattr(Writer, "keep_owner", lost)
+    with pytest.raises(UserError, match=r"^Another writer took over the lock"):
+        place.apply(replace(theirs, project="sound"), adopted=True)
 
 
 def test_rules_and_schedules_without_a_pipeline_are_left_alone(place: Place, theirs: Desired) -> None:
