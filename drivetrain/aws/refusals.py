@@ -1,5 +1,8 @@
 """Errors of S3: what was not done, why, and whether it is the user's to mend."""
 
+# botocore has no types of its own.
+# pyright: basic
+
 from __future__ import annotations
 
 import errno
@@ -58,6 +61,14 @@ def is_wrong_address(error: Exception) -> bool:
     while inner is not None and not isinstance(inner, socket.gaierror):
         inner = inner.__cause__ or inner.__context__
     return inner is not None and inner.errno == socket.EAI_NONAME
+
+
+def is_missing_setting(error: Exception) -> bool:
+    """True where no request was made: no credentials or region, or an address that is none. Other failures to get
+    credentials may pass: the service that gives them was away."""
+    from botocore.exceptions import NoCredentialsError, NoRegionError
+
+    return isinstance(error.__cause__, NoCredentialsError | NoRegionError | ValueError)
 
 
 def reason_of(error: Exception) -> str:

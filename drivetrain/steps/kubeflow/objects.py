@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from drivetrain.aws.refusals import DeniedError, ServiceError, UnusableError, WrongAddressError
+from drivetrain.aws.refusals import ServiceError, UnusableError, is_missing_setting
 from drivetrain.aws.s3 import Client, Patience, side_by_side, split
 from drivetrain.base.errors import InputError
 from drivetrain.steps.kubeflow.task import RetryError, TaskError
@@ -69,8 +69,7 @@ def _storage(uri: str) -> Generator[tuple[Client, str]]:
     try:
         yield Client(bucket, PATIENCE, purpose="objects"), key.rstrip("/")
     except (ServiceError, UnusableError) as error:
-        mendable = isinstance(error, UnusableError | DeniedError) and not isinstance(error, WrongAddressError)
-        if mendable or 400 <= error.status < 500:
+        if is_missing_setting(error) or 400 <= error.status < 500:
             help = "Give the pods a role for the bucket, or settings with s3_secret."
             raise TaskError(f"{uri}: {error.reason}. {help}") from None
         raise RetryError(f"{uri}: {error.reason}. It can be tried again.") from None
