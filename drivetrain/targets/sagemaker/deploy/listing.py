@@ -60,7 +60,7 @@ def _listed(account: Account, name: str, arn: str, modified: float | None) -> Li
     tags = {str(tag["Key"]): str(tag["Value"]) for tag in pages}
     last = next(
         (
-            {"execution": each.id, "arn": each.arn, "status": each.status, "started": each.started}
+            {"execution": each.id, "arn": each.arn, "status": each.status, "started": each.started or None}
             for each in executions(account, name, 1)
         ),
         None,

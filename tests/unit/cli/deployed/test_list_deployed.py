@@ -211,6 +211,20 @@ def test_one_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_said(acco
     assert found == {"secret": "not readable", "seen": "not ours"}
 
 
+def test_the_start_of_an_execution_that_aws_does_not_say_is_unknown(account: TestAccount) -> None:
+    class Silent(Account):
+        def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
+            said = super().call(service, operation, about=about, **arguments)
+            for each in said.get("PipelineExecutionSummaries", ()):
+                del each["StartTime"]
+            return said
+
+    by_hand(account, "p")
+    account.client("sagemaker").start_pipeline_execution(PipelineName="p", ClientRequestToken="-" * 32)
+    (found,) = listing.deployed_pipelines(Silent(account.region))
+    assert found.last is not None and found.last["started"] is None
+
+
 @pytest.mark.slow_cases(but=["70-5"])
 @pytest.mark.parametrize(("columns", "names"), [("70", 5), ("60", 4), ("44", 3)])
 def test_no_line_is_wider_than_the_terminal(
