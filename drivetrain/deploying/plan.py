@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Literal, cast
 
-from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import SerializerFunctionWrapHandler, StrictBool, StrictInt, ValidationError, model_serializer
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
@@ -53,14 +53,14 @@ class Upload(Frozen):
     """An object that is not in the storage yet."""
 
     uri: str
-    bytes: int
+    bytes: StrictInt
 
 
 class Forecast(Frozen):
     """The next run of a step: from the cache, or why not; `why` is empty for a step that is never cached."""
 
     step: str
-    cached: bool
+    cached: StrictBool
     why: tuple[str, ...] = ()
 
 
@@ -85,7 +85,7 @@ class Terms(Frozen):
 
     discarded: tuple[str, ...] = ()
     """Places, or `all`: edits of others there may be overwritten."""
-    adopted: bool = False
+    adopted: StrictBool = False
     """It may be taken over from its owner."""
     origin: Origin | None = None
 
@@ -105,8 +105,8 @@ class Plan(Terms):
     definition_sha256: str
     version: str | None = None
     """The version to be uploaded, on targets where apply names it."""
-    num_steps: int
-    num_parameters: int
+    num_steps: StrictInt
+    num_parameters: StrictInt
     changes: tuple[Difference, ...] = ()
     """In the definition and in what the pipeline is beside it, without triggers."""
     triggers: tuple[TriggerChange, ...] = ()
@@ -117,7 +117,7 @@ class Plan(Terms):
     """Changes by others since the last apply."""
     overwritten: tuple[Difference, ...] = ()
     """The part of it that is not in the code, so that applying would undo it."""
-    foreign: bool = False
+    foreign: StrictBool = False
     """The pipeline was not made by apply, or by another owner's."""
     owner: str | None = None
     """The other owner in words; None where it is ours."""
@@ -183,6 +183,6 @@ def read_plan(content: str | bytes, source: str) -> Plan:
             raise UserError(f"{source}: This is no plan: `{name}` is missing. {MAKE_ONE}")
     del said["format"]
     try:
-        return Plan.model_validate_json(json_text.text_of(said), strict=True)
+        return Plan.model_validate(said)  # pydantic's reader of JSON refuses half a surrogate pair
     except ValidationError as error:
         raise UserError(f"{source}: This is no plan: {explain_validation(error)} {MAKE_ONE}") from None

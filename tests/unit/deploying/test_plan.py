@@ -61,6 +61,10 @@ WRONG: list[tuple[str, Any]] = [
     ("drift", None),
     ("overwritten", "all"),
     ("foreign", "no"),
+    ("adopted", 1),
+    ("num_parameters", True),
+    ("uploads", [{"uri": "s3://b/x", "bytes": "7"}]),
+    ("steps", [{"step": "train", "cached": "no"}]),
     ("lost", 1),
     ("last_write", ["ana"]),
     ("discarded", "all"),
@@ -81,6 +85,11 @@ def test_a_plan_comes_back_from_its_file() -> None:
     first, second = json.loads(PLAN.text())["changes"]
     assert (first["old"], first["new"]) == (20, 30)
     assert "old" not in second and second["new"] is None, "null is a value, and what is absent is left out"
+
+
+def test_half_a_surrogate_pair_comes_back_from_its_file() -> None:
+    plan = PLAN.model_copy(update={"changes": (Difference(text="default", new="\ud800"),)})
+    assert read_plan(plan.text().encode(), "plan.json") == plan
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
