@@ -44,8 +44,16 @@ from drivetrain.base.errors import WARNING, InputError
 CONNECTIONS = 8
 """Of one transfer; so many files come or go at once, too."""
 _PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
+# botocore's "standard" retries these too: the service has too much to do. Some answer them with status 400.
+_THROTTLED = (
+    *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException"),
+    *("EC2ThrottledException", "SlowDown", "TooManyRequestsException", "RequestLimitExceeded"),
+    *("BandwidthLimitExceeded", "LimitExceededException", "ProvisionedThroughputExceededException"),
+    *("TransactionInProgressException", "PriorRequestNotComplete"),
+)
 # Another request for the same object is under way (S3 wants this one again), or this one came too slowly.
-_PASSING = frozenset({"ConditionalRequestConflict", "OperationAborted", "RequestTimeout"})
+_SAME_OBJECT = ("ConditionalRequestConflict", "OperationAborted")
+_PASSING = frozenset({*_THROTTLED, *_SAME_OBJECT, "RequestTimeout", "RequestTimeoutException"})
 _NEVER = frozenset({501, 505})  # of those from 500 on: what the service cannot do, now or later
 _LONGEST_PAUSE_S = 2.0
 _jitter = random.Random()  # a training draws from Python's own generator, and resumes it

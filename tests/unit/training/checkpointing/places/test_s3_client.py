@@ -239,6 +239,21 @@ def test_a_refusal_for_good_is_not_repeated(code: str) -> None:
     assert len(answers.requests) == 3
 
 
+def _codes_of_botocore() -> list[str]:
+    """The errors that botocore's own retries take for throttling or passing, whatever their status."""
+    standard = pytest.importorskip("botocore.retries.standard")
+    throttled, passing = standard.ThrottledRetryableChecker, standard.TransientRetryableChecker
+    return sorted({*throttled._THROTTLED_ERROR_CODES, *passing._TRANSIENT_ERROR_CODES})
+
+
+@pytest.mark.parametrize("code", _codes_of_botocore())
+def test_throttling_is_waited_for_whatever_its_status(code: str) -> None:
+    objects = Objects("some")
+    answers = Answers(objects.client, (400, code), (204, ""))
+    objects.delete("a")
+    assert len(answers.requests) == 2
+
+
 def test_without_credentials(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
