@@ -159,18 +159,24 @@ class Client:
         for page in self.pages(prefix):
             yield from page.get("Contents", ())
 
-    def files_below(self, prefix: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    def files_below(self, prefix: str, folder: Path, *, strip_slashes: bool = False) -> Iterator[tuple[str, Path]]:
         """Key and path in a folder of each object below a prefix; consoles' marks of folders are left out.
+
+        Args:
+            strip_slashes: take `prefix//name` for `prefix/name` instead of refusing it.
 
         Raises:
             InputError: a key leads out of the folder; and as `call` does.
         """
         for entry in self.listed(prefix):
             name = entry["Key"].removeprefix(prefix)
+            if not name or name.endswith("/"):
+                continue
+            if strip_slashes:
+                name = name.lstrip("/")
             if ".." in name.split("/") or name.startswith("/") or "\0" in name:
                 raise InputError(f"{self._uri(entry['Key'])} leads out of its folder. Write keys without '..'.")
-            if name and not name.endswith("/"):
-                yield entry["Key"], folder / name
+            yield entry["Key"], folder / name
 
     def download(self, key: str, path: Path) -> None:
         """Bring an object to a file, its parts side by side; raises as `call` does."""

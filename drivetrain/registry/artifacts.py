@@ -107,7 +107,7 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
                 client.download(key, folder / PurePosixPath(key).name)
                 return folder / PurePosixPath(key).name
         prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
-        found = list(islice(client.files_below(prefix, folder), MOST_FILES + 1))
+        found = list(islice(client.files_below(prefix, folder, strip_slashes=True), MOST_FILES + 1))
         if len(found) > MOST_FILES:
             raise InputError(f"{uri} holds more than {MOST_FILES:,} files: not a model.")
         if denied is not None and not found:

@@ -86,6 +86,21 @@ def test_an_object_and_a_folder_of_s3(tmp_path: Path, bucket: str) -> None:
         assert found == ["code/inference.py", "model.json"]
 
 
+def test_keys_with_two_slashes_are_of_the_folder(tmp_path: Path, bucket: str) -> None:
+    """Prefixes that end with a slash, joined by another one, write such keys."""
+    put(bucket, "digits/model/a.txt", b"a")
+    put(bucket, "digits/model//b.txt", b"b")
+    put(bucket, "digits/model//", b"")  # a console's mark of such a folder
+    folder = fetch(f"s3://{bucket}/digits/model", tmp_path / "new")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a.txt": b"a", "b.txt": b"b"}
+
+
+@pytest.mark.parametrize("name", ["../b.txt", "/../b.txt", "x/../../b.txt"])
+def test_a_key_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: Path, bucket: str) -> None:
+    put(bucket, f"digits/model/{name}", b"b")
+    assert "leads out of its folder" in refused(f"s3://{bucket}/digits/model", tmp_path / "new")
+
+
 def test_the_region_of_a_sagemaker_job(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """There AWS_REGION alone is set, and S3 refuses requests signed for another region."""
     from botocore.awsrequest import AWSPreparedRequest

@@ -52,3 +52,19 @@ def test_credentials_that_fail_in_the_middle_can_be_tried_again(monkeypatch: pyt
     monkeypatch.setattr(s3.Client, "_opened", reached)
     with pytest.raises(RetryError, match="It can be tried again"):
         objects.download("s3://bucket/folder", Path("unused"))
+
+
+@pytest.mark.parametrize("name", ["/b.txt", "../b.txt", "x/../../b.txt"])
+def test_a_key_that_leads_out_of_the_folder_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3.Client, "listed", lambda self, prefix: [{"Key": f"{prefix}{name}"}])
+    with pytest.raises(TaskError, match="leads out of its folder"):
+        objects.download("s3://bucket/folder", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "/", "x/"])
+def test_marks_of_folders_bring_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3.Client, "listed", lambda self, prefix: [{"Key": f"folder/{name}"}])
+    objects.download("s3://bucket/folder", tmp_path / "new")
+    assert list((tmp_path / "new").iterdir()) == []
