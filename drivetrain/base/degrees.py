@@ -18,19 +18,24 @@ DATA_DIMENSIONS = ("replicate", "shard")
 
 @dataclass(frozen=True)
 class World:
-    """`processes` on each of `hosts`."""
+    """`processes` on each of `hosts`.
+
+    Where hosts are uneven, `processes` is those of this host and `started` the number of all.
+    """
 
     hosts: int
     processes: int
+    started: int | None = None
 
     @property
     def size(self) -> int:
-        return self.hosts * self.processes
+        return self.hosts * self.processes if self.started is None else self.started
 
     def described(self) -> str:
         """`4 processes`, `8 processes (2 hosts x 4)`."""
         text = f"{self.size} process{'es' if self.size != 1 else ''}"
-        return text if self.hosts == 1 else f"{text} ({self.hosts} hosts x {self.processes})"
+        even = self.size == self.hosts * self.processes
+        return text if self.hosts == 1 or not even else f"{text} ({self.hosts} hosts x {self.processes})"
 
 
 def fill(strategy: str, dimensions: Sequence[str], wanted: Mapping[str, int], world: World) -> dict[str, int]:

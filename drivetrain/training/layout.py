@@ -12,6 +12,7 @@ on a host (D. Narayanan et al., "Efficient Large-Scale Language Model Training o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,7 +130,8 @@ def laid_out(process: Process, strategy: str, dimensions: Sequence[str], wanted:
         InputError: degrees that do not multiply to the number of processes, or that would leave a host.
     """
     assert [name for name in DIMENSIONS if name in dimensions] == list(dimensions)
-    world = World(process.world_size // process.local_world_size, process.local_world_size)
+    hosts = math.ceil(process.world_size / process.local_world_size)
+    world = World(hosts, process.local_world_size, started=process.world_size)
     degrees = fill(strategy, dimensions, {name: wanted[name] for name in dimensions}, world)
     for name in INSIDE_A_HOST:
         if process.local_world_size % degrees.get(name, 1):

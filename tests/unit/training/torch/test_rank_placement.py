@@ -18,6 +18,19 @@ def laid_out(rank: int, wanted: dict[str, int]) -> Layout:
     return lay_out(process, "any", list(wanted), wanted, mesh=False)
 
 
+@pytest.mark.parametrize(("size", "local"), [(6, 4), (6, 2), (2, 4), (5, 3)])
+def test_uneven_hosts_have_the_degrees_of_all_processes(size: int, local: int) -> None:
+    """Every rank has the same, however many processes are on its own host."""
+    process = Process(0, size, 0, local, torch.device("cpu"))
+    assert lay_out(process, "any", ["replicate"], {"replicate": 0}, mesh=False).degrees == {"replicate": size}
+
+
+def test_a_host_that_others_cannot_equal_is_refused() -> None:
+    process = Process(0, 6, 0, 4, torch.device("cpu"))
+    with pytest.raises(InputError, match="needs a multiple of 4 processes, but there are 6 processes"):
+        lay_out(process, "any", ["replicate", "shard"], {"replicate": 0, "shard": 0}, mesh=False)
+
+
 def hosts_of_groups(wanted: dict[str, int], dimension: str) -> list[set[int]]:
     """The hosts of each group of ranks that differ in one dimension only."""
     groups: dict[tuple[int, ...], set[int]] = {}
