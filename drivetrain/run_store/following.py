@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drivetrain.run_store.changes import changes, start_of, unstarted
-from drivetrain.run_store.events import Event, ExecutionFinished
+from drivetrain.run_store.events import Event, ExecutionFinished, StepFinished
 from drivetrain.run_store.model import Metric, Run
 
 if TYPE_CHECKING:
@@ -43,7 +43,12 @@ def follow(ledger: Ledger, execution: str, tell: Tell, *, wait: Callable[[float]
     while True:
         moment = time.time()
         run = metrics.added(ledger.run(run.id))
-        happened = [(moment if at is None else at, event) for event, at in changes(before, run, time=moment)]
+        happened = [
+            (moment if at is None else at, event)
+            for event, at in changes(before, run, time=moment)
+            # The reader counts a step that never began as not executed; its process told no end of it.
+            if not (isinstance(event, StepFinished) and at is None)
+        ]
         for at, event in sorted(happened, key=lambda one: (isinstance(one[1], ExecutionFinished), one[0])):
             tell(event, at)
         if not run.is_going:

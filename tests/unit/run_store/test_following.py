@@ -103,6 +103,17 @@ def test_of_a_run_whose_process_is_gone_no_end_is_told(tmp_path: Path) -> None:
     assert told == [ExecutionStarted("e-1", "p", tuple(STEPS))]
 
 
+def test_no_end_is_told_of_a_step_whose_end_the_ledger_does_not_know(tmp_path: Path) -> None:
+    home, writer = begun(tmp_path)
+    writer.settle_step("e-1", "prepare", "NotExecuted")
+    writer.finish("e-1", "Stopped", None)
+    told: list[Event] = []
+    with Ledger(home) as ledger:
+        follow(ledger, "e-1", lambda event, at: told.append(event))
+    assert told[1:-1] == [StepFinished("prepare", "NotExecuted", 0.0)]
+    assert isinstance(told[-1], ExecutionFinished)
+
+
 def test_what_happened_before_is_told_in_its_order_with_its_own_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
