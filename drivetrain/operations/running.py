@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from drivetrain.telling.progress import Clock, Progress
 
 # An import in a function, or an absolute path.
-_OF_THIS_MACHINE = re.compile(rb"""^[ \t]+(?:import|from)\s|["']/""", re.MULTILINE)
+_OF_THIS_MACHINE = re.compile(rb"""(?:^[ \t]+|[:;][ \t]*)(?:import|from)\s|["']/""", re.MULTILINE)
 
 
 def new_progress(*, as_json: bool, quiet: bool = False, clock: Clock | None = None) -> Progress:

@@ -162,6 +162,15 @@ def test_a_job_that_fails_fails(drivetrain) -> None:
     assert "✗ submit-count failed" in text and "FileNotFoundError" in text
 
 
+@pytest.mark.parametrize("line", ["import no_such_module", '"""Fit."""; from no_such_module.part import x'])
+def test_what_a_job_of_one_line_imports_is_looked_for_before_it_starts(drivetrain, line: str) -> None:
+    file = f"lacking_{len(line)}.py"
+    drivetrain.write(file, f"from drivetrain.components import component\n\n@component\ndef fit() -> None: {line}\n")
+    said = drivetrain.error("submit", file, "--home", drivetrain.folder / "h")
+    assert f"step 'fit' needs what is not installed here (no_such_module is imported by {file}, line 4)" in said
+    assert not (drivetrain.folder / "h").exists()
+
+
 def test_a_uri_has_a_stand_in_here(drivetrain) -> None:
     drivetrain.write("counting_uris.py", COUNTING)
     (drivetrain.folder / "folder").mkdir()
