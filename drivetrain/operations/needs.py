@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, takewhile
@@ -175,17 +176,21 @@ def own_file(step: JobStep, folder: Path) -> Path | None:
     return None if ours or not file.is_file() else file
 
 
-def read_each_time(pipeline: Pipeline, folder: Path) -> dict[str, str]:
+def read_each_time(pipeline: Pipeline, folder: Path, *, by_option: bool = False) -> dict[str, str]:
     """Step -> why it runs each time: its component reads a file of this machine, of which the cache sees no change.
-    Warns of each such file."""
+    Warns of each such file.
+
+    Args:
+        by_option: inputs are given with --set.
+    """
     found: dict[str, str] = {}
-    for name, path, warning in files_named(pipeline, folder):
+    for name, path, warning in _files_named(pipeline, folder, by_option=by_option):
         found[name] = f"it reads {path}, and the cache does not see when that file changes"
         print(f"warning: {warning}", file=sys.stderr)
     return found
 
 
-def files_named(pipeline: Pipeline, folder: Path) -> Iterator[tuple[str, str, str]]:
+def _files_named(pipeline: Pipeline, folder: Path, *, by_option: bool) -> Iterator[tuple[str, str, str]]:
     """Absolute paths in the steps' components, at which neither the cache nor a deployed job looks: the step, the path,
     and a warning."""
     from drivetrain.assets.own_values import absolute_paths
@@ -197,10 +202,11 @@ def files_named(pipeline: Pipeline, folder: Path) -> Iterator[tuple[str, str, st
         if isinstance(step, JobStep) and file is not None:
             function = step.program.target.partition(":")[2]
             for line, path in absolute_paths(file.read_bytes(), function):
+                given = f"--set data={shlex.quote(path)}" if by_option else f"step({function}, data={path!r})"
                 warning = (
                     f"{file.name}, line {line}: step {step.name!r} names {path}, which no deployed job has. The cache "
                     "sees no change of it, so the step runs each time. Make it an input: "
-                    f"data: Input in {function}(), and step({function}, data={path!r})."
+                    f"data: Input in {function}(), and {given}."
                 )
                 yield step.name, path, warning
 

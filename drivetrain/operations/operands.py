@@ -42,6 +42,8 @@ class Work:
     """What `compiled_again` takes; None for what has no name."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The pipeline's settings with their values, defaults included."""
+    one_step: bool = False
+    """The pipeline was made of one component, whose inputs and parameters are given with --set."""
 
     @staticmethod
     def from_loaded(loaded: Loaded, named: str | None, config: Path | None, overrides: Sequence[str]) -> Work:
@@ -73,7 +75,7 @@ class Work:
 
     @staticmethod
     def from_step(pipeline: Pipeline, source: Path | None, name: str) -> Work:
-        """A pipeline that was made here, with the folder whose files travel with it; it has no settings.
+        """A pipeline of one step that was made here, with the folder whose files travel with it; it has no settings.
 
         Raises:
             UserError: it cannot be compiled.
@@ -90,6 +92,7 @@ class Work:
             assets=built.assets,
             pipeline=pipeline,
             folder=source or here,
+            one_step=True,
         )
 
     @staticmethod

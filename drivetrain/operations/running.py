@@ -155,7 +155,7 @@ def request_for(
 
         left_out, only = options.get("stubs", ()), options.get("selected", ())
         refuse_lacking(pipeline, work.folder, work.assets, left_out=left_out, only=only)
-        options["uncached"] = read_each_time(pipeline, work.folder)
+        options["uncached"] = read_each_time(pipeline, work.folder, by_option=work.one_step)
     if tell is not None:
         for note in work.notes:
             tell(f"for a deployment, {note}")

@@ -162,6 +162,23 @@ def test_a_job_that_fails_fails(drivetrain) -> None:
     assert "✗ submit-count failed" in text and "FileNotFoundError" in text
 
 
+def test_a_file_that_a_job_names_by_its_absolute_path_is_to_be_set(drivetrain) -> None:
+    data = drivetrain.write("two numbers.txt", "1")
+    drivetrain.write(
+        "looking.py",
+        "from drivetrain.components import component\n\n@component\ndef look() -> dict[str, float]:\n"
+        f"    return {{'n': float(open({str(data)!r}).read())}}\n",
+    )
+    for text in ("1", "2"):
+        data.write_text(text)
+        assert f"look: n {text}" in drivetrain("submit", "looking.py", "--home", drivetrain.home)
+        assert drivetrain.err == (
+            f"warning: looking.py, line 5: step 'look' names {data}, which no deployed job has. The cache sees no "
+            "change of it, so the step runs each time. Make it an input: data: Input in look(), and --set "
+            f"data='{data}'.\n"
+        )
+
+
 @pytest.mark.parametrize("line", ["import no_such_module", '"""Fit."""; from no_such_module.part import x'])
 def test_what_a_job_of_one_line_imports_is_looked_for_before_it_starts(drivetrain, line: str) -> None:
     file = f"lacking_{len(line)}.py"
