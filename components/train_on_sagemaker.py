@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn, cast
 
-from drivetrain.aws.session import client
+from drivetrain.aws.session import client, open_session
 from drivetrain.base.errors import RETRY, InputError
 from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
@@ -158,9 +158,9 @@ class _Clients:
     def __init__(self, region: str) -> None:
         if not (region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
             raise InputError("no region: give --region, or set AWS_REGION.")
+        session = open_session("a SageMaker job needs")
         self.sagemaker, self.logs = (
-            client(service, "a SageMaker job needs", region=region, attempts=_ATTEMPTS)
-            for service in ("sagemaker", "logs")
+            client(session, service, region=region, attempts=_ATTEMPTS) for service in ("sagemaker", "logs")
         )
         self.errors: Any = importlib.import_module("botocore.exceptions")
 

@@ -50,17 +50,22 @@ def settings(*, attempts: float = ATTEMPTS, connect_seconds: float = 10, answer_
     )
 
 
-def client(
-    service: str, who_needs: str, *, region: str | None = None, error: type[UserError] = InputError, **patience: float
-) -> Any:
-    """botocore's client of a service.
+def open_session(who_needs: str, error: type[UserError] = InputError) -> Any:
+    """A session, whose clients share their credentials: a profile with a second factor asks for it once.
 
     Args:
         who_needs, error: as of `botocore_session`.
+    """
+    return botocore_session(who_needs, error).get_session()
+
+
+def client(session: Any, service: str, *, region: str | None = None, **patience: float) -> Any:
+    """botocore's client of a service. Threads make those of one session one after the other.
+
+    Args:
         region: that of the job or of the profile where none is given.
         patience: as of `settings`.
     """
-    session = botocore_session(who_needs, error).get_session()
     return session.create_client(service, region_name=region or region_of_job(), config=settings(**patience))
 
 

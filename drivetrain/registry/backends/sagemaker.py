@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from drivetrain.aws.session import client
+from drivetrain.aws.session import client, open_session
 from drivetrain.registry import model_package
 from drivetrain.registry.approvers import person_of
 from drivetrain.registry.backends._sagemaker_errors import told
@@ -202,12 +202,16 @@ class SageMakerRegistry(ServiceRegistry):
 
     @cached_property
     def _client(self) -> Any:
-        with self._guard, self._told("connecting"):
+        with self._told("connecting"):
             return self._opened("sagemaker")
 
+    @cached_property
+    def _session(self) -> Any:
+        return open_session("the registry sagemaker needs", RegistryError)
+
     def _opened(self, service: str) -> Any:
-        patience = {"connect_seconds": 5.0, "answer_seconds": 30.0}
-        return client(service, "the registry sagemaker needs", region=self.region, error=RegistryError, **patience)
+        with self._guard:
+            return client(self._session, service, region=self.region, connect_seconds=5, answer_seconds=30)
 
     def _list(self, group: str, **filters: str) -> list[_Listed]:
         """The versions of a group, the newest first; none where there is no such group."""

@@ -145,6 +145,14 @@ def test_a_job_is_created_followed_and_its_model_unpacked(service: Service, tmp_
     assert [line for line in lines if line.startswith("loss")] == ["loss=0.5", "loss=0.25"]
 
 
+@pytest.mark.usefixtures("service")
+def test_both_services_are_asked_with_the_same_credentials() -> None:
+    """A profile with a second factor asks for it once."""
+    clients = module._Clients(REGION)
+    credentials = [each._request_signer._credentials for each in (clients.sagemaker, clients.logs)]
+    assert credentials[0] is credentials[1]
+
+
 def test_a_step_that_is_started_again_follows_its_job(service: Service, tmp_path: Path, monkeypatch: Any) -> None:
     class KilledError(Exception):
         pass

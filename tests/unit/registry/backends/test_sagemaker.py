@@ -50,7 +50,7 @@ def test_the_caller_is_whom_sts_knows(region: str, server: str, capsys: pytest.C
     class Session:
         """Of a network without a way to STS."""
 
-        def client(self, service: str, **given: Any) -> Any:
+        def create_client(self, service: str, **given: Any) -> Any:
             if service == "sts":
                 raise EndpointConnectionError(endpoint_url="https://sts.amazonaws.com")
             return boto3.client("sagemaker", region_name=region)
@@ -58,6 +58,24 @@ def test_the_caller_is_whom_sts_knows(region: str, server: str, capsys: pytest.C
     vars(registry)["_session"] = Session()
     assert registry.caller is None
     assert "warning: who approves is not verified" in capsys.readouterr().err
+
+
+def test_credentials_are_asked_for_once(
+    region: str, server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A profile with a second factor would ask for it again."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    asked, program = tmp_path / "asked", tmp_path / "credentials.sh"
+    keys = '{"Version": 1, "AccessKeyId": "testing", "SecretAccessKey": "testing"}'
+    program.write_text(f"echo once >> {asked}\necho '{keys}'\n")
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = sh {program}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server)
+    registry = SageMakerRegistry(region)
+    assert registry.groups() == [] and registry.caller
+    assert asked.read_text() == "once\n"
 
 
 def test_a_version_of_a_pipelines_step_is_found_by_its_property(region: str) -> None:

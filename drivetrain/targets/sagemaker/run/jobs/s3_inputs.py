@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from drivetrain.aws.s3 import Client, Patience, ServiceError
-from drivetrain.aws.session import client
+from drivetrain.aws.session import client, open_session
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count, size
 from drivetrain.base.records import dataclass
@@ -233,7 +233,7 @@ def _caller() -> str:
         return f"at {endpoint}"  # another service than AWS's: nobody else knows these credentials
     exceptions = importlib.import_module("botocore.exceptions")
     try:
-        sts = client("sts", "--read-s3 needs", attempts=2, connect_seconds=5, answer_seconds=5)
+        sts = client(open_session("--read-s3 needs"), "sts", attempts=2, connect_seconds=5, answer_seconds=5)
         caller = sts.get_caller_identity()
     except (exceptions.BotoCoreError, exceptions.ClientError) as error:
         return f"(whose credentials these are is not known: {error})"
