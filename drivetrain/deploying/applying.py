@@ -131,6 +131,10 @@ class Place(Protocol[D]):
         """The pipeline as it is deployed now; None where there is none."""
         ...
 
+    def state_of(self, there: D | None) -> str:
+        """The fingerprint of what is deployed, as a plan's `state`."""
+        ...
+
     def plan(self, there: D | None, terms: Terms) -> Plan:
         """Compare; nothing is written."""
         ...
@@ -202,13 +206,13 @@ def checked(place: Place[D], plan: Plan) -> tuple[D | None, Plan]:
     if plan.code != wanted.fingerprint:
         raise UserError(f"The plan is stale: the code or its settings are not those it was made of. {again}")
     there = place.read()
-    # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
-    fresh = place.plan(there, plan.terms)
-    if plan.state != fresh.state:
+    if plan.state != place.state_of(there):
         changed_by = place.changed_by(there)
         raise StaleError(
             f"The plan is stale: pipeline {wanted.name!r} was changed since it was made.{changed_by} {again}"
         )
+    # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
+    fresh = place.plan(there, plan.terms)
     if fresh.refusal is not None:
         raise UserError(fresh.refusal)
     return there, fresh

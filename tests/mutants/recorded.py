@@ -912,7 +912,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "drivetrain/deploying/applying.py",
         ("deploying/test_applying.py",),
         ("deploying: what was done is not taken back", "reversed(self._undo):", "self._undo[:0]:"),
-        ("deploying: a stale plan is applied", "if plan.state != fresh.state:", "if False:"),
+        ("deploying: a stale plan is applied", "if plan.state != place.state_of(there):", "if False:"),
         ("deploying: a refusal is left to the plan's file", "if fresh.refusal is not None:", "if plan.refusal:"),
         ("deploying: a fault of ours is told as one of the target's", "isinstance(error, UserError):", "error:"),
     ),

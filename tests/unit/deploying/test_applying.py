@@ -56,14 +56,19 @@ class Memory:
     def read(self) -> There | None:
         return None if self.state is None else There(self.state, {"id": "7"})
 
+    def state_of(self, there: There | None) -> str:
+        return "nothing" if there is None else there.state
+
     def plan(self, there: There | None, terms: Terms) -> Plan:
+        if there is not None and there.state in self.fails:
+            raise self.fails[there.state]
         return Plan(
             discarded=terms.discarded,
             target="memory",
             pipeline=self.wanted.name,
             place=self.where,
             action="create" if there is None else "none" if self.is_done(there) else "update",
-            state="nothing" if there is None else there.state,
+            state=self.state_of(there),
             code=self.wanted.fingerprint,
             definition_sha256=self.wanted.sha256,
             num_steps=1,
@@ -180,6 +185,15 @@ def test_a_state_that_another_apply_takes_back_is_waited_for() -> None:
     assert not apply(place, plan).is_empty
     with pytest.raises(StaleError):
         apply(Memory("new"), plan)
+
+
+def test_a_state_that_cannot_be_planned_for_is_stale_first() -> None:
+    place = Memory("old", repaired="old", fails={"half-written": UserError("It says nonsense.")})
+    plan = planned(place)
+    place.state = "half-written"
+    assert not apply(place, plan).is_empty
+    with pytest.raises(StaleError):
+        apply(Memory("half-written", fails=place.fails), plan)
 
 
 def test_what_a_plan_says_of_a_refusal_is_not_believed() -> None:

@@ -47,6 +47,9 @@ class Namespace:
     def read(self) -> Deployed | None:
         return reading.read(self.api, self.wanted.name)
 
+    def state_of(self, there: Deployed | None) -> str:
+        return reading.fingerprint(there)
+
     def plan(self, there: Deployed | None, terms: Terms) -> Plan:
         return make_plan(self.objects, self.wanted, there, terms)
 

@@ -100,6 +100,9 @@ class PipelineInAccount:
     def read(self) -> Deployed | None:
         return reading.read(self.account, self.wanted.name)
 
+    def state_of(self, there: Deployed | None) -> str:
+        return reading.fingerprint(there)
+
     def plan(self, there: Deployed | None, terms: Terms) -> Plan:
         return make_plan(self.account, self.wanted, there, terms)
 
