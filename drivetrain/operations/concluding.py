@@ -34,7 +34,7 @@ def conclude(home: Home, execution: str) -> tuple[RunFacts, Path]:
         facts = run_facts(ledger, execution)
     page = save_page(home, facts)
     _enter(home, [facts])
-    if any(name.startswith("DRIVETRAIN_NOTICE_") for name in os.environ):
+    if os.environ.keys() & {"DRIVETRAIN_NOTICE_URL", "DRIVETRAIN_NOTICE_MAIL"}:
         from drivetrain.operations.notices import send
 
         for problem in send(facts):
