@@ -43,14 +43,33 @@ def test_every_tutorial_is_run() -> None:
     assert {page.stem for page in FOLDER.glob("*.md")} == set(SAID)
 
 
+# Of its own: other tests change moto in their process. It ends with its stdin.
+MOTO = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+
+
 def stand_in(request: pytest.FixtureRequest) -> int:
     """The port of a moto server that lives as long as the test."""
-    from moto.server import ThreadedMotoServer
+    server = subprocess.Popen(
+        [sys.executable, "-c", MOTO],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    request.addfinalizer(server.stop)
-    return server.get_host_and_port()[1]
+    def end() -> None:
+        server.communicate(timeout=30)
+
+    request.addfinalizer(end)
+    assert server.stdout is not None
+    return int(server.stdout.readline())
 
 
 @pytest.mark.slow
