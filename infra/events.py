@@ -25,7 +25,7 @@ from drivetrain.targets.sagemaker.permissions.names import MAX_ROLE_NAME, Names
 from drivetrain.targets.sagemaker.permissions.operators import starter_log
 
 SECONDS = 60
-"""Of the starter; it lists executions and starts one."""
+"""The timeout of the starter, which lists executions and starts one."""
 ATTEMPTS = 5
 KEPT = Duration.days(14)
 

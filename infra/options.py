@@ -39,9 +39,11 @@ class ContinuousIntegration(Frozen):
     """OWNER/NAME or, of one that was made, renamed or moved since 15 July 2026, OWNER@ID/NAME@ID, as its tokens have it
     (https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens)."""
     subjects: Annotated[tuple[_Subject, ...], Field(min_length=1)] = ("ref:refs/heads/main",)
-    """Of which runs: `ref:refs/heads/main`, `environment:production`, ...; no `*`, which also is every pull request."""
+    """The runs that may deploy: `ref:refs/heads/main`, `environment:production`, ...; no `*`, which also is every pull
+    request."""
     destroy_subjects: tuple[_Subject, ...] = ()
-    """Which runs may destroy the pipeline, under a role of its own, such as `environment:destroy`; by default none."""
+    """The runs that may destroy the pipeline, under a role of its own, such as `environment:destroy`; by default
+    none."""
     provider: Literal["make", "existing"] = "make"
     """The account's OpenID provider for GitHub. An account has one: `existing` where it is there already."""
 
@@ -90,14 +92,14 @@ class Spaces(Frozen):
     ]
     """s3://BUCKET/KEY.whl, which the role of the space must be able to read, or the https:// URL of the file."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Of the file; another one is not installed."""
+    """The hash of the file; another one is not installed."""
 
 
 class Options(Frozen):
     """The choices of a deployment; see docs/infrastructure.md."""
 
     bucket: Literal["make", "existing"] = "make"
-    """Whether the stack makes deployment.targets.sagemaker.bucket; with `existing` its key is `bucket_key`."""
+    """Have the stack make deployment.targets.sagemaker.bucket; with `existing` its key is `bucket_key`."""
     bucket_key: Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+$")] | None = None
     """ARN of the KMS key of a bucket that is there already."""
     checkpoint_days: Days = 30
@@ -110,7 +112,7 @@ class Options(Frozen):
     existing_groups: tuple[str, ...] = ()
     """Model package groups that are there already."""
     triggers: Literal["apply", "stack"] = "apply"
-    """Who writes rules and schedules: `drivetrain apply` with the pipeline, or this stack."""
+    """The writer of rules and schedules: `drivetrain apply` with the pipeline, or this stack."""
     notify: tuple[Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")], ...] = ()
     """Mail addresses that are told how executions end, and of events that came to nothing."""
     notify_on: Annotated[tuple[Status, ...], Field(min_length=1)] = (

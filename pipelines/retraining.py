@@ -42,7 +42,7 @@ class Retraining(Settings):
     label: str = "label"
     """The column that is predicted."""
     recipe: str = "digits_cnn"
-    """What is learnt: a recipe of the package, or a module of your own."""
+    """The recipe to train: one of the package, or a module of your own."""
     strategy: str = "ddp"
     """How it is distributed: single, ddp, fsdp, tp, pp, ... (docs/training.md), or auto."""
     strategy_options: str = "{}"
@@ -56,15 +56,15 @@ class Retraining(Settings):
     learning_rate: float = 0.003
     """The highest of the recipe's schedule."""
     health_rules: str = "{}"
-    """What health rules do (docs/health.md), a JSON object: {"overfitting": {"action": "stop"}}."""
+    """The actions of health rules (docs/health.md), a JSON object: {"overfitting": {"action": "stop"}}."""
     seed: int = 7
-    """Of initial weights and the order of the samples."""
+    """The seed of initial weights and the order of the samples."""
     instance_type: str = "ml.m5.xlarge"
-    """Of the training's hosts."""
+    """The machine of the training's hosts."""
     prepare_instance_type: str = "ml.m5.xlarge"
-    """Of the machine that prepares the data."""
+    """The machine that prepares the data."""
     evaluate_instance_type: str = ""
-    """Of the machine that evaluates and compares models, one process a GPU; unless given the training's with its
+    """The machine that evaluates and compares models, one process a GPU; unless given the training's with its
     processes, or the smallest with one such GPU where processing jobs have no such machine."""
     hosts: int = 1
     """Machines of the training."""
@@ -73,12 +73,12 @@ class Retraining(Settings):
     spot: bool = False
     """Train on spot machines: up to 90 % cheaper, taken back at any moment; training goes on from its checkpoint."""
     max_interruptions: int = 0
-    """Of spot=true alone: interruptions in a row after which the training fails, to be resumed with spot=false; 0 for
+    """Only with spot=true: interruptions in a row after which the training fails, to be resumed with spot=false; 0 for
     any number."""
     min_accuracy: float = 0.97
     """The floor: a model below this test accuracy is not registered."""
     metric: str = "accuracy"
-    """What the champion is compared by."""
+    """The metric by which the champion is compared."""
     rule: str = "better"
     """How the candidate must compare, surely and not by chance: better, or not_worse."""
     margin: float = 0.0
@@ -100,9 +100,9 @@ class Retraining(Settings):
     first: bool = False
     """A group that you name has no versions yet."""
     seen_data: str = "refuse"
-    """What to do where the model knows rows of the test set: refuse to decide, or report it in the decision."""
+    """If the model knows rows of the test set: refuse to decide, or report it in the decision."""
     intended_use: str = ""
-    """What the model is for, in a sentence for its card."""
+    """The purpose of the model, in a sentence for its card."""
 
 
 def retraining(settings: Retraining) -> Pipeline:

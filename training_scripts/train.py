@@ -178,7 +178,7 @@ class Training:
     health: Health
     state: State
     values: dict[str, Amount] = field(default_factory=dict[str, Amount])
-    """What the recipe's own metrics are: the first validation finds out."""
+    """The kinds of the recipe's own metrics: the first validation finds out."""
 
     def __post_init__(self) -> None:
         framework, device = self.strategy.framework, self.process.device

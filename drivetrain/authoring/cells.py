@@ -27,7 +27,7 @@ from drivetrain.steps.declaration import Component
 CELLS = "__main__"
 PREFIX = "cells_"
 MOST_CHARACTERS = 10_000
-"""Of a value that travels as a literal."""
+"""The longest text of a value that travels as a literal."""
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
 # Module -> its text, of the components that steps were made of in this process; and the modules that it imports from

@@ -15,7 +15,7 @@ from drivetrain.base.errors import UserError, shown
 from drivetrain.base.masking import MASK, looks_secret
 
 CALL = "the call"
-"""Where such a value comes from, in messages."""
+"""The origin of such a value, in messages."""
 
 
 def as_given(path: tuple[str, ...], value: Any, *, text: bool) -> Any:

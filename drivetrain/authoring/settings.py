@@ -56,7 +56,7 @@ class Settings(Frozen, defer_build=False):
     """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
 
     deployment: Deployment = Deployment()
-    """For which target, and where the pipeline lives there."""
+    """The target, and the pipeline's place there."""
     local: LocalRun = LocalRun()
     """Stand-ins for runs on this machine."""
 

@@ -42,7 +42,7 @@ from drivetrain.base import stopping
 from drivetrain.base.errors import WARNING, InputError
 
 CONNECTIONS = 8
-"""Of one transfer; so many files come or go at once, too."""
+"""Connections of one transfer; also the number of files that come or go at once."""
 _PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
 # botocore's "standard" retries these too: the service has too much to do. Some answer them with status 400.
 _THROTTLED = (

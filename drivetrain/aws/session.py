@@ -15,7 +15,8 @@ from typing import Any
 from drivetrain.base.errors import InputError, UserError
 
 ATTEMPTS = 5
-"""Of each request that fails with 5xx, throttling or a lost connection, with growing pauses (botocore's "standard")."""
+"""Attempts at a request that fails with 5xx, throttling or a lost connection, with growing pauses (botocore's
+"standard")."""
 
 
 def botocore_session(who_needs: str, error: type[UserError] = InputError) -> Any:

@@ -24,7 +24,7 @@ class UserError(ValueError):
     """
 
     has_place = False
-    """Whether the message names the line of the user's file that is to be mended."""
+    """True if the message names the line of the user's file that is to be mended."""
 
     def _render_traceback_(self) -> list[str]:
         """IPython shows it instead of a traceback."""

@@ -26,7 +26,7 @@ class ServiceRule:
     collections: Mapping[str, str] = field(default_factory=dict[str, str])
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     note: str = ""
-    """What it sees that ours does not, or the other way round; for people."""
+    """The difference between what it sees and what ours sees, for people."""
 
     @property
     def of_machines(self) -> bool:

@@ -13,7 +13,7 @@ from drivetrain.base.errors import UserError, did_you_mean
 TABLE = Path(__file__).with_name("instances.json")
 LOCAL = "local"
 DEFAULT_TYPE = "ml.m5.xlarge"
-"""Of a step that asks for no machine."""
+"""The machine of a step that asks for none."""
 GIB = 1024**3
 BITS = 8
 
@@ -27,7 +27,7 @@ class Instance(NamedTuple):
     link_rate: float
     """Peak between neighbours inside the host."""
     network_rate: float
-    """What lasts between hosts, for the whole host."""
+    """The sustained rate between hosts, for the whole host."""
     gpus: int = 0
     gpu: str = ""
     """The GPU's name; empty where there is none."""
@@ -35,12 +35,12 @@ class Instance(NamedTuple):
     half_precision: str = "bf16"
     """The format of two bytes that it computes fast in; GPUs before Ampere have fp16 alone."""
     link: str = "memory"
-    """What joins the processes of a host."""
+    """The link between the processes of a host."""
     link_is_assumed: bool = False
     nvlink: bool = False
     efa: bool = False
     processing: bool = True
-    """Whether processing jobs have it, too; training jobs have all."""
+    """True if processing jobs have it, too; training jobs have all."""
 
     @property
     def default_processes(self) -> int:

@@ -79,7 +79,7 @@ class StrategyFacts:
     instead: str = ""
     """The strategy that does the same without that library."""
     roles: str = ""
-    """What its processes are in TF_CONFIG, where they do not all train."""
+    """The roles of its processes in TF_CONFIG, if they do not all train."""
 
 
 def strategies_folder() -> Path:

@@ -286,7 +286,7 @@ class Terminal(Watcher):
     ) -> None:
         super().__init__(new_progress(as_json=as_json, quiet=quiet, clock=clock))
         self.warnings: Callable[[], Iterable[str]] = tuple
-        """What is to be said on stderr once the run has begun."""
+        """Gives the warnings for stderr once the run has begun."""
         self._home, self._home_option = home, home_option
         self._as_json, self._quiet = as_json, quiet
 

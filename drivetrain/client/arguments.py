@@ -11,7 +11,7 @@ from drivetrain.base.errors import UserError, shown
 
 PLACE = str | Path | None
 MOST = 2**63 - 1
-"""What a ledger can count to."""
+"""The greatest number that a ledger can hold."""
 _WORDS: dict[Any, str] = {
     str: "a text",
     Path: "a pathlib.Path",

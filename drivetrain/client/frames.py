@@ -4,6 +4,7 @@ that know their keys."""
 from __future__ import annotations
 
 import importlib
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar, Self, TypeVar, overload
@@ -76,9 +77,9 @@ class Listed(Sequence[T]):
         self._found = tuple(found)
         self.nothing = type(self).nothing if nothing is None else nothing
 
+    @abstractmethod
     def row(self, item: T) -> dict[str, Any]:
         """The cells of one."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self._found)

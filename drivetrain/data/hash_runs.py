@@ -177,7 +177,7 @@ def num_parts(count: int) -> int:
 
 
 def _range_starts(ordered: Any) -> Any:
-    """At which places of sorted hashes ranges begin, and the end."""
+    """The places in sorted hashes at which ranges begin, and the end."""
     np = numpy()
     edges = np.arange(1 << _RANGE_BITS, dtype="<u8") << np.uint64(64 - _RANGE_BITS)
     return np.append(np.searchsorted(ordered, edges), len(ordered))

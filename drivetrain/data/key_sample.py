@@ -30,7 +30,7 @@ class Shared(NamedTuple):
     keys: int
     compared: int
     share: float
-    """Of all hashes, so of the keys of either set."""
+    """The share of all hashes, and so of the keys of either set."""
 
 
 class KeySample:

@@ -48,7 +48,7 @@ class Table:
     schema: Schema
     sources: Sequence[Source]
     written: Sequence[Schema]
-    """Of each file, the columns that it has by itself, without those in the names of its folders."""
+    """For each file, its own columns, without those in the names of its folders."""
     inferred: frozenset[str]
     drop: bool
     empty: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""On which side of a split a row falls: by its key, its group, its time, or in equal parts of each stratum.
+"""Assign rows to the sides of a split: by key, its group, its time, or in equal parts of each stratum.
 
 key                 the hash of the row's key (split.py): a row never changes sides
 group:COLUMN        the hash of a column's value: rows of one value are on one side, and never change sides

@@ -59,20 +59,20 @@ class Decision:
     candidate: Evaluation
     champion: Champion | None
     difference: Difference | None
-    """Of the metric that decides; None without a champion's evaluation."""
+    """The difference of the metric that decides; None without a champion's evaluation."""
     differences: tuple[Difference, ...]
-    """Of every metric that both models have, the whole test set first."""
+    """The differences of every metric that both models have, the whole test set first."""
     floors: tuple[Floor, ...]
     regressions: tuple[Regression, ...]
     registered: Registered | None
     comparison: int | None
     """Its number among the comparisons on this test set, from 1; None where they are not counted."""
     standing: Standing | None = None
-    """Where its line stands; None where nights are not pooled."""
+    """The standing of its line; None if nights are not pooled."""
     anchor: Champion | None = None
     """The best approved version, where `not_worse` counts from it and it is not the champion."""
     anchor_difference: Difference | None = None
-    """Of the metric that decides, to that version."""
+    """The difference of the metric that decides, to that version."""
 
     @property
     def floors_met(self) -> bool:

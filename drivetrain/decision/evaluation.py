@@ -55,9 +55,9 @@ class Resampling:
     replicates: int
     seed: int
     by: str
-    """By which key a sample is drawn: a column, or `row`."""
+    """The key by which a sample is drawn: a column, or `row`."""
     confidence: float = 0.95
-    """Of the evaluation's own intervals."""
+    """The confidence of the evaluation's own intervals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Evaluation:
     """A model's numbers on a test set. `groups` holds the whole under "" and slices under `column=value`."""
 
     source: str
-    """Where it was read, for messages."""
+    """The place where it was read, for messages."""
     groups: Mapping[str, Group]
     data_hash: str
     rows: int
@@ -74,11 +74,12 @@ class Evaluation:
     settings: Mapping[str, Any]
     resampling: Resampling | None
     evidence: Rows | None = field(default=None, compare=False, repr=False)
-    """What each row says of each metric; None without a bootstrap, and where an earlier version wrote the report."""
+    """The evidence of each row on each metric; None without a bootstrap, and where an earlier version wrote the
+    report."""
     report_hash: str = ""
-    """Of all that the report says (drivetrain/registry/report_hash.py)."""
+    """The hash of all that the report says (drivetrain/registry/report_hash.py)."""
     seen: tuple[str, ...] = ()
-    """What the model knows of the test set from its training, a sentence each."""
+    """The model's knowledge of the test set from its training, a sentence each."""
 
     @property
     def whole(self) -> Group:

@@ -1,4 +1,4 @@
-"""From what the rows of two reports say of a metric, or its replicates, to how sure their difference is."""
+"""Judge how sure the difference of two reports in a metric is, from their rows or replicates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEWEST_OUTCOMES = 10
 """a share or a class so many rows that it is measured on, and a mean or a ranking so many on which the models differ: a
 ranking of either side."""
 FEWEST_KEYS = 15
-"""Where rows share keys, any interval needs so many, were they of equal size."""
+"""The least number of keys of equal size for an interval, if rows share keys."""
 
 
 class Evidence(NamedTuple):

@@ -50,7 +50,8 @@ class Regression:
     at_most: float | None = None
     """A greater loss is ruled out, at 1 - confidence; None without an interval."""
     could_rule_out: float | None = None
-    """What the samples rule out in 80 % of cases where both models are equally good and differ as often as here."""
+    """The loss that the samples rule out in 80 % of cases, if both models are equally good and differ as often as
+    here."""
     untested: str = ""
     """Why the budget is not tested, as a clause: then it is `within`. A budget that must be proven is not, then."""
 

@@ -50,9 +50,9 @@ class Tonight:
     rows: Keys
     """The key of each test row."""
     keys: Keys
-    """Of the rows (or of what they share keys of) that say something of the metric."""
+    """The keys of the rows that are evidence on the metric (or of what these share)."""
     parts: Floats
-    """What each of these adds to the gain."""
+    """The part of each of these in the gain."""
     bound: float = 0.0
     """As in Night."""
     at: float = field(default_factory=time.time)

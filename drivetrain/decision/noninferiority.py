@@ -15,7 +15,7 @@ from statistics import NormalDist
 STRICTER = 1.055
 """On the normal quantile. By exact enumeration the statistic alone misses a loss in up to 5.8 % at a level of 5 %."""
 CHANGED = 0.04
-"""Of the samples two models that are equally good answer differently, half of them to either side: an assumption."""
+"""The assumed share of samples that two equally good models answer differently, half of them to either side."""
 _POWER = NormalDist().inv_cdf(0.8)
 
 

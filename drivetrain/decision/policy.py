@@ -1,4 +1,4 @@
-"""Under which conditions a candidate is registered, as the author of a pipeline writes it."""
+"""The conditions under which a candidate is registered, as the author of a pipeline writes them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Policy:
     horizon: int
     """For how many comparisons one test set is used."""
     floors: tuple[Limit, ...]
-    """What each metric must reach at least; where less is better, at most."""
+    """The value that each metric must reach at least; if less is better, at most."""
     budgets: tuple[Limit, ...]
     """By how much each metric may be worse than the champion's."""
     budget_rule: BudgetRule = "significant"
     margin_from: MarginFrom = "best"
-    """What `not_worse` compares with: the best approved version and the champion, or the champion alone."""
+    """The models that `not_worse` compares with: the best approved version and the champion, or the champion alone."""
     nights: Nights = "pooled"
     """How the error rate is shared: `pooled` among the lines of a year, each of which is tested by all its nights
     together; `bonferroni` among `horizon` comparisons."""
@@ -73,7 +73,7 @@ class Policy:
 
     @property
     def level(self) -> float:
-        """With which probability a candidate that is no better may be taken for one.
+        """The probability with which a candidate that is no better may be taken for a better one.
 
         Over all comparisons on one test set it is 1 - confidence: each gets its share (Bonferroni). Candidates that
         are all equal to the champion would else be promoted by chance, some night. A single comparison has that of

@@ -88,9 +88,9 @@ class Said(NamedTuple):
 
     value: float
     places: NDArray[np.int64]
-    """Of the rows that say something of it: those of a class, perhaps."""
+    """The places of the rows that are evidence on it: those of a class, perhaps."""
     changes: Floats
-    """Of these; of a mean over all rows the row's own value - `value`. Those of other rows are 0."""
+    """The changes by these rows; for a mean over all rows, the row's own value - `value`. Those of other rows are 0."""
     parts: tuple[Part, ...] = ()
     """Without any the value rests on `places`."""
 

@@ -79,7 +79,7 @@ class Rows:
     columns: Sequence[NDArray[Any]]
     """Classes, numbers, or ranks [n]; truths packed, eight to a byte."""
     bits: frozenset[int] = frozenset()
-    """Which columns are packed."""
+    """The columns that are packed."""
     slices: Mapping[str, tuple[NDArray[Any], int]] = field(default_factory=lambda: {})
     """`column=value` -> the column's slice numbers [n], and which of them it is."""
     forms: Mapping[str, Form] = field(default_factory=dict[str, Form])

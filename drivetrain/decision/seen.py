@@ -11,12 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.decision.formatting import count
-
-SeenData = Literal["refuse", "report"]
 
 
 def seen(data: Mapping[str, Any]) -> Iterator[str]:

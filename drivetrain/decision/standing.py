@@ -25,7 +25,7 @@ class Night:
     gain: float
     """The candidate's own, on the whole test set."""
     pooled: float
-    """What it adds to its line: its gain on the rows that the line has not had."""
+    """Its part in its line: its gain on the rows that the line has not had."""
     bound: float = 0.0
     """How far the difference may lie beside the true one for the errors of both values."""
     mean: float | None = None
@@ -43,7 +43,7 @@ class Standing:
     allowed: int
     line: int = 0
     rows: Literal["", "reused", "new"] = ""
-    """Of the test set: the same each night, or new ones; unknown on the first night."""
+    """The test set's rows: the same each night, or new ones; unknown on the first night."""
     margin: float = 0.0
     nights: tuple[Night, ...] = ()
     next_look: int | None = None

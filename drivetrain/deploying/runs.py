@@ -36,11 +36,11 @@ class RemoteRun(Run):
     planned: tuple[StepRun, ...] = ()
     """All that the pipeline has, where the target says it with the run."""
     version: int | str | None = None
-    """Of the pipeline."""
+    """The version of the pipeline."""
     arn: str = ""
-    """Where it is AWS that runs it."""
+    """Its ARN, if AWS runs it."""
     note: str | None = None
-    """What the target says of it as a whole: why no step runs, or is known."""
+    """The target's remark on the whole run: why no step runs, or is known."""
     fresh: bool = False
     """True where it is known to have been started with --fresh."""
 
@@ -71,11 +71,11 @@ class Report:
     execution: RemoteRun
     rows: tuple[Row, ...]
     columns: tuple[str, ...] = ()
-    """Of the table of steps, those between the time and the remark."""
+    """The columns of the table of steps between the time and the remark."""
     total: str | None = None
     """A last line."""
     more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the target says of the run beside all this."""
+    """Further facts of the target about the run."""
 
     def to_json(self) -> Json:
         run = self.execution

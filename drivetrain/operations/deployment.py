@@ -32,7 +32,7 @@ class DeploymentRequest:
     registry: str | None = None
     """KIND:LOCATION of the registry that its steps ask."""
     evidence: str = ""
-    """Where a comparison keeps what the rows of each night say, for people."""
+    """The place where a comparison keeps the evidence of each night's rows, for people."""
 
 
 def look(

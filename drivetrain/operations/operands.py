@@ -36,10 +36,10 @@ class Work:
     notes: tuple[str, ...] = ()
     local: LocalRun = field(default_factory=LocalRun)
     pipeline: Pipeline | None = None
-    """What was compiled, and the folder of its file."""
+    """The compiled pipeline, and the folder of its file."""
     folder: Path = field(default_factory=Path.cwd)
     origin: Mapping[str, Any] | None = None
-    """What `compiled_again` takes; None for what has no name."""
+    """The argument of `compiled_again`; None for a pipeline without a name."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The pipeline's settings with their values, defaults included."""
     one_step: bool = False

@@ -113,7 +113,7 @@ class RunRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     assets: tuple[Asset, ...] = ()
     source: str = "definition"
-    """What messages about the text call it."""
+    """The name of the text in messages."""
     fresh: bool = False
     """Use nothing of earlier runs, and do not go on with one that was interrupted."""
 

@@ -177,7 +177,7 @@ class Supervised:
     host: Host
     process: subprocess.Popen[bytes] | Spare
     ahead: bool
-    """Whether it was started ahead of its job."""
+    """True if it was started ahead of its job."""
     record_file: Path
     log: Path
     log_start: int

@@ -35,19 +35,19 @@ class Bytes:
     """The bytes that a layer or the loss takes for one sample."""
 
     activations: int = 0
-    """What the backward pass needs of it."""
+    """The bytes that the backward pass needs of it."""
     checkpointed: int = 0
     """The same with activation checkpointing: the inputs of layers with parameters, and all that others need."""
     recomputed: int = 0
-    """What it then holds in full while it is computed again; of a chain of layers the largest."""
+    """The bytes that it then holds in full while it is computed again; of a chain of layers the largest."""
     outputs: int = 0
-    """What it gives; of the loss what it is given."""
+    """The bytes of its outputs; for the loss, of its inputs."""
     reduced: int = 0
-    """What tensor parallelism sums over the ranks, forward and backward."""
+    """The bytes that tensor parallelism sums over the ranks, forward and backward."""
     gathered: int = 0
-    """What tensor parallelism puts together on every rank."""
+    """The bytes that tensor parallelism gathers on every rank."""
     keys_and_values: int = 0
-    """What its attention is given of them."""
+    """The bytes of its attention's keys and values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +78,11 @@ class Facts:
     buffer_bytes: int
     optimizer: str
     state_bytes_per_parameter: float
-    """Of each trainable parameter."""
+    """The optimizer's state of each trainable parameter [bytes]."""
     input_bytes_per_sample: int
     sequence_length: int | None
     flops_per_sample: int
-    """Of a forward pass."""
+    """Operations of a forward pass of one sample."""
     attention: str
     """How scaled_dot_product_attention was computed: `flash` (which keeps no matrix of positions x positions), `math`
     (which does), or empty where there is none."""
@@ -90,7 +90,7 @@ class Facts:
     has_tensor_plan: bool
     has_context_plan: bool
     has_loss_parts: bool
-    """Whether losses are summed up from parts of a sequence; if not, ranks that share it put its outputs together."""
+    """True if losses are summed up from parts of a sequence; if not, ranks that share it gather its outputs."""
     layers: tuple[Layer, ...]
     loss: Layer
     checkpoint_bytes_per_second: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -54,9 +54,9 @@ class Part:
 
     parameters: float
     activations: float
-    """What is kept until the backward pass."""
+    """Kept until the backward pass."""
     moment: float
-    """What the fullest moment of the backward pass holds beyond `activations`."""
+    """Held beyond `activations` at the fullest moment of the backward pass."""
     largest_layer: float
     boundary: float
     """Bytes a sample that leave the stage."""

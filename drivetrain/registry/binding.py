@@ -20,7 +20,7 @@ REPORT = "report"
 """In a decision and in the lineage of a version: the hash of the report (report_hash.py)."""
 NO_CHAMPION, UNKNOWN = "none", "unknown"
 AGAINST = "against"
-"""Of a decision's texts: why the version was registered all the same."""
+"""The text among a decision's that says why the version was registered all the same."""
 _LETS_IN = ("register", "already registered")
 _MOST_CHARACTERS, _MOST_IN_A_TEXT = 1000, 256
 _NOT_IN_A_TEXT = re.compile(r"[^\w \u00a0.:/=+\-@]")

@@ -27,7 +27,7 @@ from drivetrain.base.bounds import is_number
 CONTENT_HASH = "drivetrain-content-hash"
 CONTENT_SAID = "content sha256:"
 CONTINUES, CONTINUES_FILE = "continues", "continues.json"
-"""Which earlier model the training went on from (group, version, content_hash, step): a field of model.json, or of a
+"""The earlier model that the training went on from (group, version, content_hash, step): a field of model.json, or of a
 script's model a file of its own."""
 LINEAGE = "drivetrain-lineage-"
 DECISION = "drivetrain-decision-"

@@ -44,11 +44,11 @@ class Evidence(NamedTuple):
     """The evidence on a model beside its files; each part may be missing."""
 
     description: Mapping[str, Any] | None = None
-    """What model.json says."""
+    """The content of model.json."""
     evaluation: Mapping[str, Any] | None = None
-    """What evaluation.json says."""
+    """The content of evaluation.json."""
     decision: Mapping[str, Any] | None = None
-    """What decision.json says."""
+    """The content of decision.json."""
 
 
 def read_json(path: Path, file: str, advice: str) -> dict[str, Any]:

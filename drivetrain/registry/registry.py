@@ -39,7 +39,7 @@ COMPARISONS = "drivetrain.comparisons"
 BEST_APPROVED = "drivetrain.best_approved"
 """The tag of a group that drivetrain/decision/anchor.py keeps: `METRIC=VERSION.VERSION ...`."""
 KEPT_TAGS = (COMPARISONS, BEST_APPROVED)
-"""What `compare` writes with a group; its role may write no other tag."""
+"""Tags of a group that `compare` writes; its role may write no others."""
 
 # What `open_registry("auto")` opens; the local runner and compiled definitions set it for every job.
 REGISTRY_VARIABLE = "DRIVETRAIN_REGISTRY"

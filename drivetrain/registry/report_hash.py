@@ -19,7 +19,7 @@ from drivetrain.base.errors import InputError
 
 REPORT_HASH, DECISION_HASH, PARTS = "report_hash", "decision_hash", "parts"
 EVALUATION_FORMAT = 2
-"""Of evaluation.json. Format 1 may lack `parts` and `report_hash`, so that an edit would not be seen."""
+"""The format of evaluation.json. Format 1 may lack `parts` and `report_hash`, so that an edit would not be seen."""
 
 
 def report_hash(evaluation: Mapping[str, Any]) -> str:

@@ -20,12 +20,12 @@ class Needed:
     framework: str
     """pytorch or tensorflow."""
     field: str
-    """What of the step asks for it."""
+    """The field of the step that asks for it."""
     value: str
     instead: str
-    """What to give there instead, for where there is no such library."""
+    """The value to give there instead, if there is no such library."""
     machines: tuple[str, ...]
-    """On which it may run, as far as they are known."""
+    """The machines on which it may run, as far as they are known."""
 
 
 def libraries_of(pipeline: Pipeline) -> list[Needed]:

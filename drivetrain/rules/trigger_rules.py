@@ -48,7 +48,7 @@ _ALMOST_PATHS = frozenset(
     for name in ("account", "detail", "detail-type", "id", "region", "resources", "source", "time", "version")
 )
 MAX_DAYS = 30
-"""Of a limit's period: executions are looked at that far back."""
+"""The longest period of a limit: executions are looked at that far back."""
 
 
 @rule

@@ -26,7 +26,7 @@ from dataclasses import replace
 _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
 _EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note"
 BEGINS = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE"
-"""What the ids of executions are chosen by that begin with a text, as SQL."""
+"""The SQL condition for ids of executions that begin with a text."""
 _LAST_TOLD = """
     SELECT json_extract(event, '$.detail.currentPipelineExecutionStatus') FROM events
     WHERE execution = ? AND step IS NULL ORDER BY number DESC LIMIT 1

@@ -21,7 +21,7 @@ CURVE, INDEXED, DECIDES = "curve", "indexed", "decides"
 metric by which the run decided."""
 MAX_CHARACTERS = 1_000
 MAX_VALUES = 2_000
-"""Of a run."""
+"""The most values of a run."""
 Value = tuple[str, str, Any]
 """Kind, name, value."""
 

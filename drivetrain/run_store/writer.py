@@ -36,7 +36,7 @@ class LedgerWriter(Ledger):
     """
 
     facts: Facts | None = None
-    """Who the execution is; from then on its changes of status are entered as events, too."""
+    """The execution's identity; from then on its changes of status are entered as events, too."""
 
     def __init__(self, home: Home) -> None:
         super().__init__(home)

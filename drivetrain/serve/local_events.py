@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from drivetrain.run_store.reader import Ledger
 
 CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))
-"""What a decision in the local registry changes of a version."""
+"""The fields of a version that a decision in the local registry changes."""
 
 
 class Watch:

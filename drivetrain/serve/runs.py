@@ -15,7 +15,7 @@ from typing import IO
 from drivetrain.spec.pipeline import Pipeline
 
 GRACE_S = 60.0
-"""What a run may take to end in order before it is killed."""
+"""Seconds that a run may take to end in order before it is killed."""
 
 LOOK_S = 1.0
 """How often we look whether a run that an earlier server left behind has ended."""

@@ -68,7 +68,7 @@ class Deployment(Frozen):
     target: Annotated[
         str, Matching(r"[a-z][a-z0-9_]*", "the name of a folder of drivetrain/targets, such as kubeflow")
     ] = DEFAULT
-    """For what the pipeline is compiled, and where it is deployed."""
+    """The target for which the pipeline is compiled, and to which it is deployed."""
     project: (
         Annotated[
             str,
@@ -79,8 +79,8 @@ class Deployment(Frozen):
         ]
         | None
     ) = None
-    """To which project deployed pipelines belong, so that another project's of the same name is left alone. By default
-    the first commit of the git repository that the command is run in."""
+    """The project to which deployed pipelines belong, so that another project's of the same name is left alone. By
+    default the first commit of the git repository that the command is run in."""
     targets: Annotated[
         dict[str, Annotated[FrozenMap[Any], BeforeValidator(_plain)]],
         AfterValidator(FrozenDict),

@@ -83,7 +83,7 @@ class _Trigger(Frozen):
     """Values for the pipeline's parameters; text that starts with `$.` is taken from the event."""
 
     dead_letter: bool = True
-    """What could not be delivered is kept in the dead-letter queue, where the deployment has one."""
+    """Keep events that could not be delivered in the dead-letter queue, if the deployment has one."""
 
 
 class Schedule(_Trigger):
@@ -160,7 +160,7 @@ class Upload(EventTrigger):
     prefix: str = ""
     suffix: str = ""
     account: Annotated[str, Matching(r"[0-9]{12}", "the twelve digits of an account")] | None = None
-    """Whose the bucket is, where it is another account's than the pipeline's."""
+    """The account of the bucket, if it is not the pipeline's."""
 
 
 class PipelineFinished(EventTrigger):
@@ -203,7 +203,7 @@ class Pipeline(Frozen):
     deployment: Deployment = Deployment()
     cache: CachePolicy = CachePolicy()
     tags: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Of the pipeline itself, an argument of the create call. Jobs get those of their step, and of their
+    """Tags of the pipeline itself, an argument of the create call. Jobs get those of their step, and of their
     target's block."""
     triggers: tuple[Trigger, ...] = ()
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None

@@ -116,13 +116,13 @@ class Network(Frozen):
         tuple[Annotated[str, Matching(r"subnet-[0-9a-z]+", "ids of subnets, such as subnet-0ab12c34")], ...],
         Field(max_length=quotas.MAX_SUBNETS),
     ] = ()
-    """Of the VPC that the machines stand in; the service's own network unless given."""
+    """Subnets of the VPC that the machines stand in; the service's own network unless given."""
     security_groups: Annotated[
         tuple[Annotated[str, Matching(r"sg-[0-9a-z]+", "ids of security groups, such as sg-0ab12c34")], ...],
         Field(max_length=quotas.MAX_SECURITY_GROUPS),
     ] = ()
-    """Of that VPC. Hosts that talk to each other, by EFA above all, need a rule that allows all traffic of the group to
-    itself."""
+    """Security groups of that VPC. Hosts that talk to each other, by EFA above all, need a rule that allows all
+    traffic of the group to itself."""
     isolated: bool = False
     """The program reaches nothing but the other hosts of its job; its data is brought and fetched for it."""
     encrypt_traffic: bool = False
@@ -154,7 +154,7 @@ class Resources(Frozen):
     """Cores."""
     memory_gib: Annotated[float, Field(gt=0)] | None = None
     accelerators: Annotated[int, Field(ge=0)] = 0
-    """Of one host."""
+    """Accelerators of one host."""
     accelerator_type: Annotated[str, Field(min_length=1)] = "nvidia.com/gpu"
     """The resource that the cluster calls them."""
     node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)
@@ -171,7 +171,7 @@ class Cluster(Frozen):
     count: Annotated[int, Field(ge=1)] | ParameterRef = 1
     """Number of hosts."""
     resources: Resources | None = None
-    """What a host's container asks for, on targets that share machines; that of the instance type unless given."""
+    """Requests of a host's container, on targets that share machines; those of the instance type unless given."""
     processes: Annotated[int, Field(ge=1)] | None = None
     """Processes a host; one a GPU, or one, unless given."""
     volume_gb: Annotated[int, Field(ge=1)] = 30
@@ -184,7 +184,7 @@ class Cluster(Frozen):
     """Further hosts of a training job, which makes it a heterogeneous cluster; those above are the group `main`. All
     run the same program, which looks at its group."""
     alternatives: tuple[Alternative, ...] = ()
-    """What else will do, in this order, where `instance_type` has no capacity."""
+    """Other machines, in this order, if `instance_type` has no capacity."""
     efa: bool = False
     """Several hosts of a training job talk by their Elastic Fabric Adapters or not at all: without this a program that
     finds none falls back to TCP, many times slower, and says so only in its log."""

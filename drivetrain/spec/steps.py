@@ -220,7 +220,7 @@ class RegisterStep(BaseStep, defer_build=False):
     image: str | None = None
     """The container image that serves the model; that of the deployment unless given."""
     content_types: tuple[str, ...] = ()
-    """What the served model reads; empty for all that the models of `train` do, or JSON for others."""
+    """Content types that the served model reads; empty for all that the models of `train` do, or JSON for others."""
     response_types: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ()
     metadata: FrozenMap[Value] = Field(default_factory=FrozenDict)

@@ -50,7 +50,7 @@ class TrainingOptions(Frozen):
     """Options of one training job. What a job of any kind has is in its Cluster and the Deployment."""
 
     input_mode: InputMode = "File"
-    """Of all channels but the code's and those on a file system (`fsx://`, `efs://`)."""
+    """The mode of all channels but the code's and those on a file system (`fsx://`, `efs://`)."""
     input_modes: FrozenMap[InputMode] = Field(default_factory=FrozenDict)
     """Input -> its own mode."""
     max_pending_seconds: Annotated[int, Field(ge=quotas.PENDING_SECONDS[0], le=quotas.PENDING_SECONDS[1])] | None = None
@@ -64,7 +64,7 @@ class TrainingOptions(Frozen):
     debugger: Debugger | None = None
     """The service's own rules and what its hook saves, to `<step>/debugger`."""
     mlflow: Mlflow | None = None
-    """Where this job reports to by itself, beside what the deployment says of executions."""
+    """The MLflow server that this job itself reports to, beside the deployment's for executions."""
 
 
 Scale = Literal["Auto", "Linear", "Logarithmic", "ReverseLogarithmic"]

@@ -24,7 +24,6 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
     "smdistributed.dataparallel": ("enabled", "custom_mpi_options"),
     "smdistributed.modelparallel": ("enabled", "parameters"),
 }
-_FRAMEWORK = "sagemaker_"
 # Parameters that only the first version has: it cut models into stages.
 _OF_V1 = ("partitions", "pipeline_parallel_degree", "microbatches", "pipeline", "ddp")
 # The second version's, each with the least that is allowed
@@ -53,7 +52,7 @@ class Distribution:
     framework: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The hyperparameters `sagemaker_...` that the SDK would write: SM_FRAMEWORK_PARAMS."""
     hyperparameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the SDK adds to the script's own: `mp_parameters`, also SM_HP_MP_PARAMETERS."""
+    """Hyperparameters that the SDK adds to the script's own: `mp_parameters`, also SM_HP_MP_PARAMETERS."""
 
 
 def read(text: str) -> Distribution:

@@ -27,7 +27,7 @@ MARK = "${generated}"
 """Stands in `was` for each text that compiling generates, and in `now` for the only one that stands at the place."""
 
 Follows = Callable[[Value, Generated], bool]
-"""Whether a value is left to what is generated at its place."""
+"""True if a value is left to what is generated at its place."""
 
 
 def unlike(parts: Outline, place: Place, expected: Value) -> tuple[Change, ...]:

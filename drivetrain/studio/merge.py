@@ -38,7 +38,7 @@ class Conflict:
     code: Any
     deployed: Any
     why: str = ""
-    """What stands in the way, where it is not another value."""
+    """The obstacle, if it is not another value."""
 
     @property
     def where(self) -> str:

@@ -55,7 +55,7 @@ class Patch:
     pipeline: str
     edits: tuple[Change, ...] = ()
     source: str = "patch"
-    """Where it was read, for messages."""
+    """The place where it was read, for messages."""
     pulled: tuple[str, ...] = ()
     """Marks of what Studio had when it was pulled (deployed_edits.py)."""
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)

@@ -37,7 +37,7 @@ class Sides:
 
     name: str
     file: Path
-    """Where the edits are kept: the patch beside the pipeline, or the definition's own file."""
+    """The file that keeps the edits: the patch beside the pipeline, or the definition's own file."""
     alone: Json
     """The code without the edits that are kept already."""
     code: Json
@@ -50,9 +50,9 @@ class Sides:
     beside: tuple[str, ...] = ()
     """Lines about what was edited beside the definition, which no patch can keep."""
     texts: DeploymentTexts = NO_TEXTS
-    """Of the deployment."""
+    """The texts of the deployment."""
     assets: tuple[Asset, ...] = ()
-    """What the code's definition reads."""
+    """The assets that the code's definition reads."""
 
     def merged(self, take: Mapping[str, Side]) -> Merged:
         """The code with what was edited.

@@ -43,7 +43,7 @@ class Suggestion:
     edits: tuple[Change, ...]
     """The edits that are then no longer needed."""
     also: tuple[Change, ...]
-    """What else the setting changes, which was not edited."""
+    """Further changes by the setting, which were not edited."""
     file: str
     """The settings file to write it in."""
 

@@ -87,7 +87,7 @@ class Target(Protocol):
     TITLE: str
     """The target's name for people: `Kubeflow Pipelines`."""
     SUFFIX: str
-    """Of a file with a compiled pipeline: `.yaml`."""
+    """The suffix of a file with a compiled pipeline: `.yaml`."""
 
     def check(self, pipeline: Pipeline) -> Sequence[Problem]:
         """List what the target cannot express, in the order of the steps; empty if it can express all."""

@@ -61,7 +61,7 @@ class Tracker(Protocol):
 
     @property
     def id(self) -> str:
-        """By which `connect` finds it again, as `earlier`."""
+        """The id by which `connect` finds it again, as `earlier`."""
         ...
 
     @property

@@ -29,15 +29,15 @@ from drivetrain.training import plugins
 from drivetrain.training.options import build_options
 
 Kind = Literal["multiclass", "binary", "multilabel", "regression", "tokens", "segmentation", "values"]
-"""What a model's outputs are. `values`: nothing is known but losses and the recipe's own values a sample."""
+"""The kind of a model's outputs. `values`: nothing is known but losses and the recipe's own values a sample."""
 
 RankedBy = Literal["probabilities", "logits", "raw scores"]
-"""By which numbers samples are ranked. `probabilities`: the scores, which tell apart what probabilities tell apart.
+"""The numbers by which samples are ranked. `probabilities`: the scores, which tell apart what probabilities tell apart.
 `logits`: margins that are log-odds; the scores are their softmax or sigmoid. `raw scores`: margins, any real numbers;
 the scores are the same numbers, and no probabilities."""
 
 Amount = Literal["bool", "float"]
-"""Of which values a mean is taken: of truths, which are counted, or of real numbers."""
+"""The values of a mean: truths, which are counted, or real numbers."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ class Task:
     class_names: tuple[str, ...] = ()
     """Names for people, in the order of the classes; empty where there are none."""
     threshold: float = 0.5
-    """Of binary: from which score on a sample is taken for class 1."""
+    """The least score for class 1, for binary tasks."""
     ranked_by: RankedBy = "probabilities"
 
 
@@ -83,19 +83,19 @@ class Samples:
     losses: Floats | None = None
     """One loss a sample, shape [n]."""
     weights: Floats | None = None
-    """What each sample's loss weighs, shape [n]; None for 1 each."""
+    """The weight of each sample's loss, shape [n]; None for 1 each."""
     targets: NDArray[Any] | None = None
     scores: NDArray[Any] | None = None
     predicted: NDArray[Any] | None = None
     margins: Floats | None = None
-    """By which samples are ranked where `Task.ranked_by` says so, float64 in the shape of `scores`: log-odds, which for
-    class k of several are z_k - logsumexp of the other logits, or raw scores."""
+    """The numbers by which samples are ranked if `Task.ranked_by` says so, float64 in the shape of `scores`: log-odds,
+    which for class k of several are z_k - logsumexp of the other logits, or raw scores."""
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """The recipe's own metrics: one value a sample, float64 or bool, shape [n] each."""
     texts: Callable[[], tuple[Sequence[str], Sequence[str]]] | None = field(default=None, repr=False, compare=False)
     """Gives what the model says and what is right, a text a sample each; None where the recipe makes no texts."""
     checked: set[Any] = field(default_factory=set, init=False, repr=False, compare=False)
-    """What was found to be right already (metric_states/checks.py): several metrics ask for the same."""
+    """Checks that passed already (metric_states/checks.py): several metrics ask for the same."""
 
 
 class Counts(NamedTuple):
@@ -140,7 +140,7 @@ class Value:
     value: float
     bound: float = 0.0
     advice: str = ""
-    """What to do about a wide bound, for people."""
+    """Advice on a wide bound, for people."""
     limits: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False, repr=False)
     """Confidence -> the interval of the value for samples that are independent, where there is a closed form
     (uncertainty/intervals.py has some, and `worth` for those of one's own). The bootstrap's then only widens it;
@@ -148,16 +148,16 @@ class Value:
     limits_suffice: bool = field(default=False, compare=False, repr=False)
     """The bootstrap widens `limits` only where samples share keys: its replicates are of something else."""
     num_samples: int | None = field(default=None, compare=False, repr=False)
-    """Of how many samples the value is, where not of all (those of a class)."""
+    """The number of samples of the value, if not all (those of a class)."""
     scale: tuple[Callable[[Any], Any], Callable[[float], float]] | None = field(default=None, compare=False, repr=False)
     """To the scale on which the value is a mean (of a numpy array, element by element; it grows with the value), and
     back: the interval is that of the mean, taken back."""
     better: Literal["as the metric", "higher", "lower", "neither"] = field(
         default="as the metric", compare=False, repr=False
     )
-    """Which way is better."""
+    """The better direction."""
     value_range: Range | None = field(default=None, compare=False, repr=False)
-    """Where it can lie; None where the metric's `value_range` says so. Its interval ends there."""
+    """The range of the value; None if the metric's `value_range` says it. Its interval ends there."""
 
 
 class UndefinedError(ValueError):
@@ -169,9 +169,9 @@ class Metric(Protocol):
     """The protocol of a metric."""
 
     kinds: ClassVar[tuple[Kind, ...]]
-    """For which tasks it is defined."""
+    """The kinds of tasks for which it is defined."""
     higher_is_better: ClassVar[bool | None]
-    """Which way is better; None where neither is (a confusion matrix)."""
+    """The better direction; None if there is none (a confusion matrix)."""
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         """The tallies to count, under names of the metric's own."""
@@ -292,7 +292,7 @@ _DEFAULTS: Mapping[Kind, str] = {
     "values": "",
 }
 DEFAULTS: Mapping[Kind, tuple[str, ...]] = {kind: tuple(names.split()) for kind, names in _DEFAULTS.items()}
-"""What is counted where nobody names metrics, besides the loss and the recipe's own."""
+"""The metrics by default, besides the loss and the recipe's own."""
 
 
 def load_metrics(text: str, task: Task, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Metric]:

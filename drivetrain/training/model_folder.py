@@ -26,7 +26,7 @@ CODE_FOLDER = "code"
 CODE = "code"
 FRAMEWORK = "framework"
 THRESHOLD = "threshold"
-"""Of a binary model, optional: from which score on a sample is taken for class 1."""
+"""The least score for class 1 of a binary model; optional."""
 
 
 def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -> None:

@@ -44,7 +44,7 @@ class Reader:
     """
 
     column_names: tuple[str, ...]
-    """What `read` can give."""
+    """The columns that `read` can give."""
     label: str | None = None
     """The column that is to be predicted, or None where the format has none."""
     key: str | None = None
@@ -58,7 +58,7 @@ class Reader:
     fitted: Mapping[str, Any]
     """Plain JSON values that were learnt from the training data and that other data is read with (a vocabulary)."""
     streaming = False
-    """Whether neighbours are cheaper to read than rows here and there, so that a shuffle window makes sense."""
+    """True if neighbours are cheaper to read than scattered rows, so that a shuffle window makes sense."""
 
     def __init__(self, folder: Path, options: Any, process: Process) -> None:
         self.folder = folder

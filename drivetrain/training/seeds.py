@@ -14,7 +14,7 @@ def seed_of(*key: int) -> int:
 
 
 def step_base(*key: int) -> int:
-    """To which the number of a step is added: that stays within 64 bits."""
+    """The base to which the number of a step is added: that stays within 64 bits."""
     return seed_of(*key) >> 1
 
 

@@ -47,7 +47,7 @@ class Step(NamedTuple):
     gradient_norm: Any
     """Over all parameters, before clipping; None where nobody asked for it."""
     weight: Any = None
-    """What the samples of the global batch weigh together, float64 [], the same on all ranks; None where each weighs 1
+    """The total weight of the global batch's samples, float64 [], the same on all ranks; None where each weighs 1
     (the recipe has no `loss_weights`). `loss` is then a sum of weighted losses."""
 
 

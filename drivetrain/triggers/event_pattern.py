@@ -19,7 +19,7 @@ from drivetrain.triggers.pattern_syntax import Alternative, FieldTest, compiled
 from drivetrain.triggers.values import Scalar, written
 
 Membership = frozenset[tuple[int, int]]
-"""Which element (its place) of which list (a number) of the event a value lies in."""
+"""The elements that hold a value of the event: pairs of a list (a number) and a place in it."""
 
 Fields = Mapping[str, list[tuple[Scalar, Membership]]]
 
@@ -33,7 +33,7 @@ class Mismatch:
     """The field's values in the event: none where it is absent, several where it is a list."""
 
     wanted: tuple[str, ...]
-    """What the pattern allows, as JSON."""
+    """The values that the pattern allows, as JSON."""
 
     apart: bool = False
     """Each field has a value that would do, but not in the same object of a list."""

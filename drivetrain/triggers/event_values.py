@@ -23,7 +23,7 @@ EVENT_FIELDS = (
 """The top of every event (https://docs.aws.amazon.com/eventbridge/latest/ref/overiew-event-structure.html)."""
 
 MAX_VALUE_CHARACTERS = 1_024
-"""Of a parameter's value at start (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Parameter.html)."""
+"""The longest value of a parameter at start (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Parameter.html)."""
 MAX_PARAMETERS = 200
 """At start (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StartPipelineExecution.html)."""
 

@@ -22,7 +22,7 @@ MAX_COMBINATIONS = 1_000
 """The product of the lengths of all `$or` lists may not be larger."""
 
 MAX_CHARACTERS = 2_048
-"""What an account starts with. It can be raised, and then holds for one account and region alone.
+"""The limit of a new account. It can be raised, for one account and region each.
 
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html, "Event pattern size"."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 1_000
 MAX_FILE_BYTES = 16 * MAX_BYTES
-"""Of a file of events."""
+"""The largest file of events."""
 
 
 @dataclass(frozen=True)

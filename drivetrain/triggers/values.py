@@ -13,7 +13,7 @@ Scalar = str | int | float | bool | None
 Json = Mapping[str, "Json"] | list["Json"] | Scalar
 
 MAX_BYTES = 1_048_576
-"""Of one event, as PutEvents takes it."""
+"""The largest event, as PutEvents takes it."""
 
 
 def loads(text: str | bytes, what: str, most: int = MAX_BYTES) -> Any:

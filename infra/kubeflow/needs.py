@@ -30,7 +30,7 @@ class Needs:
     frameworks: tuple[Framework, ...]
     """The runtimes of trainings that are TrainJobs; empty where each step is one pod of Pipelines."""
     trains: bool
-    """Whether a step writes TensorBoard's files."""
+    """True if a step writes TensorBoard's files."""
     events: tuple[RegistryEvent, ...]
     """Triggers for which the model registry is polled."""
 

@@ -18,7 +18,7 @@ from drivetrain.targets.sagemaker.permissions.names import Names
 
 SCRIPT = Path(__file__).parent / "start.sh"
 MAX_BYTES = 16_384
-"""Of the script in base64: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateStudioLifecycleConfig.html"""
+"""The most bytes of the script in base64: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateStudioLifecycleConfig.html"""
 
 HASH = 8
 

@@ -69,7 +69,7 @@ class Options:
     split: str = "train"
     """train or test, in a folder that has both."""
     fitted: Mapping[str, Any] | None = None
-    """What the training data was read with; set for validation and evaluation."""
+    """The fitted values of the training data; set for validation and evaluation."""
 
     def __post_init__(self) -> None:
         check_whole_number(self, "length")

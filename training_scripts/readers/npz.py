@@ -60,7 +60,7 @@ class _Member:
     dtype: np.dtype[Any]
     fortran: bool
     offset: int | None
-    """Where its values begin in the archive, or None where they are compressed."""
+    """The start of its values in the archive; None if they are compressed."""
 
 
 class Reader(reader.Reader):

@@ -31,7 +31,7 @@ class Options:
     length: int = 128
     """Tokens that a model sees of a window; the window has one more, which is to be predicted."""
     pattern: str = "*.txt"
-    """Which files are read, relative to the folder (`**/*.txt`: those below it too), in the order of their names."""
+    """The files to read, relative to the folder (`**/*.txt`: those below it too), in the order of their names."""
 
     def __post_init__(self) -> None:
         check_whole_number(self, "length")

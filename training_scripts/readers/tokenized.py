@@ -64,7 +64,7 @@ class Options:
     split: str = "train"
     """train or test: the folder of that name, in a folder that has both."""
     fitted: Mapping[str, Any] | None = None
-    """What the training data was read with; set for validation and evaluation."""
+    """The fitted values of the training data; set for validation and evaluation."""
     unlabelled: bool = False
     """Rows are to be predicted: no label is read."""
 

@@ -73,7 +73,7 @@ class Recipe:
     freeze: bool = False
     """Learn the last layer alone; all others stay what they were when training began."""
     backbone_share: float = 0.1
-    """What part of the learning rate the layers before the last one get."""
+    """The share of the learning rate for the layers before the last one."""
     size: int = 224
     """Height and width of what is trained on, in pixels."""
     smallest_box: float = 0.25

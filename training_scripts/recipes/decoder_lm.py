@@ -56,7 +56,7 @@ class Recipe:
     hidden: int = 0
     """Features inside the two-layer network of a block; 0 for four times the width."""
     bias: bool = False
-    """Whether linear layers and normalizations have a bias."""
+    """Give linear layers and normalizations a bias."""
     dropout: float = 0.0
     """Share of the features that each part of a block drops while training."""
 

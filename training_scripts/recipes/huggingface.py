@@ -54,7 +54,7 @@ class Recipe:
     pretrained: str = ""
     """The folder of the pretrained model; empty: the training's input `weights`."""
     head: str = "sequence_classification"
-    """What is learnt: sequence_classification, token_classification (texts are lists of words) or causal_lm."""
+    """The task to learn: sequence_classification, token_classification (texts are lists of words) or causal_lm."""
     num_labels: int = 2
     """Labels of a classification; they are 0 to num_labels - 1, or as many names."""
     length: int = 256

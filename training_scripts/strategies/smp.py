@@ -65,7 +65,7 @@ class Options:
     activation_offloading: bool = False
     """Keep what activation_checkpointing keeps in the host's memory, and fetch it ahead of the backward pass."""
     activation_loading_horizon: int = 2
-    """Of how many layers that is in the GPU's memory at a time."""
+    """The number of layers whose activations are in the GPU's memory at a time."""
 
     def __post_init__(self) -> None:
         if self.shard * self.context == 1:

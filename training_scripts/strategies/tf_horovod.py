@@ -59,7 +59,7 @@ class Strategy(strategy.Strategy):
             for each in self.model.non_trainable_variables
             if id(each) not in frozen and keras.backend.is_float_dtype(each.dtype)
         ]
-        """What layers keep of the samples that they have seen, such as BatchNormalization's means."""
+        """Statistics that layers keep of the samples that they have seen, such as BatchNormalization's means."""
         tf.function(self._start_from_main, autograph=False)()
 
     @classmethod

@@ -25,7 +25,7 @@ class Options:
     """How gradients travel."""
 
     communication: str = "auto"
-    """Whose collectives: auto, ring (gRPC) or nccl (GPUs)."""
+    """The collectives: auto, ring (gRPC) or nccl (GPUs)."""
 
     def __post_init__(self) -> None:
         if self.communication not in CHOICES["communication"]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.deployer import Deployer, Handle
 
 COST = "cost"
-"""What a target calls the column of its table of steps that says what each cost."""
+"""The name of the column of costs in a target's table of steps."""
 
 
 def shown(report: Report, about_runs: Callable[..., str]) -> str:

@@ -63,7 +63,7 @@ def _of_run(ledger: Ledger, what: str, step: str | None, temporary: Path) -> Pat
 
 
 def _of_step(ledger: Ledger, row: StepRun, target: Path) -> Path | None:
-    """From what it has handed on, or from where it is at work (or has failed)."""
+    """The health folder of a step, in its output or where it is at work (or has failed)."""
     from drivetrain.run_store.objects import ObjectStore
     from drivetrain.targets.sagemaker.run.step_types.training import artifacts_uri
 

@@ -48,7 +48,7 @@ class Options:
     memory: int = 128 << 20
     """Bytes of rows that a verb which needs all of them (join, aggregate, window, deduplicate, sort) holds."""
     spark_settings: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of Spark's session, by their names there."""
+    """Settings of Spark's session, by their names there."""
 
 
 class Engine(Protocol):

@@ -26,7 +26,7 @@ class Refused:
     kind: str | None
     """The type that it was cast to; None where integers were calculated."""
     loses_digits: bool = False
-    """Whether it is an integer of which a float does not hold all digits."""
+    """True for an integer with more digits than a float holds."""
 
 
 def told(found: Refused, plan: Plan, columns: Columns, joined: Mapping[str, Columns]) -> str:

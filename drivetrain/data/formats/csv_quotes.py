@@ -33,13 +33,13 @@ class QuoteCheck:
 
     def __init__(self, delimiter: str, num_columns: int) -> None:
         self.malformed = ""
-        """What is wrong with a quote, with the text around it; empty while nothing is."""
+        """The problem of a quote, with the text around it; empty while there is none."""
         self.splits_line_end = False
-        """Whether a block ends within a line end of two bytes that is part of a cell."""
+        """True if a block ends within a line end of two bytes that is part of a cell."""
         self.swallows = False
-        """Whether a quoted cell looks as if it holds rows of the table."""
+        """True if a quoted cell looks as if it holds rows of the table."""
         self.has_many_lines = False
-        """Whether a quoted cell has more than MANY_LINES lines."""
+        """True if a quoted cell has more than MANY_LINES lines."""
         self._delimiter = delimiter.encode()
         self._num_columns = num_columns
         # A shorter cell cannot hold so many such lines.

@@ -37,7 +37,7 @@ class Options:
     version: str = ""
     """The version to read; empty for the newest."""
     query: str = ""
-    """What a database is asked."""
+    """The query for a database."""
     watermark: str = ""
     """The column of the query whose values grow with each new row."""
     table: TableOptions

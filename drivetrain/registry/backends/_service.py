@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.registry.registry import ModelEvent, ModelGroup
 
 
-class ServiceRegistry:
+class ServiceRegistry(ABC):
     """A backend says which groups there are, and where changes are told instead of a history."""
 
     keeps_history = False
@@ -36,6 +37,6 @@ class ServiceRegistry:
         """Always an error: see Registry."""
         raise InputError(self.no_history)
 
+    @abstractmethod
     def _groups(self) -> Iterator[tuple[str, float, Sequence[Any]]]:
         """Name, time of creation and versions of each group, the newest first; the first of them whole."""
-        raise NotImplementedError

@@ -38,7 +38,7 @@ NODE = "node"
 
 @dataclass(frozen=True)
 class Identity:
-    """By what the TrainJobs of a task are known, also to the task's next attempt.
+    """The key by which the TrainJobs of a task are known, also to the task's next attempt.
 
     Args:
         digest: of the step and the place of its outputs, which is another one in each run and each iteration of a

@@ -95,7 +95,7 @@ Name = Annotated[
         "1 to 63 lower-case letters, digits and '-', which neither begins nor ends it, such as team-a",
     ),
 ]
-"""Of an object on Kubernetes."""
+"""The name of an object on Kubernetes."""
 Address = Annotated[str, AfterValidator(_address)]
 Image = Annotated[str, AfterValidator(_image)]
 _Ip = Annotated[str, AfterValidator(_ip)]
@@ -132,17 +132,17 @@ class Trainer(Frozen):
     torch: Name = "torch-distributed"
     """Trainer's own, or `drivetrain-torch`, which `drivetrain infra kubeflow` writes as it does those below."""
     tensorflow: Name = "drivetrain-tensorflow"
-    """Of strategies of TensorFlow's."""
+    """The runtime of strategies of TensorFlow."""
     mpi: Name = "drivetrain-mpi"
-    """Of trainings that mpirun starts (launcher=mpirun)."""
+    """The runtime of trainings that mpirun starts (launcher=mpirun)."""
     start_seconds: Annotated[int, Field(ge=1)] = 3600
     """How long all nodes of a training may take to start, with waiting for room in the cluster."""
     grace_seconds: Annotated[int, Field(ge=1)] = 120
     """How long a pod that is taken away has to save; the launcher stops its processes 90 s after SIGTERM."""
     keep: Literal["never", "failed", "always"] = "never"
-    """Whether a TrainJob stays in the cluster after its end, for who wants to look at it: never, failed, always."""
+    """Keep a TrainJob in the cluster after its end, to look at it: never, failed, always."""
     one_node: Literal["pod", "spot", "always"] = "pod"
-    """Which trainings on one node run as a TrainJob, too: none (`pod`), those with Spot, or all (`always`). A pod of a
+    """Trainings on one node that run as a TrainJob, too: none (`pod`), those with Spot, or all (`always`). A pod of a
     TrainJob has `grace_seconds` to save; one of Kubeflow Pipelines ends within a second of SIGTERM (docs/spot.md)."""
     labels: _Labels = Field(default_factory=FrozenDict[str])
     """On each TrainJob, such as Kueue's kueue.x-k8s.io/queue-name. Its pods have those of `pods`."""
@@ -154,13 +154,14 @@ class Dns(Frozen):
     """The pods that find names for others, which all of a pipeline's pods may reach."""
 
     namespace: Name = "kube-system"
-    """In which they run (OpenShift: openshift-dns)."""
+    """The namespace in which they run (OpenShift: openshift-dns)."""
     labels: FrozenMap[str] = Field(default_factory=lambda: FrozenDict({"k8s-app": "kube-dns"}))
-    """Of the pods; those of CoreDNS and kube-dns unless given."""
+    """Labels of the pods; those of CoreDNS and kube-dns unless given."""
     port: Annotated[int, Field(ge=1, le=65_535)] = 53
-    """Of the pods, which need not be that of the service (OpenShift: 5353)."""
+    """The port of the pods, which may differ from that of the service (OpenShift: 5353)."""
     addresses: tuple[_Ip, ...] = ()
-    """Of a resolver that is no pod of the cluster's network, such as NodeLocal DNSCache's 169.254.20.10; port 53."""
+    """Addresses of a resolver that is no pod of the cluster's network, such as NodeLocal DNSCache's 169.254.20.10;
+    port 53."""
 
 
 class Infrastructure(Frozen):
@@ -168,7 +169,7 @@ class Infrastructure(Frozen):
     (docs/kubeflow_infrastructure.md)."""
 
     platform_namespace: Name = "kubeflow"
-    """In which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
+    """The namespace in which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
     namespace: Literal["make", "existing"] = "existing"
     """`make` writes the namespace. A profile's is there already, and `existing` leaves it as it is."""
     openshift: bool = False
@@ -176,10 +177,10 @@ class Infrastructure(Frozen):
     image: Image = "drivetrain-services:latest"
     """The container image of TensorBoard and of the starter of registry events."""
     dns: Dns = Dns()
-    """Who finds names: a cluster's usual DNS unless given."""
+    """The resolver of names: a cluster's usual DNS unless given."""
     steps_reach: Literal["anywhere", "named"] = "anywhere"
-    """Whom the pods of steps may reach. `named`: DNS, the storage, the registry, Kubeflow's own services, the API of
-    Kubernetes at `kubernetes_api`, and `also`. It holds for the steps of every pipeline in the namespace."""
+    """Destinations that the pods of steps may reach. `named`: DNS, the storage, the registry, Kubeflow's own services,
+    the API of Kubernetes at `kubernetes_api`, and `also`. It holds for the steps of every pipeline in the namespace."""
     kubernetes_api: Address | None = None
     """The address behind the service `kubernetes` (kubectl get endpoints kubernetes), which each step's pod calls."""
     also: tuple[Address, ...] = ()
@@ -239,9 +240,9 @@ class Settings(Frozen):
     endpoint: Annotated[str, AfterValidator(lambda text: text and _address(text))] = ""
     """The address of the Pipelines API: `https://HOST[:PORT][/PATH]`."""
     namespace: Name = "kubeflow"
-    """Where the pipeline's pods run; the profile's namespace in a cluster of many users."""
+    """The namespace of the pipeline's pods; the profile's in a cluster of many users."""
     experiment: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """To which runs belong; one of the pipeline's name unless given."""
+    """The experiment to which runs belong; one of the pipeline's name unless given."""
     root: Annotated[
         str,
         Matching(
@@ -264,7 +265,7 @@ class Settings(Frozen):
     image_pull_secret: Name | None = None
     """A Secret with which nodes pull images."""
     service_account: Name | None = None
-    """Under which pods run; the installation's default unless given."""
+    """The service account under which pods run; the installation's default unless given."""
     token_file: str | None = None
     """A file on the machine that deploys, with the bearer token for the Pipelines API; also $KF_PIPELINES_TOKEN."""
     checkpoint_claim: Name | None = None
@@ -284,15 +285,15 @@ class Settings(Frozen):
     trainer: Trainer = Trainer()
     """For trainings on several nodes."""
     infrastructure: Infrastructure = Infrastructure()
-    """What is written for an administrator to apply."""
+    """Manifests for an administrator to apply."""
     node_selector: _Labels = Field(default_factory=FrozenDict[str])
     """Labels of the nodes on which pods run."""
     pods: Pod = Pod()
-    """What the pod of every step gets."""
+    """Options of the pod of every step."""
     steps: FrozenMap[Pod] = Field(default_factory=FrozenDict)
     """Name of a step -> what its pod gets besides."""
     notices: SecretKey | None = None
-    """Where the URL is to which a notice is posted when a run has ended, however it ended; none unless given."""
+    """The secret with the URL to which a notice is posted when a run has ended, however it ended; none unless given."""
     spot_tolerations: _Labels = Field(default_factory=FrozenDict[str])
     """Key -> value of the taints of spot nodes, which trainings with Spot tolerate; an empty value means any."""
     spot_node_selector: _Labels = Field(default_factory=FrozenDict[str])

@@ -43,9 +43,9 @@ class Inspection:
     unknown_fields: tuple[str, ...]
     """Fields that no document names, with the step that has them. They are kept as they are."""
     endings: tuple[str, ...]
-    """What AWS is taking out of service, with the steps that use it."""
+    """Services that AWS is closing, with the steps that use them."""
     refused: tuple[str, ...]
-    """What the service would refuse of the parameters and in the arguments of the steps, each with its path."""
+    """Problems for which the service would refuse parameters and arguments of steps, each with its path."""
     faults: tuple[str, ...]
     """Why it cannot run at all: names, references, conditions, cycles."""
 

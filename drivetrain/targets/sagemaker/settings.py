@@ -28,10 +28,10 @@ class Keys(Frozen):
     """KMS keys, each an id, an ARN or an alias; the account's keys for SageMaker and S3 unless given."""
 
     volume: _Key | None = None
-    """Of the machines' volumes. Disks that machines have of their own are encrypted by a key in their hardware, and the
-    service takes no other."""
+    """The key of the machines' volumes. Disks that machines have of their own are encrypted by a key in their
+    hardware, and the service takes no other."""
     output: _Key | None = None
-    """Of what jobs write to S3."""
+    """The key of what jobs write to S3."""
 
 
 class Roles(Frozen):
@@ -42,7 +42,7 @@ class Roles(Frozen):
     training: str | None = None
     """ARN, of training and tuning jobs."""
     registry: str | None = None
-    """Of the processing jobs that ask the model registry, such as `compare`."""
+    """The role of the processing jobs that ask the model registry, such as `compare`."""
     steps: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Name of a step -> ARN: of that step's job, whatever its kind."""
 
@@ -64,13 +64,13 @@ class Settings(Frozen):
             "letters, digits, '-', '_' and single '/' between them, such as vision/pipelines",
         ),
     ] = "pipelines"
-    """Of every key in the bucket."""
+    """The prefix of every key in the bucket."""
     role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
     """The pipeline's own role, and that of every job for whose kind `roles` names none."""
     roles: Roles = Roles()
-    """Of the jobs, one a kind."""
+    """The roles of the jobs, one a kind."""
     region: Annotated[str, Matching(r"[a-z]{2}(-[a-z]+)+-[0-9]", "a region of AWS, such as eu-central-1")] = "us-east-1"
-    """Where pipeline, jobs and bucket are."""
+    """The region of pipeline, jobs and bucket."""
     image: str | None = None
     """The container image of every job whose step names none; by default the stock deep-learning image."""
     serving_image: str | None = None
@@ -78,7 +78,7 @@ class Settings(Frozen):
     wheels: str | None = None
     """A folder of wheels for what the image lacks."""
     tags: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Of the pipeline and its jobs."""
+    """Tags of the pipeline and its jobs."""
     scheduler_role: str | None = None
     """ARN of the role with which EventBridge Scheduler starts the pipeline; for schedules."""
     event_queue: str | None = None
@@ -86,9 +86,9 @@ class Settings(Frozen):
     dead_letter_queue: str | None = None
     """ARN of the SQS queue for what could not be delivered."""
     network: Network = Network()
-    """Of every job whose cluster says nothing else."""
+    """The network of every job whose cluster says nothing else."""
     keys: Keys = Keys()
-    """Of every job."""
+    """The keys of every job."""
     experiment: (
         Annotated[
             str,
@@ -101,7 +101,7 @@ class Settings(Frozen):
     ) = None
     """SageMaker Experiment that executions are trials of; one of the pipeline's name unless given."""
     mlflow: Mlflow = Mlflow()
-    """Where executions of the pipeline are tracked."""
+    """The MLflow server that tracks executions of the pipeline."""
 
     @property
     def root(self) -> str:

@@ -168,7 +168,7 @@ class _Picture:
 
 
 def _unit(seconds: float) -> tuple[str, float]:
-    """In what an axis of this length is counted."""
+    """The unit of an axis of this length."""
     if seconds < 180:
         return "seconds", 1.0
     return ("minutes", 60.0) if seconds < 3 * 3600 else ("hours", 3600.0)

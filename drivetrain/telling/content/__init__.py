@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from drivetrain.telling.content.tuning import TuningFacts
 
 MAX_POINTS = 40
-"""Of the small curve beside a run in a list."""
+"""The most points of the small curve beside a run in a list."""
 _MAIN = ("validation_loss", "val_loss", "eval_loss", "loss", "train_loss", "training_loss")
 
 
@@ -118,14 +118,14 @@ class RunFacts(Run):
     ended_early: Mapping[str, str] = field(default_factory=dict[str, str])
     """Training step -> why early stopping ended it, in its own words."""
     job_times: tuple[JobTimes, ...] = ()
-    """Of the trainings that were interrupted, or ran on machines that can be taken away."""
+    """The times of trainings that were interrupted, or ran on machines that can be taken away."""
     goes_on_from: Mapping[str, SavedState] = field(default_factory=dict[str, "SavedState"])
     """Training step that is not done -> the newest checkpoint that lies in its store."""
     checkpoints: tuple[CheckpointFacts, ...] = ()
     tunings: tuple[TuningFacts, ...] = ()
     measured: tuple[Measured, ...] = ()
     healths: tuple[HealthFacts, ...] = ()
-    """Of the trainings that were watched."""
+    """The health of the trainings that were watched."""
     datasets: tuple[DatasetFacts, ...] = ()
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
@@ -144,7 +144,7 @@ class RunFacts(Run):
     written: float = 0.0
     """When these facts were read."""
     can_go_on: bool = True
-    """Whether the run can be resumed if it did not succeed."""
+    """True if the run can be resumed if it did not succeed."""
 
     @property
     def code_hash(self) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 COST = "not known: they ran on this machine, which is not billed"
-"""Of runs of this machine; what those of a deployed pipeline cost, `drivetrain runs compare --on` tells."""
+"""The cost of runs of this machine; `drivetrain runs compare --on` says that of a deployed pipeline's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Comparison:
 
     runs: tuple[Compared, ...]
     paired: tuple[Mapping[str, Difference], ...] = ()
-    """Of each run but the first: metric -> its difference to the first run on the same test set, with its interval."""
+    """For each run but the first: metric -> its difference to the first run on the same test set, with its interval."""
     not_paired: str = ""
     """Why there are none, as a sentence; empty where there is nothing to say."""
 

@@ -42,7 +42,7 @@ class DatasetFacts:
     shards: int
     content: str
     source: str
-    """Where a copied table comes from, with its version."""
+    """The origin of a copied table, with its version."""
     leaked_rows: int | None
     """Rows that train has, too; None where it was not looked."""
     leaked_values: Mapping[str, int]

@@ -49,7 +49,7 @@ class Regression:
     at_most: float | None = None
     """A greater loss is ruled out."""
     could_rule_out: float | None = None
-    """What so many samples can rule out."""
+    """The loss that so many samples can rule out."""
     untested: bool = False
     """Nothing was computed: too few samples, say."""
 
@@ -82,7 +82,7 @@ class DecisionFacts:
     champion_hash: str = ""
     difference: Measure | None = None
     differences: tuple[Difference, ...] = ()
-    """Of every metric, on all samples and on slices, where the record has them."""
+    """The differences of every metric, on all samples and on slices, if the record has them."""
     confidence: float | None = None
     method: str = ""
     unless: str = ""

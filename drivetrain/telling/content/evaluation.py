@@ -44,7 +44,7 @@ class Measure:
     no_interval: str = ""
     """Why there is none, as a clause."""
     unless: str = ""
-    """What the interval holds for, as a clause."""
+    """The condition of the interval, as a clause."""
     higher_is_better: bool | None = None
     advice: str = ""
 

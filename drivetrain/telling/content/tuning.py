@@ -67,7 +67,7 @@ class TuningFacts:
         return next((one for one in found if one.status == "Completed"), found[0] if found else None)
 
     def best_so_far(self) -> list[tuple[int, float]]:
-        """After which training the best objective was which, those alone at which it changed."""
+        """The best objective so far, by training, where it changed."""
         found: list[tuple[int, float]] = []
         for one in self.trainings:
             if one.objective is not None and (not found or self.better(one.objective, found[-1][1])):

@@ -31,7 +31,7 @@ class Asked:
     columns: tuple[str, ...] = ()
     """Chosen ones; none for the usual ones."""
     mistake: str = ""
-    """What is wrong with `where` or `sort`."""
+    """The problem of `where` or `sort`."""
 
     def address(self, **changes: str | int) -> str:
         """The address of the list with something asked otherwise."""

@@ -52,11 +52,11 @@ class CheckpointOptions:
     asynchronous: bool = True
     """Write in a thread while training goes on."""
     retention: Retention = field(default_factory=Retention)
-    """Which ones stay."""
+    """The rule that says which checkpoints stay."""
     lock: bool = True
     """Refuse a second training in the same place."""
     seed: int = 0
-    """From which generators are seeded after a restart on another number of processes."""
+    """The seed of generators after a restart on another number of processes."""
 
 
 class Checkpointer:

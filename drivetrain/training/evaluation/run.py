@@ -171,7 +171,7 @@ class _Inputs:
         self._dataset, self._framework = dataset, framework
         self._good: Batch | None = None
         self.failure: str | None = None
-        """What was wrong with the first that could not be read."""
+        """The problem of the first that could not be read."""
 
     def of(self, rows: Ints) -> Batch:
         """

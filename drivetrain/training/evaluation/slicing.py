@@ -1,4 +1,4 @@
-"""By which values of its columns an evaluation is sliced: those that the data's manifest lists."""
+"""The values of columns by which an evaluation is sliced: those that the data's manifest lists."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _made(work: dist.Work | None) -> dist.Work:
 
 
 def group_timeout() -> timedelta:
-    """After which a collective of the group of all ranks fails."""
+    """The seconds after which a collective of the group of all ranks fails."""
     everyone = dist.group.WORLD
     assert everyone is not None
     return everyone._get_backend(everyone._device_types[-1]).options._timeout

@@ -1,4 +1,4 @@
-"""On which steps what is recorded, so that all of it costs no more than a share of the training's time.
+"""Choose the steps to record, and what of them, so that all of it costs no more than a share of the training's time.
 
 Every rank comes to the same steps: what is decided on are sums over all ranks, and a number of steps.
 """

@@ -77,7 +77,8 @@ def phases_in_words(ranks: Table, first: Table | None = None) -> str:
 
 
 def _share_of_waiting(ranks: Table, first: Table | None) -> float:
-    """In which the slowest rank waits for data; 0 where the rule `slow_input` would have nothing to say."""
+    """The share of time in which the slowest rank waits for data; 0 if the rule `slow_input` would have nothing to
+    say."""
     if first is not None:
         columns = {name: values - first[name] for name, values in ranks.columns.items() if name in first.columns}
         ranks = Table(ranks.names, columns)

@@ -112,7 +112,7 @@ class Entry:
 
     stream: BufferedReader
     places: dict[str, int]
-    """Where in the file each array begins [bytes]."""
+    """The start of each array in the file [bytes]."""
     facts: Facts
 
 

@@ -70,7 +70,7 @@ class PreparedData:
             self.column_names = [str(column["name"]) for column in manifest["schema"]]
             self.statistics: dict[str, Any] = manifest["statistics"]
             self.leakage: dict[str, Any] = dict(manifest.get("leakage", {}))
-            """What train has, too, as far as prepare_data looked (drivetrain/data/leakage.py)."""
+            """The rows that train has, too, as far as prepare_data looked (drivetrain/data/leakage.py)."""
             self.keys: dict[str, Any] = dict(manifest.get("keys", {}))
             """Hashes of keys (drivetrain/data/key_sample.py)."""
             self.fitted: dict[str, Any] = dict(manifest.get("fitted", {}))

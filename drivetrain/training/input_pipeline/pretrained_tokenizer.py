@@ -29,7 +29,7 @@ class Encoded(NamedTuple):
     start: int
     """The first token that counts: those before are the prompt's."""
     words: list[int | None]
-    """Of which word each token is a part; None for special tokens. Empty where the text was not given as words."""
+    """The number of each token's word; None for special tokens. Empty if the text was not given as words."""
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -21,7 +21,7 @@ class Layout:
 
     places: dict[str, tuple[int, int | None]]
     shapes: list[tuple[tuple[int, ...], np.dtype[Any]]]
-    """Of one row of each array."""
+    """The shape and dtype of one row of each array."""
 
     @classmethod
     def of(cls, fields: Fields) -> Layout:

@@ -85,7 +85,7 @@ class Options:
     max_interruptions: int = 0
     """How often in a row the job may be interrupted and started again; 0: any number of times."""
     spot_notice: str = "auto"
-    """Whether to ask the machine's metadata service if the machine is about to be taken away: on, off, or auto, which
+    """Ask the machine's metadata service if the machine is about to be taken away: on, off, or auto, which
     asks where a platform runs us."""
     roles: str = ""
     """With launcher=tf_config: how many processes of all hosts are what, such as chief=1,worker=2,ps=1; empty: all are

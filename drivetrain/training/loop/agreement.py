@@ -59,11 +59,11 @@ class Agreement:
         self._pending: Callable[[], None] | None = None
         self._handles, self._before = False, None
         self.is_told = False
-        """Whether this rank has been sent SIGTERM."""
+        """True if this rank has been sent SIGTERM."""
         self.stops = False
-        """Whether all ranks leave now; once it is so it stays so."""
+        """True if all ranks leave now; it then stays true."""
         self.saves = False
-        """Whether all ranks save now."""
+        """True if all ranks save now."""
         self.restart()
 
     def __enter__(self) -> Agreement:

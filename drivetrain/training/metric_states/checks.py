@@ -15,7 +15,7 @@ IGNORED = -100
 """A target that counts for nothing (torch's `ignore_index`)."""
 
 LARGEST = 1e150
-"""Of targets and outputs of a regression: their squares have to be finite."""
+"""The largest target or output of a regression: squares have to be finite."""
 
 
 def classes(samples: Samples, kind: Kind, num_classes: int) -> tuple[Ints, Ints]:

@@ -15,7 +15,8 @@ _TINY = 1e-290
 
 
 def margins_of(framework: Values, task: Task, outputs: Any, scores: NDArray[Any] | None) -> Floats | None:
-    """By what samples are ranked, as `Samples.margins` has it, for outputs and scores that `answers_of` has checked."""
+    """The numbers by which samples are ranked, as `Samples.margins` has it, for outputs and scores that `answers_of`
+    has checked."""
     if scores is None or task.ranked_by == "probabilities":
         return None
     if task.ranked_by == "raw scores":

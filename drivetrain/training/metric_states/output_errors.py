@@ -31,7 +31,7 @@ class OutputErrors:
     num_outputs: int
     error: OutputError
     quantile: float = 0.5
-    """Of pinball."""
+    """The quantile of the pinball loss."""
 
     @property
     def size(self) -> int:

@@ -20,7 +20,7 @@ class Measured:
     bound: float = 0.0
     """How far at most the true value of these samples may lie from it; 0 where it is exact."""
     advice: str = ""
-    """What to do about a wide bound, for people."""
+    """Advice on a wide bound, for people."""
     low: float | None = None
     """The lower end of the interval (uncertainty/intervals.py); None where there is none. It lies where
     values can: that of a share in [0, 1]."""
@@ -28,7 +28,7 @@ class Measured:
     no_interval: str = ""
     """Why there is none though there are replicates, as a clause: `too few samples: ...`."""
     unless: str = ""
-    """What the interval holds for, as a clause; "" where it always does."""
+    """The condition of the interval, as a clause; "" if there is none."""
     interval_bound: float = 0.0
     """By how much both ends were moved outwards, for replicates are not exact: the interval that exact ones would have
     given lies within this one. 0 where they are exact. (None was moved beyond where values can lie.)"""
@@ -104,7 +104,7 @@ class Evaluation:
     values: Mapping[str, Amount] = field(default_factory=dict)
     """The recipe's own metrics, and what their values are: `bool` or `float`."""
     rows: RowTable | None = field(default=None, compare=False, repr=False)
-    """What each row says, on the first rank; None on others, and without a bootstrap."""
+    """The evidence of each row, on the first rank; None on others, and without a bootstrap."""
 
     @property
     def num_samples(self) -> int:

@@ -139,7 +139,7 @@ class ScoreErrorOf:
 
 @dataclass(frozen=True)
 class Score:
-    """By what samples are ranked for a class."""
+    """The numbers by which samples are ranked for a class."""
 
     kind: Kind
     num_classes: int

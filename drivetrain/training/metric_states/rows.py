@@ -25,7 +25,8 @@ from drivetrain.training.process import Process
 
 FORMAT = 1
 MOST_BYTES = 1 << 28
-"""Of the columns of all rows. Metrics whose columns are beyond it are left out, and named in evaluation.json."""
+"""The most bytes of the columns of all rows. Metrics whose columns are beyond it are left out, and named in
+evaluation.json."""
 
 Scale = Literal["", "root", "exponential", "twice"]
 """From a share or a mean to the value: itself, its root, its exponential, 2 x / (1 + x)."""

@@ -28,7 +28,7 @@ class Quotients(NamedTuple):
     tops: Ints
     bottoms: Ints
     failed: Ints
-    """Where 0 / 0 is the model's failure: the value of such a class is 0. Elsewhere it has none."""
+    """Classes for which 0 / 0 is the model's failure: the value of such a class is 0. Elsewhere it has none."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ByClass(ABC):
     shared_by: ClassVar[int] = 1
     """In how many classes' quotients a wrong sample counts: as one missed, as one claimed in vain, or both."""
     micro_is_accuracy: ClassVar[bool] = True
-    """Where a sample is of one class."""
+    """True if the micro average is the accuracy, for samples of one class each."""
 
     def __post_init__(self) -> None:
         if self.average not in (allowed := ("all", "none", *AVERAGES)):

@@ -14,7 +14,7 @@ from drivetrain.training.metric_states.ranking.score_histogram import shown
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest
 
 MOST_POINTS = 1000
-"""Of a curve; all curves of a metric together have 100 times as many, and each of them 20 at least."""
+"""The most points of a curve; all curves of a metric together have 100 times as many, and each of them 20 at least."""
 
 
 class Thresholds(NamedTuple):

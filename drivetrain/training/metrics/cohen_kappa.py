@@ -24,7 +24,7 @@ class Metric:
     """
 
     weights: str = "none"
-    """What a disagreement weighs: `none` 1, `linear` the distance of the class numbers, `quadratic` its square."""
+    """The weight of a disagreement: `none` 1, `linear` the distance of the class numbers, `quadratic` its square."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
     higher_is_better: ClassVar[bool | None] = True

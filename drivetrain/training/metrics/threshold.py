@@ -66,9 +66,9 @@ class Metric(OneVersusRest):
     """2**resolution bins from 0 to 1, more of them near the ends. Other bins may lead to another threshold, so where
     memory wants coarser ones there is none."""
     false_positive_cost: float = 1.0
-    """What it costs to take a sample of class 0 for one of class 1."""
+    """The cost of taking a sample of class 0 for one of class 1."""
     false_negative_cost: float = 1.0
-    """What it costs to take a sample of class 1 for one of class 0."""
+    """The cost of taking a sample of class 1 for one of class 0."""
 
     kinds: ClassVar[tuple[Kind, ...]] = ("binary",)
     higher_is_better: ClassVar[bool | None] = False

@@ -52,7 +52,7 @@ def identity_of(
 
 
 def difference(one: Identity, other: Identity) -> str:
-    """In what two differ, in words; empty where they are equal."""
+    """The differences of two identities, in words; empty if they are equal."""
     names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
     return ", ".join(f"{name} {_short(one.get(name))} instead of {_short(other.get(name))}" for name in names)
 

@@ -1,4 +1,4 @@
-"""In which number format a Keras model computes: that of its parameters, and Keras's policy for its layers."""
+"""The number formats of a Keras model: that of its parameters, and Keras's policy for its layers."""
 
 from __future__ import annotations
 

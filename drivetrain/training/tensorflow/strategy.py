@@ -53,7 +53,7 @@ class Strategy:
     """The distributions of this process, by class and options: a second one of a kind would number its messages from
     the start again."""
     is_synchronous: ClassVar[bool] = True
-    """Whether a step is taken by all replicas together, from one gradient."""
+    """True if all replicas take a step together, from one gradient."""
     watcher: Watcher | None = None
 
     def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None:

@@ -29,7 +29,7 @@ class FirstLosses:
         self._are_apart = False
         self._has_parts = isinstance(recipe, HasLossParts)
         self.are_done = False
-        """Whether there is nothing left to look at, which a step asks instead of calling."""
+        """True if nothing is left to check, which a step asks instead of calling."""
 
     def apart(self, method: str, outputs: Tree, targets: Tree, found: Tensor | None = None) -> None:
         """See `check_samples_apart`."""

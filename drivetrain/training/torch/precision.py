@@ -1,4 +1,4 @@
-"""In which number format a model computes: its parameters' format, and the one of its multiplications."""
+"""The number formats of a model: its parameters' format, and the one of its multiplications."""
 
 from __future__ import annotations
 

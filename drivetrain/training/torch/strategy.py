@@ -60,7 +60,7 @@ class Strategy:
     framework: ClassVar[Framework]
     needs_mesh: ClassVar[bool] = True
     is_watched: ClassVar[bool] = True
-    """Whether gradients and updates can be seen by health rules."""
+    """True if health rules can see gradients and updates."""
     watcher: Watcher | None = None
 
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, config: Config, options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Docstrings of modules, classes and functions begin with what these are or do."""
+"""Docstrings, and the documentation of fields and constants, begin with what these are or do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("drivetrain", "components", "pipelines", "training_scripts", "infra")
-# A module's docstring, or one after the line that ends the head of a class or function.
-QUESTION = re.compile(r'(?:\A|:\n)\s*"""\s*((?:What|Whether|Where|Which|Who|Whom|Whose|Of)\b.*)')
+_WORDS = "What|Whether|Where|Which|Who|Whom|Whose|Of"
+_AHEAD = "After|As|At|By|For|From|In|On|Over|To|Under|With"
+# The documentation of a module, class or function, or of the field or constant above it: "By which it ..." as well.
+QUESTION = re.compile(rf'^ *"""\s*((?:{_WORDS}|(?:{_AHEAD}) (?:what|which|whom|whose))\b.*)', re.MULTILINE)
 
 
 def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
@@ -24,6 +26,6 @@ def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
 def test_a_docstring_that_begins_with_a_question_word_is_found() -> None:
     text = (
         '"""Whether it is."""\ndef f() -> None:\n    """What it does."""\n'
-        'class A:\n    """Whatever comes."""\n    x: int\n    """What x is."""\n'
+        'class A:\n    """Whatever comes."""\n    x: int\n    """By which x is known."""\n    y = f(""" What """)\n'
     )
-    assert len(QUESTION.findall(text)) == 2
+    assert len(QUESTION.findall(text)) == 3

@@ -46,7 +46,7 @@ def _from_pipeline(step: JobStep, pods: Pod) -> Resources:
 
 
 def _replaced(resources: Resources, pod: Pod) -> Resources:
-    """With what the settings say in its place."""
+    """Replace resources by those that the settings give."""
     given = {name: getattr(pod, name) for name in ("cpu", "memory_gib") if getattr(pod, name) is not None}
     return resources.model_copy(update=given)
 

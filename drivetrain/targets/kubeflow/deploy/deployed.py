@@ -53,7 +53,7 @@ class Version:
     root: str | None = None
     """The folder of the storage that apply wrote its files to; None of versions of others."""
     project: str | None = None
-    """Whose apply made it; None of versions of others, and of those from before there were projects."""
+    """The project whose apply made it; None for versions of others, and for those from before there were projects."""
 
     @property
     def number(self) -> int:
@@ -69,7 +69,7 @@ class RecurringRun:
     id: str
     name: str
     said: Json
-    """What the API says of it."""
+    """The API's answer about it."""
 
     @property
     def trigger(self) -> str | None:

@@ -127,7 +127,7 @@ class Kubeflow(DeployedRuns):
         return read_server(self.api)
 
     def experiment(self, pipeline: str) -> str:
-        """To which executions belong."""
+        """The experiment to which executions belong."""
         return self.settings.experiment or pipeline
 
     def wanted(self, compiled: Compiled) -> Desired:

@@ -109,7 +109,7 @@ class Desired:
 
 
 def owner(settings: Settings, name: str, project: str) -> Owner:
-    """To whom the pipeline's own folder in the storage belongs."""
+    """The owner of the pipeline's own folder in the storage."""
     return Owner(settings.endpoint.rstrip("/"), settings.namespace, name, project)
 
 

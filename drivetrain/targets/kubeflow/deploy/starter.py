@@ -122,7 +122,7 @@ class Starter:
         self._state = State(objects, f"{root}/starting/state.json")
         self._arn = _WHERE.pipeline_arn(pipeline.name)
         self._is_new = False
-        """Whether the state holds what is not written down yet."""
+        """True if the state holds what is not written down yet."""
 
     def poll(self) -> None:
         """Look once, and start what is to be started.

@@ -59,7 +59,7 @@ class Use:
 
     @property
     def iterator(self) -> Json:
-        """Over what it runs again and again; empty where it runs once."""
+        """The items over which it runs again; empty if it runs once."""
         return self.spec.get("parameterIterator") or self.spec.get("artifactIterator") or {}
 
 

@@ -72,7 +72,7 @@ class Book:
         self.settings = settings_of(pipeline.deployment)
         self.held = fails.held(self.graph)
         self.stopping = False
-        """Whether the tasks at work have been asked to end."""
+        """True if the tasks at work have been asked to end."""
         self.values: dict[tuple[str, str], Any] = {}
         self.status: dict[str, str] = {}
         self.attempts: dict[str, int] = {}

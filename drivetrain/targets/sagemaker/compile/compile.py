@@ -75,7 +75,7 @@ class Compiled:
     definition: Mapping[str, Any]
     assets: tuple[Asset, ...]
     notes: tuple[str, ...] = ()
-    """What does not hinder a run on this machine, but will hinder a deployment."""
+    """Notes on what does not hinder a run on this machine, but will hinder a deployment."""
 
     @cached_property
     def text(self) -> str:

@@ -56,7 +56,7 @@ class Site:
     uri: Callable[[Value], Value]
     """Turns a path on this machine into the URI that it is uploaded to; other values stay."""
     spark: SparkJob | None = None
-    """What else Spark starts the program with, in SageMaker's image for it."""
+    """Further options by which Spark starts the program, in SageMaker's image for it."""
 
 
 def start(folder: str, sha256: str) -> list[str]:

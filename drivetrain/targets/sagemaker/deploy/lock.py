@@ -125,7 +125,7 @@ class Lock:
         self.account = account
         self.uri = uri
         self.ends: Literal["applied", "failed", "gone"] = "failed"
-        """What came of it, for when it is given back; `gone` takes the lock away."""
+        """The outcome, told when the lock is given back; `gone` takes the lock away."""
         self._definition = definition
         self.token = secrets.token_hex(8)
         self._said: Json = {"format": 1, "doing": doing, "token": self.token, "process": _this_process()}

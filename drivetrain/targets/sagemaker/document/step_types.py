@@ -38,7 +38,7 @@ class Job(NamedTuple):
     price: str | None = None
     """How the price list calls its machines: Training, Processing or Transform."""
     stops: bool = True
-    """Whether it can be stopped."""
+    """True if it can be stopped."""
 
     @property
     def name_member(self) -> str:
@@ -62,7 +62,7 @@ class StepType(NamedTuple):
 
     name: str
     fields: tuple[str, ...] = ()
-    """Of a step, beside those that every step has."""
+    """The fields of a step, beside those that every step has."""
     creates: str | None = None
     """The call that the service makes for it; its input is the form of Arguments. Checks of quality and bias are
     processing jobs (sagemaker.workflow.{quality,clarify}_check_step of the SDK)."""
@@ -73,20 +73,20 @@ class StepType(NamedTuple):
     """The calls whose answers a later step can read as `Steps.<name>.<path>`, where the service documents that these
     are all (a check of quality, an AutoML job and an endpoint have properties of their own)."""
     job: Job | None = None
-    """What it starts, as far as permissions, logs and prices go by it."""
+    """The job that it starts, as far as permissions, logs and prices go by it."""
     key: tuple[str, ...] | None = None
     """The arguments that the cache compares; None for a type of which none are documented: all of them count.
     https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-default-keys.html"""
     key_fields: tuple[str, ...] = ()
     """The fields beside the arguments that the cache compares."""
     named_anew: bool = False
-    """Whether the service makes up its name in each execution, and with it where it writes."""
+    """True if the service makes up its name in each execution, and with it the place that it writes to."""
     is_free: bool = False
     """SageMaker charges nothing for it; what it calls (Lambda, SQS) is billed there, and is little."""
     of_the_pipeline: bool = False
-    """Whether it is of the pipeline's own making: it needs no permission, and a ForEach cannot hold it."""
+    """True if it is of the pipeline's own making: it needs no permission, and a ForEach cannot hold it."""
     is_structured: bool = False
-    """Whether the members of its Arguments are known, by a request of the service or as the pipeline's own."""
+    """True if the members of its Arguments are known, by a request of the service or as the pipeline's own."""
 
 
 _CHECKS = (

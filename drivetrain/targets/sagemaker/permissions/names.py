@@ -37,7 +37,7 @@ class Names:
     pipeline: str
     bucket: str
     prefix: str
-    """Of keys in the bucket, without slashes at its ends."""
+    """The prefix of keys in the bucket, without slashes at its ends."""
     pipeline_role: str
     """ARN of the pipeline's own role."""
     bucket_key: str | None = None

@@ -23,7 +23,7 @@ from drivetrain.targets.sagemaker.permissions.names import JOB_PREFIX
 _S3 = re.compile(r"s3://([^/]+)(?:/(.*))?", re.DOTALL)
 _IMAGE = re.compile(r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z.]+/([^:@]+)(?:[:@].*)?")
 MOST_CHOICES = 1_024
-"""Of what one text may be, by the choices of its parameters."""
+"""The most values that one text may have, by the choices of its parameters."""
 # Inside of texts that are being put together, what only an execution knows; `Run` says what is written in its place.
 _UNKNOWN, _EXECUTION, _JOB, _JOB_END = "\x00", "\x01", "\x02", "\x03"
 _MARKS = re.compile(r"[\x00\x01]|\x02([^\x03]*)\x03")

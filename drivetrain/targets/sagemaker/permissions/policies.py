@@ -144,7 +144,7 @@ def derive(
 
 
 def kind_of(use: Use) -> str:
-    """For which kind of work a job's role is."""
+    """The kind of work that a job's role is for."""
     if use.type in ("Training", "Tuning"):
         return "training"
     if use.type in ("Model", "Transform"):

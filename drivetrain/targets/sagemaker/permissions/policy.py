@@ -62,7 +62,7 @@ class Policy:
     role: str
     """The role's ARN."""
     kinds: tuple[str, ...]
-    """What the role is for: pipeline, training, processing, registry, serving, scheduler, starter, ci."""
+    """The purposes of the role: pipeline, training, processing, registry, serving, scheduler, starter, ci."""
     statements: tuple[Statement, ...]
     trust: tuple[Trust, ...] = ()
 

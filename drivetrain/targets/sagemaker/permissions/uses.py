@@ -23,9 +23,9 @@ class Use:
     step: str
     type: str
     job: str = ""
-    """What its job or other resource is called."""
+    """The name of its job or other resource."""
     jobs: tuple[str, ...] = ()
-    """What it may be called, by a parameter's choices; `each` makes one of each."""
+    """The names that it may have, by a parameter's choices; `each` makes one of each."""
     role: str | None = None
     """The role that the job itself works under; None for steps that the pipeline does by itself, and where it is not
     known."""
@@ -38,22 +38,22 @@ class Use:
     output_keys: tuple[str, ...] = ()
     """ARNs of KMS keys that results are encrypted with."""
     encrypts: tuple[tuple[S3Place, str], ...] = ()
-    """Where it writes, with the key of `output_keys` that what lies there is encrypted with."""
+    """The places that it writes to, with the key of `output_keys` by which they are encrypted."""
     volume_keys: tuple[str, ...] = ()
     network: Network | None = None
     debug: bool = False
-    """Whether people may look into the running container."""
+    """True if people may look into the running container."""
     properties: tuple[S3Place, ...] = ()
     """Property files that conditions read."""
     groups: tuple[str, ...] = ()
     """Model package groups that the step asks or writes: names, and ARNs of those that live elsewhere."""
     writes_registry: bool = False
     targets: tuple[str, ...] = ()
-    """Of a Lambda, Callback, EMR or other step: ARNs of what it calls."""
+    """ARNs of what a Lambda, Callback, EMR or other step calls."""
     passes: tuple[tuple[str, str], ...] = ()
     """Further roles that are passed on, each with the service that gets it."""
     makes: bool = False
-    """Whether the step makes the cluster or application that it works on."""
+    """True if the step makes the cluster or application that it works on."""
 
     def each(self) -> tuple[Use, ...]:
         """The use with each name and under each role that it may have."""

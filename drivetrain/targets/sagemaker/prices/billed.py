@@ -41,7 +41,7 @@ class Machines:
     step: str
     """The step that runs it; in a ForEach that of its body."""
     kind: str
-    """Which price counts: Training, Processing or Transform."""
+    """The price that counts: Training, Processing or Transform."""
     choices: tuple[Choice, ...]
     """Several where the service picks one by what it has."""
     volume_gb: float | None = None

@@ -44,7 +44,7 @@ class StepCost:
     seconds: float | None
     """How long they are counted for, all of the step's jobs together; None where nothing bounds it."""
     measured: bool
-    """Whether `seconds` is what earlier executions took; else it is the longest that it may take."""
+    """True if `seconds` is what earlier executions took; else it is the longest that it may take."""
     on_demand: float | None
     """In the estimate's currency, for all hosts; None where the price or the time is not known."""
     spot: tuple[float, float] | None

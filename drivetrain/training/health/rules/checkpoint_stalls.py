@@ -20,7 +20,7 @@ ADVICE = (
 @dataclass
 class Rule:
     share: float = 0.1
-    """Of the time, on the rank that is held up longest."""
+    """The share of the time, on the rank that is held up longest."""
     saves: int = 3
     """Checkpoints that it is told from."""
     seconds: float = 30.0

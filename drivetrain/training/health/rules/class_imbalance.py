@@ -19,7 +19,7 @@ ADVICE = "Give sampling=balanced, or weigh the classes in the recipe's losses; a
 @dataclass
 class Rule:
     share: float = 0.1
-    """Of what each class would have if all had as many."""
+    """The share of what each class would have if all had as many."""
     samples: int = 50
     """Samples a class, on average, before it says anything."""
 

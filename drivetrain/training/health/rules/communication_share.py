@@ -20,7 +20,7 @@ ADVICE = (
 @dataclass
 class Rule:
     share: float = 0.5
-    """Of a step's time, on the rank that waits least: what others wait for longer is a straggler's doing."""
+    """The share of a step's time, on the rank that waits least: longer waits of others are a straggler's doing."""
     records: int = 5
     """In how many records in a row."""
 

@@ -22,7 +22,7 @@ ADVICE = (
 @dataclass
 class Rule:
     share: float = 0.99
-    """Of the outputs that are exactly 0."""
+    """The share of outputs that are exactly 0."""
     records: int = 3
     """In how many records in a row."""
 

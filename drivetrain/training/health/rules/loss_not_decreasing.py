@@ -34,7 +34,7 @@ class Rule:
     steps: int = 200
     """Steps that a loss has to fall."""
     share: float = 0.02
-    """By which it has to fall below the first records'."""
+    """The share by which it has to fall below the first records'."""
 
     def __post_init__(self) -> None:
         self._first: Sequence[float] | None = None  # the mean of the first steps, and how many

@@ -23,11 +23,11 @@ ADVICE = (
 @dataclass
 class Rule:
     records: int = 40
-    """Over which it grows."""
+    """The number of records over which it grows."""
     share: float = 0.25
-    """Of what it was."""
+    """The growth, as a share of the earlier memory."""
     mebibytes: float = 256.0
-    """By which it grows at least."""
+    """The least growth [MiB]."""
     first: int = 10
     """Records that are left out: a training takes its memory in the first steps."""
 

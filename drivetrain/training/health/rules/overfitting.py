@@ -25,11 +25,11 @@ _FALLS_BACK = 0.2
 @dataclass
 class Rule:
     share: float = 0.2
-    """By which the validation loss is above its best."""
+    """The share by which the validation loss is above its best."""
     scale: float = 0.05
-    """And by how much of the largest training loss: near 0 a loss easily doubles."""
+    """The least excess as a share of the largest training loss: near 0 a loss easily doubles."""
     validations: int = 3
-    """In how many validations in a row; those in which it falls back are not counted."""
+    """The number of validations in a row; those in which it falls back are not counted."""
 
     def __post_init__(self) -> None:
         self._best: Sequence[float] | None = None  # of the validation, and the training loss of that time

@@ -18,9 +18,9 @@ REMEMBERS = ("_best", "_best_step", "_since")
 @dataclass
 class Rule:
     validations: int = 10
-    """Without a validation loss that is better."""
+    """Validations in a row without a better loss."""
     share: float = 0.001
-    """By which it has to be better, to count."""
+    """The least improvement that counts, as a share of the best loss."""
 
     def __post_init__(self) -> None:
         self._best: float | None = None

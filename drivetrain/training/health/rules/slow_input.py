@@ -24,11 +24,11 @@ ADVICE = "Raise workers (processes that read ahead) or prefetch; cheaper augment
 @dataclass
 class Rule:
     share: float = INPUT_BOUND
-    """Of a step's time in which the slowest rank waits for data."""
+    """The share of a step's time in which the slowest rank waits for data."""
     seconds: float = LEAST_WAIT
     """A step: less is not worth a word."""
     steps: int = LEAST_STEPS
-    """Over which it is told; the first record is left out, for files are cold then."""
+    """The steps over which it is told; the first record is left out, for files are cold then."""
 
     def __post_init__(self) -> None:
         self._lately: deque[tuple[int, Floats, Floats]] = deque()

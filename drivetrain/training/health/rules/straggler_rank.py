@@ -32,15 +32,15 @@ _LEFT_OUT = 0.15
 @dataclass
 class Rule:
     factor: float = 1.25
-    """Of the median of the others."""
+    """The factor over the median of the others."""
     steps: int = 15
-    """Over which it is compared."""
+    """The steps over which it is compared."""
     records: int = 5
-    """Of these steps, at least."""
+    """The least number of records of such steps."""
     seconds: float = 0.001
-    """By which it is slower a step: less is chance."""
+    """The seconds by which it is slower a step: less is chance."""
     queued: float = 1.0
-    """What is added to `factor` for a rank that would always wait for a CPU; its share of that for others."""
+    """The addition to `factor` for a rank that would always wait for a CPU; its share of that for others."""
 
     def __post_init__(self) -> None:
         self._lately: deque[tuple[Floats, Floats, int]] = deque()

@@ -117,7 +117,7 @@ class Watchdog:
         return [Failure(found.ranks[0], found.kind, found.text)] if found else []
 
     def waited_in(self, lost: int) -> str:
-        """In which collective the ranks of this host were when one was lost; "" where none has said so."""
+        """The collective of this host's ranks when one was lost; "" if none has said it."""
         last = {r: begun[-1] for r, begun in collectives.read(self.folder, self.attempt).items() if r != lost}
         return "\n".join(f"Rank {rank} was in {call}." for rank, call in sorted(last.items())[:MAX_TRACEBACK_LINES])
 
@@ -184,7 +184,7 @@ class Watchdog:
 
 
 def stack_of_main_thread(text: str) -> str:
-    """From what faulthandler writes: its first line, and the frames of the thread that the signal met."""
+    """Shorten what faulthandler writes to its first line, and the frames of the thread that the signal met."""
     if not text.strip():
         return ""
     title, *sections = re.split(r"\n\n(?=(?:Current thread|Thread|Stack) )", text.strip())

@@ -16,11 +16,11 @@ EXTREME = (
     "values of the data there are extreme or empty, the model has numbers that are not finite or too large, or it has "
     "diverged in training (then lower learning_rate)"
 )
-"""What makes outputs that are no numbers, the first suspect first: a model that was trained to its end seldom has
+"""Causes of outputs that are no numbers, the likeliest first: a model that was trained to its end seldom has
 diverged."""
 
 Locate = Callable[[int], str]
-"""Where a row is, for a message, as a reader says it."""
+"""The place of a row for a message, as a reader says it."""
 
 
 @dataclass(frozen=True)

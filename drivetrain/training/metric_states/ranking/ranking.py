@@ -43,11 +43,12 @@ from drivetrain.training.metric_states.ranking.score_entries import (
 from drivetrain.training.process import Process
 
 ROUND_BYTES = 1 << 24
-"""What a rank sends in one collective."""
+"""The bytes that a rank sends in one collective."""
 _SAMPLES = 64
 """A rank and ranking, by which ranges are found. More of them make ranges more alike."""
 MOST_POINTS = 1000
-"""Of a curve with its first point, which no sample reaches; all curves have 100 times as many, and each 20 at least."""
+"""The most points of a curve with its first one, which no sample reaches; all curves have 100 times as many, and each
+20 at least."""
 FEW_SCORES = 64
 """A ranking with no more different scores than this tells them all."""
 _NOT_FINITE, _TOO_MANY = -1, -2

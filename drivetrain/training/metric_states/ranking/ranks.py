@@ -1,4 +1,4 @@
-"""At which rank the right class stands."""
+"""Count the rank at which the right class stands."""
 
 from __future__ import annotations
 

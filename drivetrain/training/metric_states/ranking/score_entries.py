@@ -12,7 +12,7 @@ from drivetrain.training.metric import Floats, Ints, Ranking
 from drivetrain.training.metric_states.numbers.enclosure import dot, fitting, sum_of_ratios
 
 BYTES = 16
-"""Of an entry."""
+"""The bytes of an entry."""
 LARGEST = 1 << 31
 """Fewer samples than this have one score on one rank, so that both numbers of an entry fit into one."""
 _HALF = np.int64(32)

@@ -42,7 +42,7 @@ FEWEST_OUTCOMES = 10
 _SKEWED = 0.3
 """Replicates of something that occurs in fewer than ten keys or so have a larger skewness than this."""
 FEWEST_KEYS = 15
-"""Where samples share keys, any interval needs so many of these: see `keys_of_equal_size`."""
+"""The least number of keys for an interval, if samples share keys: see `keys_of_equal_size`."""
 
 
 _worth = ContextVar("how many independent samples a sample is worth", default=1.0)
@@ -60,7 +60,7 @@ class Interval(NamedTuple):
     limits: Limits | None
     why_none: str = ""
     unless: str = ""
-    """What it holds for, as a clause: of a mean, what its samples show."""
+    """The condition of the interval, as a clause: for a mean, what its samples show."""
 
 
 def interval(

@@ -23,7 +23,7 @@ from drivetrain.training.input_pipeline.pretrained_tokenizer import load_tokeniz
 from drivetrain.training.pretrained_folder import TOKENIZER_FILES, PretrainedFolder
 
 BASE = "base"
-"""Where in a model folder the base model lies, of adapters that are handed on apart."""
+"""The folder of the base model in a model folder, for adapters that are kept apart."""
 _CLASSES = {
     "sequence_classification": "AutoModelForSequenceClassification",
     "token_classification": "AutoModelForTokenClassification",

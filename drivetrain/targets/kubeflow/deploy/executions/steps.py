@@ -58,7 +58,7 @@ class PodStep(RemoteStep):
     trains: bool = False
     """It is a training that keeps checkpoints."""
     starts: str = ""
-    """What its program says that it starts from; or that its log, where it does, cannot be read."""
+    """The start of its training, as its program says it; or that its log cannot be read."""
 
     @property
     def tried(self) -> int:

@@ -58,7 +58,7 @@ class Attempt:
     log: str | None = None
     """URI of the program's output; `-NUMBER` follows it from 2.17.0 on."""
     namespace: str = ""
-    """In which it runs."""
+    """The namespace in which it runs."""
 
 
 @dataclass(frozen=True)

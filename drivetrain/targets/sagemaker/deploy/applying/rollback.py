@@ -25,7 +25,7 @@ class Rollback:
         self.writer = writer
         self.wanted = wanted
         self.theirs: Deployed | None = None
-        """What somebody else saved in the moment of the write, to be put back instead of what was read."""
+        """A pipeline that another writer saved in the moment of the write, to be put back instead of what was read."""
         self._can_undo = journal.can_undo
         self._keeps_tags = False
         """The pipeline holds what was written, or an edit of that: its tags go on saying what it is drift from."""

@@ -26,17 +26,17 @@ class JobFacts(Job):
     seconds: float | None = None
     """How long it ran: of a training, TrainingTimeInSeconds."""
     billable: float | None = None
-    """What is billed of it, on one host."""
+    """The billed seconds, on one host."""
     spot: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     fresh: bool = False
     """True where it was started with --fresh."""
     starts: str = ""
-    """What a training says that it starts from; or that its log, where it does, may not be read."""
+    """The start of a training in its own words; or that its log may not be read."""
     cost: float | None = None
-    """Of the billed machine time, volumes aside; None where the price or the time is not known."""
+    """The cost of the billed machine time, without volumes; None if the price or the time is not known."""
     on_demand_cost: float | None = None
-    """What it would have cost on demand."""
+    """The cost that it would have had on demand."""
 
     @property
     def saving(self) -> float | None:
@@ -52,7 +52,7 @@ class JobStep(RemoteStep):
     `Condition`, ...)."""
 
     arn: str | None = None
-    """Of its job, model or function."""
+    """The ARN of its job, model or function."""
     body_step: str | None = None
     """The step in the body of a ForEach that it is one iteration of."""
     job: JobFacts | None = None

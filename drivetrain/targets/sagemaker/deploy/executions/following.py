@@ -18,7 +18,7 @@ from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.refusals import AbsentError
 
 AFTER_SECONDS = 1.0
-"""What a Lambda logs comes before its answer, and the clocks differ a little."""
+"""Seconds after a Lambda's answer in which its log may still come, since clocks differ a little."""
 STAMPS_ARE_LATE_SECONDS = 6 * 3600
 """The time of a stream's last event is late, by less than an hour as a rule.
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html"""

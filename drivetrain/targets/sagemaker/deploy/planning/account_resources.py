@@ -182,9 +182,9 @@ class Compared:
 
     drift: tuple[Change, ...] = ()
     lost: tuple[Change, ...] = ()
-    """Where nobody knows what apply wrote last, it is all that is there and differs from the code."""
+    """All that is there and differs from the code, if it is not known what apply wrote last."""
     is_known: bool = True
-    """Whether it is known what apply wrote last."""
+    """True if it is known what apply wrote last."""
 
 
 def compare(account: Account, wanted: AccountPipeline, deployed: Deployed, root: str) -> Compared:

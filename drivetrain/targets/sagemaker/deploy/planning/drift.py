@@ -41,9 +41,9 @@ class Drift:
     foreign: bool = False
     lost: str | None = None
     owner: str | None = None
-    """Whose the pipeline is, in words, where it is another one's."""
+    """The other owner of the pipeline, in words."""
     last_write: str | None = None
-    """Who wrote the pipeline last, and when, as far as the service says it."""
+    """The last writer and the time, as far as the service says them."""
 
     def without_secrets(self) -> Drift:
         """Without what looks like a secret by its name: a plan is kept and shown."""

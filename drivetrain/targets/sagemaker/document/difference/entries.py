@@ -171,7 +171,7 @@ def _edge(item: Json) -> Json:
 
 
 def _conditions(value: list[Json]) -> View | None:
-    """By what is compared; where that is compared twice (a range), by the comparison too."""
+    """Conditions by what they compare; if that is compared twice (a range), by the comparison too."""
     by_subject = _by_key([_subject(item) for item in value], value, (_CONDITIONS, "subject"))
     return by_subject or _by_key([_comparison(item) for item in value], value, (_CONDITIONS, "comparison"))
 

@@ -149,7 +149,7 @@ class StepContext:
     control: Control
     post: Callable[[Event], None]
     iterations: Sequence[Mapping[str, Ended]] = ()
-    """Of a ForEach whose steps have ended: an iteration each, step of the body -> how it ended."""
+    """The iterations of a ForEach whose steps have ended: step of the body -> how it ended."""
 
     def log_metrics(self, found: Iterable[Logged]) -> None:
         """Take note of metrics, some thousands at a time."""

@@ -33,7 +33,7 @@ class Start:
     gap: int = 0
     """Steps between two that were logged."""
     told: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What it said of itself (attempts.py)."""
+    """Its own record (attempts.py)."""
     reached: int | None = None
     """The step at which it was interrupted, where that is known exactly."""
     gone: float | None = None
