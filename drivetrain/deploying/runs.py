@@ -14,6 +14,8 @@ from drivetrain.run_store.model import Run, StepRun
 
 Json = dict[str, Any]
 LATEST = "latest"
+COST = "cost"
+"""The column of a report that says what each step cost, on targets that know it."""
 _BEFORE_LATEST = re.compile(r"latest~([0-9]{1,4})")
 
 

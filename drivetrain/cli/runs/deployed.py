@@ -10,6 +10,7 @@ from drivetrain.base.errors import FAILED, INTERRUPTED, UserError
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
 from drivetrain.base.masking import without_secrets
 from drivetrain.cli.runs.logs import LinePrinter
+from drivetrain.deploying.runs import COST
 from drivetrain.operations.running import new_progress
 from drivetrain.run_store.events import shown_run_status
 from drivetrain.run_store.reasons import in_a_line
@@ -18,9 +19,6 @@ from drivetrain.telling.terminal import paint, say, say_json, table
 if TYPE_CHECKING:
     from drivetrain.deploying.runs import RemoteRun, RemoteStep, Report
     from drivetrain.targets.deployer import Deployer, Handle
-
-COST = "cost"
-"""The name of the column of costs in a target's table of steps."""
 
 
 def shown(report: Report, about_runs: Callable[..., str]) -> str:

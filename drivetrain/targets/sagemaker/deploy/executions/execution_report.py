@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from drivetrain.base.formatting import duration, share
-from drivetrain.deploying.runs import RemoteRun, RemoteStep, Report, Row
+from drivetrain.deploying.runs import COST, RemoteRun, RemoteStep, Report, Row
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, JobStep, job_of
 from drivetrain.targets.sagemaker.deploy.executions.executions import describe, executions
@@ -20,7 +20,7 @@ from drivetrain.targets.sagemaker.refusals import DeniedError
 
 HOUR = 3600
 LOOKED_BACK = 20
-COLUMNS = ("machines", "billed", "cost")
+COLUMNS = ("machines", "billed", COST)
 
 
 def report(account: Account, execution: RemoteRun, prices: PriceTable | None = None) -> Report:
