@@ -222,14 +222,9 @@ def _load(
 
 
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:
-    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+    from drivetrain.studio import compile_edited
 
-    built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=local)
-    if not loaded.edits.exists():
-        return built
-    from drivetrain.studio import with_edits
-
-    return with_edits(built, loaded.edits, edits_optional=local)
+    return compile_edited(loaded, here=local, edits_optional=local)
 
 
 def definition_file(path: Path) -> Definition:
