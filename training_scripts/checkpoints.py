@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drivetrain.base.errors import BAD_INPUT, INTERRUPTED, InputError
-from drivetrain.training.checkpointing.inspection.formatting import printable
+from drivetrain.base.formatting import printable
 from drivetrain.training.checkpointing.inspection.trainings import (
     NEWEST,
     Found,
@@ -71,7 +71,7 @@ def show(given: argparse.Namespace) -> int:
 def verify(given: argparse.Namespace) -> int:
     """One checkpoint of each training, or all; 1 where one is damaged."""
     from drivetrain.training.checkpointing.inspection import verification
-    from drivetrain.training.checkpointing.inspection.progress import Bar
+    from drivetrain.training.checkpointing.inspection.terminal import Bar
     from drivetrain.training.checkpointing.inspection.text import verdict_text
 
     verdicts: list[verification.Verdict] = []
@@ -109,7 +109,7 @@ def export(given: argparse.Namespace) -> int:
     """One checkpoint as a file or a model folder."""
     from drivetrain.training.checkpointing.inspection.export import Wanted
     from drivetrain.training.checkpointing.inspection.export import export as export_checkpoint
-    from drivetrain.training.checkpointing.inspection.progress import Bar
+    from drivetrain.training.checkpointing.inspection.terminal import Bar
     from drivetrain.training.checkpointing.inspection.text import exported_text
 
     if given.best and given.optimizer:

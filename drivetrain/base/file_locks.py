@@ -1,10 +1,13 @@
-"""Locks on open files, by flock (https://man7.org/linux/man-pages/man2/flock.2.html): they end with their holder."""
+"""Locks on open files, by flock (https://man7.org/linux/man-pages/man2/flock.2.html): they end with their holder; and
+files that outlast the machine's power."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import time
+from pathlib import Path
 
 _TRIES, _BETWEEN_TRIES_S = 50, 0.005
 # What a file system answers that has no locks (Lustre mounted without `flock`).
@@ -30,3 +33,15 @@ def hold_soon(descriptor: int) -> bool:
         else:
             return True
     return False
+
+
+def make_durable(path: Path) -> None:
+    """Wait until the disk has a file's bytes, or a folder's names."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():  # some file systems cannot sync a folder (SMB, 9p)
+            raise
+    finally:
+        os.close(descriptor)

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError, first_line
+from drivetrain.base.file_locks import make_durable
 from drivetrain.data.arrow import Array, Schema, arrow
 from drivetrain.data.hash_runs import HashRuns, HashSet, num_parts
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
@@ -318,7 +319,7 @@ def take_over(earlier: Path, file: Path) -> bool:
         os.link(earlier, file)
     except OSError:
         shutil.copyfile(earlier, file)
-        _make_durable(file)
+        make_durable(file)
         return True
     return False
 
@@ -329,11 +330,6 @@ def _kept(entries: Sequence[Mapping[str, Any]]) -> tuple[KeptFile, ...]:
 
 def _plain(file: str) -> str:
     return file.rpartition("/")[2]
-
-
-def _make_durable(file: Path) -> None:
-    with file.open("rb") as opened:
-        os.fsync(opened.fileno())
 
 
 def _pieces(path: Path, kept: KeptFile) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
-from drivetrain.base.file_locks import hold
+from drivetrain.base.file_locks import hold, make_durable
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 from drivetrain.data.versions import NEVER, NOTED_TIME, VERSION_FOLDER, earlier_times, holds_other_manifest
 
@@ -91,12 +91,12 @@ class VersionFolder:
         self._manifest.in_version().write(self.folder / _POINTER)
         if since != NEVER:
             os.utime(self.folder / _POINTER, ns=(since, since))
-        _make_durable(target)
+        make_durable(target)
 
     def point(self) -> None:
         """From here on readers find the new version."""
         (self.folder / _POINTER).replace(self.folder / MANIFEST_FILE)
-        _make_durable(self.folder)
+        make_durable(self.folder)
         self._date(self._manifest.version)
 
     def remove_versions(self, replaced: str | None, keep: int) -> None:
@@ -137,7 +137,7 @@ class VersionFolder:
         noted.touch()
         os.utime(noted, ns=(time, time))
         noted.replace(self.folder / noted.name)
-        _make_durable(self.folder)
+        make_durable(self.folder)
 
     def current(self) -> str | None:
         """The version that readers find: "" for one of format 1, None for no set, or an unreadable one."""
@@ -185,7 +185,7 @@ def copy_version(source: Path, target: Path, keep: int) -> None:
                 os.link(earlier, staged)
             else:
                 shutil.copyfile(path, staged)
-                _make_durable(staged)
+                make_durable(staged)
         copy.staged(manifest)
         publish([copy], keep)
     finally:
@@ -233,12 +233,3 @@ def _locked(folder: Path) -> int:
             ) from None
         raise
     return descriptor
-
-
-def _make_durable(path: Path) -> None:
-    """Make what was written to a file, or renamed in a folder, survive a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -280,30 +280,34 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/training/checkpointing/places/folder.py",
         ("training/checkpointing/places/test_folder.py",),
-        ("folder: the name of a file is not durable", "_sync(path.parent)\n        return checksum", "return checksum"),
+        (
+            "folder: the name of a file is not durable",
+            "make_durable(path.parent)\n        return checksum",
+            "return checksum",
+        ),
         (
             "folder: the name of a manifest is not durable",
-            "partial.unlink(missing_ok=True)\n        _sync(path.parent)",
+            "partial.unlink(missing_ok=True)\n        make_durable(path.parent)",
             "partial.unlink(missing_ok=True)",
         ),
         (
             "folder: a moved folder may be at both places",
-            "_sync(target.parent)\n        _sync(source.parent)",
-            "_sync(target.parent)",
+            "make_durable(target.parent)\n        make_durable(source.parent)",
+            "make_durable(target.parent)",
         ),
         (
             "folder: a new folder is not durable",
-            "path.mkdir(exist_ok=True)\n            _sync(path.parent)",
+            "path.mkdir(exist_ok=True)\n            make_durable(path.parent)",
             "path.mkdir(exist_ok=True)",
         ),
         (
             "folder: a removal is not durable",
-            "                _sync(folder)\n                if folder == self.root",
+            "                make_durable(folder)\n                if folder == self.root",
             "                if folder == self.root",
         ),
         (
             "folder: a retired manifest comes back",
-            "        _sync(path.parent)\n        return True",
+            "        make_durable(path.parent)\n        return True",
             "        return True",
         ),
         (
@@ -373,7 +377,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("retention: the newest good one goes", "if step >= newest_good)", "if step > newest_good)"),
         ("retention: of equal ones the earlier stays", "(sign * known[step], step)", "(sign * known[step], -step)"),
         ("retention: an hour is more than an hour", "abs(at - last) >=", "abs(at - last) >"),
-        ("retention: true is a metric of 1", "isinstance(value, bool) or not", "not"),
+        ("retention: true is a metric of 1", "if is_number(value) else", "if isinstance(value, int | float) else"),
     ),
     # Metrics: sums that are exact.
     *_of(

@@ -1,11 +1,10 @@
-"""The record of each start of a training: how far it came, what it spent, how it ended. Standard library only.
+"""The record of each start of a training: how far it came, what it spent, how it ended.
 
     attempts/00003.json      {"number": 3, "started": 1763688012.5, "first_step": 120, "step": 171, "time": ..., ...}
 
 A start that was interrupted never recorded its end: that is how interruptions are counted. The file is brought up to
-date
-when it is out of date by a fiftieth of what it tells, from a second up to a minute, and not synced: what a crash takes
-away is that much of a statistic, and a sync agent has as little to copy. Those of the last starts stay; how often
+date when it is out of date by a fiftieth of what it tells, from a second up to a minute, and not synced: what a crash
+takes away is that much of a statistic, and a sync agent has as little to copy. Those of the last starts stay; how often
 machines are taken away these tell as well. Times are seconds since the epoch, for people and for differences within one
 file; nothing compares those of two machines.
 """
@@ -19,7 +18,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+from drivetrain.training.checkpointing.places import Place
 
 FOLDER = "attempts"
 Ending = Literal["finished", "stopped", "failed"]
@@ -28,18 +29,6 @@ KEPT_SAVES = 200
 # So many starts before this one are read, which an object store is asked for one by one; older ones are removed.
 KEPT_STARTS = 50
 UPDATE_SHARE, UPDATE_SECONDS, LONGEST_UPDATE_SECONDS = 0.02, 1.0, 60.0
-
-
-class Place(Protocol):
-    """The part of drivetrain.training.checkpointing.places.Place that is needed here."""
-
-    @property
-    def uri(self) -> str: ...
-    def names(self, below: str = "") -> dict[str, int]: ...
-    def create(self, name: str, data: bytes) -> None: ...
-    def replace(self, name: str, data: bytes) -> None: ...
-    def read(self, name: str) -> bytes: ...
-    def remove(self, names: Sequence[str]) -> None: ...
 
 
 @dataclass(frozen=True)

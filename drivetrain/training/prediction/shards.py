@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.file_locks import make_durable
 from drivetrain.training.prediction.identity import Identity, difference
 
 RECORDS = "_shards"
@@ -188,11 +189,7 @@ def _write(path: Path, content: bytes | memoryview) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         partial.replace(path)
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        make_durable(path.parent)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}. "

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, cast
 
+from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.inspection.at_work import AtWork, at_work
 from drivetrain.training.checkpointing.inspection.own_files import OwnFile, own_files
-from drivetrain.training.checkpointing.inspection.trainings import STEP_FOLDER, Training
+from drivetrain.training.checkpointing.inspection.trainings import Training
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store import sync_lag
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
-from drivetrain.training.checkpointing.store.retention import watched
-from drivetrain.training.checkpointing.store.store import QUARANTINE, REPORT_FILE, Store
+from drivetrain.training.checkpointing.store.retention import seconds_of, watched
+from drivetrain.training.checkpointing.store.store import QUARANTINE, REPORT_FILE, STEP_FOLDER, Store
 
 # Where in the training the metrics were measured, which is no metric.
 _PLACE = ("epoch", "step")
@@ -145,7 +144,7 @@ def metrics_of(manifest: Manifest) -> dict[str, float]:
     given = manifest.values.get("metrics")
     if not isinstance(given, dict) or given.get("step", manifest.step) != manifest.step:
         return {}
-    return {name: value for name, value in given.items() if name not in _PLACE and _number(value) is not None}
+    return {name: value for name, value in given.items() if name not in _PLACE and is_number(value)}
 
 
 def epoch_of(manifest: Manifest) -> int | None:
@@ -160,16 +159,6 @@ def newest_whole(training: Training) -> tuple[int | None, Row | None]:
     rows = [row for row in list_training(training).rows if row.committed]
     newest = next((row.step for row in rows if row.newest), None)
     return newest, next((row for row in rows if newest is None or row.step > newest), None)
-
-
-def seconds_of(given: Any) -> float | None:
-    """A time in seconds since the epoch: a number of them, or ISO 8601."""
-    if isinstance(given, str):
-        try:
-            return datetime.fromisoformat(given).timestamp()
-        except (ValueError, OverflowError):
-            return None
-    return _number(given)
 
 
 def _row_of(manifest: Manifest, folder: str, names: Mapping[str, int]) -> Row:
@@ -265,12 +254,6 @@ def _strategy(values: Mapping[str, Any]) -> str | None:
     given = values.get("strategy")
     name = given.get("name") if isinstance(given, dict) else given
     return name if isinstance(name, str) else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
 
 
 def _count(value: Any) -> int | None:

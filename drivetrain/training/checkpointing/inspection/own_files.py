@@ -1,16 +1,17 @@
-"""List a place that no training of ours has written to: the checkpoints of a script that names them itself.
+"""The checkpoints of other programs: what is listed of them, which tool made them, and what to do with them.
 
-Only names, sizes and times are looked at. What a file means, and whether it is whole, its own program knows.
+Only names, sizes and times are looked at: most such files are pickles, and reading a pickle runs the code in it. What
+a file means, and whether it is whole, its own program knows.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drivetrain.training.checkpointing import attempts
@@ -20,6 +21,18 @@ from drivetrain.training.checkpointing.store.sync_lag import is_mark
 
 # A folder of the machine may be given by mistake, and be its largest.
 _COUNTED = 20_000
+
+_AS_WEIGHTS = (
+    "To start a training from it, give it as the input `weights` (only tensors of it are made, by torch's restricted "
+    "reader)."
+)
+_CONVERT = (
+    "Where it was made: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER weights.pt, and give "
+    "weights.pt as the input `weights`."
+)
+
+# The weights' files of Hugging Face's transformers; of more than one file each where the model is large.
+_TRANSFORMERS = ("model.safetensors", "pytorch_model.bin")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,3 +126,44 @@ def _in_store(uri: str) -> list[OwnFile]:
 def _numbers(name: str) -> tuple[int, ...]:
     """The numbers in a name, without its ending: `epoch=3-step=120.ckpt` is (3, 120)."""
     return tuple(map(int, re.findall(r"\d+", Path(name).stem, re.ASCII)))
+
+
+def described(names: Iterable[str]) -> str | None:
+    """If another tool made the files of a place: a sentence that names it, the reason, and what to do."""
+    paths = [PurePosixPath(name) for name in names]
+    files = {path.name for path in paths}
+    endings = {path.suffix for path in paths}
+    if ".metadata" in files or ".distcp" in endings:
+        return (
+            "a checkpoint of torch.distributed.checkpoint, whose .metadata is a pickle, and no pickle is read here. "
+            f"{_CONVERT}"
+        )
+    if "zero_to_fp32.py" in files or any(name.endswith("_model_states.pt") for name in files):
+        return (
+            "a checkpoint of DeepSpeed, which is made of pickles, and no pickle is read here. Where it was made, run "
+            "its zero_to_fp32.py, and give the result as the input `weights`."
+        )
+    if ".ckpt" in endings:
+        return f"a checkpoint of Lightning (.ckpt), which is a pickle, and no pickle is read here. {_AS_WEIGHTS}"
+    if "trainer_state.json" in files:
+        return (
+            "a checkpoint of Hugging Face's Trainer, whose state is made of pickles, and no pickle is read here. "
+            f"{_advice(files)}"
+        )
+    if {"model.json", "model.safetensors"} <= files or "model.tar.gz" in files:
+        return "a model that a training handed on, and no checkpoint. Evaluate it, or give it as the input `weights`."
+    if "config.json" in files and files.intersection(_TRANSFORMERS):
+        return f"a model of Hugging Face's transformers, and no checkpoint. {_advice(files)}"
+    if endings & {".pt", ".pth", ".bin"}:
+        return f"files of torch.save, which are pickles, and no pickle is read here. {_AS_WEIGHTS}"
+    if endings & {".keras", ".h5"} or ("checkpoint" in files and ".index" in endings):
+        return "a checkpoint of Keras or TensorFlow that was not committed through the store."
+    return None
+
+
+def _advice(files: Collection[str]) -> str:
+    """Advice on weights that transformers wrote, by the files that are there."""
+    for name in _TRANSFORMERS:
+        if name in files:
+            return f"Give its {name} as the input `weights`."
+    return "Put its weights into one file where it was made, and give that as the input `weights`."

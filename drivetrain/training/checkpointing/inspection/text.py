@@ -6,21 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from drivetrain.base.formatting import count, duration, number, printable, size
 from drivetrain.training.checkpointing.attempts import Attempt
 from drivetrain.training.checkpointing.inspection.contents import Contents, TensorFacts
 from drivetrain.training.checkpointing.inspection.export import Exported
-from drivetrain.training.checkpointing.inspection.formatting import (
-    ago,
-    count,
-    duration,
-    number,
-    paint,
-    printable,
-    size,
-    table,
-)
-from drivetrain.training.checkpointing.inspection.listing import GOOD, QUARANTINED, Listing, Row, seconds_of
+from drivetrain.training.checkpointing.inspection.listing import GOOD, QUARANTINED, Listing, Row
+from drivetrain.training.checkpointing.inspection.terminal import ago, paint, table
 from drivetrain.training.checkpointing.inspection.verification import Problem, Verdict
+from drivetrain.training.checkpointing.store.retention import seconds_of
 
 _METRICS, _ENTRIES, _HISTORY = 3, 12, 5
 _LONG_TEXT = 100

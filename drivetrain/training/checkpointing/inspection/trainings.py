@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.formatting import count
 from drivetrain.data.manifest import MANIFEST_FILE as DATA_MANIFEST
 from drivetrain.data.source import SCHEMA_FILE, SUFFIXES
 from drivetrain.steps.trainings import RECORD
-from drivetrain.training.checkpointing.inspection import foreign
-from drivetrain.training.checkpointing.inspection.formatting import count
-from drivetrain.training.checkpointing.inspection.own_files import is_ours
+from drivetrain.training.checkpointing.inspection.own_files import described, is_ours
 from drivetrain.training.checkpointing.places import Place, open_place
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE
-from drivetrain.training.checkpointing.store.store import QUARANTINE, REPORT_FILE, Store, folders_of
+from drivetrain.training.checkpointing.store.store import QUARANTINE, REPORT_FILE, STEP_FOLDER, Store, folders_of
 from drivetrain.training.checkpointing.store.sync_lag import is_mark
 from drivetrain.training.errors import unknown_name
 
@@ -29,7 +28,6 @@ _GIVE = "Give the folder that a training is given as --checkpoints."
 _BESIDE_DATA = {DATA_MANIFEST, SCHEMA_FILE, "_SUCCESS"}
 _HASH = re.compile(r"[0-9a-f]{16,}", re.ASCII)
 _SHORT = (8, 12, 16)
-STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.[1-9]\d{0,5})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def find(uri: str) -> Found:
         path = Path(uri)
         if path.name == "manifest.json" and STEP_FOLDER.fullmatch(path.parent.name):
             return find(str(path.parent))
-        what = foreign.described([path.name])
+        what = described([path.name])
         raise InputError(f"{uri} is {what}" if what else f"{uri} holds no checkpoint: it is a file. {_GIVE}")
     if is_folder and not os.path.isdir(uri):
         parent = next(path for path in Path(uri).absolute().parents if path.is_dir())
@@ -244,7 +242,7 @@ def _is_emptied(place: Place, id: str, names: Iterable[str]) -> bool:
 
 def _refuse(uri: str, names: Iterable[str]) -> NoReturn:
     names = [name for name in names if name.rstrip("/") and not is_mark(name)]
-    what = foreign.described(names)
+    what = described(names)
     if what:
         raise NoTrainingError(f"{uri} is {what}", what)
     held = "is empty" if not names else "holds no checkpoint"

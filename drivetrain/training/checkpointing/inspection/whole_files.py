@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.file_locks import make_durable
 from drivetrain.training.model_folder import CODE, CODE_FOLDER, DESCRIPTION_FILE, FORMAT, WEIGHTS_FILE
 
 _UNFINISHED = ".partial"
@@ -41,7 +42,7 @@ def write_file(to: Path, data: Iterable[bytes | bytearray]) -> tuple[int, str]:
     """Write a file whole or not at all; gives its size and SHA-256."""
     with _partial(to, data) as (partial, size, digest):
         partial.replace(to)
-        _sync(to.parent)
+        make_durable(to.parent)
     return size, digest
 
 
@@ -76,7 +77,7 @@ def write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mappi
     if to.is_dir():
         with _partial(to / WEIGHTS_FILE, data) as (weights, size, digest), _partial_code(to, code) as new_code:
             (to / DESCRIPTION_FILE).unlink(missing_ok=True)
-            _sync(to)
+            make_durable(to)
             if (to / CODE_FOLDER).is_dir():
                 shutil.rmtree(to / CODE_FOLDER)
             if code:
@@ -91,7 +92,7 @@ def write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mappi
         _write_code(folder / CODE_FOLDER, code)
         write_file(folder / DESCRIPTION_FILE, [_described(description, size, digest)])
         folder.rename(to)
-        _sync(to.parent)
+        make_durable(to.parent)
     finally:
         if folder.is_dir():
             shutil.rmtree(folder)
@@ -129,7 +130,7 @@ def _write_code(folder: Path, code: Mapping[str, str]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     for made in {folder.joinpath(name).parent for name in code}:
-        _sync(made)
+        make_durable(made)
 
 
 def _described(description: Mapping[str, Any], size: int, digest: str) -> bytes:
@@ -138,11 +139,3 @@ def _described(description: Mapping[str, Any], size: int, digest: str) -> bytes:
     described = {name: value for name, value in description.items() if name != CODE}
     complete = {"format": FORMAT, "weights": weights, **described}
     return (json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

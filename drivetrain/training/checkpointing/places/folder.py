@@ -25,14 +25,12 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from drivetrain.base.file_locks import hold, hold_soon
+from drivetrain.base.file_locks import hold, hold_soon, make_durable
 from drivetrain.training.checkpointing.store.direct_io import write_new
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, check_name
 
 # What a file system answers that has no links (FUSE, SMB).
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-# What one answers that takes fsync for files alone, and makes names durable by itself (SMB, 9p).
-_NO_FOLDER_SYNC = errno.EINVAL
 # What lies at the root of a volume, and nobody but root may look into.
 _OF_THE_VOLUME = "lost+found"
 _PIECE = 1 << 20  # read at once: it is in the processor's cache when its checksum is computed
@@ -62,7 +60,7 @@ class FolderPlace:
         self._make(path.parent)
         path.unlink(missing_ok=True)
         checksum = write_new(path, memoryview(data).cast("B"))
-        _sync(path.parent)
+        make_durable(path.parent)
         return checksum
 
     def create(self, name: str, data: bytes) -> None:
@@ -167,7 +165,7 @@ class FolderPlace:
             return False
         finally:
             os.close(descriptor)
-        _sync(path.parent)
+        make_durable(path.parent)
         return True
 
     def move(self, folder: str, to: str) -> None:
@@ -176,8 +174,8 @@ class FolderPlace:
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, "it is there already", os.fspath(target))
         os.rename(source, target)
-        _sync(target.parent)
-        _sync(source.parent)
+        make_durable(target.parent)
+        make_durable(source.parent)
 
     @contextmanager
     def reading(self, folder: str) -> Generator[None]:
@@ -247,7 +245,7 @@ class FolderPlace:
             yield partial
         finally:
             partial.unlink(missing_ok=True)
-        _sync(path.parent)
+        make_durable(path.parent)
 
     def _make(self, folder: Path) -> None:
         """Make a folder and those above it, each durably."""
@@ -257,13 +255,13 @@ class FolderPlace:
             folder = folder.parent
         for path in reversed(missing):
             path.mkdir(exist_ok=True)
-            _sync(path.parent)
+            make_durable(path.parent)
 
     def _prune(self, folder: Path) -> None:
         """Make removals in a folder durable; where it is empty now, remove it, too, and so on upwards."""
         while True:
             try:
-                _sync(folder)
+                make_durable(folder)
                 if folder == self.root:
                     return
                 folder.rmdir()
@@ -274,18 +272,6 @@ class FolderPlace:
                     return
                 raise
             folder = folder.parent
-
-
-def _sync(folder: Path) -> None:
-    """Make the entries of a folder durable (fsync)."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != _NO_FOLDER_SYNC:
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _expect(name: str, expected: int, found: int) -> None:

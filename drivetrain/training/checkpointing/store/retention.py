@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import Manifest
 
@@ -82,9 +83,7 @@ def _best(manifests: Mapping[int, Manifest], policy: Retention) -> set[int]:
 def _metric(values: Mapping[str, Any], name: str) -> float | None:
     metrics = values.get("metrics")
     value = metrics.get(name) if isinstance(metrics, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+    return float(value) if is_number(value) else None
 
 
 def _hourly(manifests: Mapping[int, Manifest], policy: Retention) -> set[int]:
@@ -98,19 +97,18 @@ def _hourly(manifests: Mapping[int, Manifest], policy: Retention) -> set[int]:
     kept: set[int] = set()
     last: float | None = None
     for step in sorted(manifests):
-        at = _saved_at(manifests[step].values)
+        at = seconds_of(manifests[step].values.get("saved_at"))
         if at is not None and (last is None or abs(at - last) >= policy.every_hours * 3600):
             kept.add(step)
             last = at
     return kept
 
 
-def _saved_at(values: Mapping[str, Any]) -> float | None:
-    """Seconds since 1970: `saved_at` is a number of them, or ISO 8601."""
-    given = values.get("saved_at")
-    if isinstance(given, str):
+def seconds_of(moment: Any) -> float | None:
+    """A time in seconds since the epoch, such as `saved_at`: a number of them, or ISO 8601."""
+    if isinstance(moment, str):
         try:
-            return datetime.fromisoformat(given).timestamp()
+            return datetime.fromisoformat(moment).timestamp()
         except (ValueError, OverflowError):
             return None
-    return float(given) if isinstance(given, int | float) and math.isfinite(given) else None
+    return moment if is_number(moment) else None

@@ -35,10 +35,9 @@ import socket
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
 
 from drivetrain.training.checkpointing.places import Place
-from drivetrain.training.checkpointing.store.lock import LOCK_FILE
+from drivetrain.training.checkpointing.store.lock import LOCK_FILE, Lock
 from drivetrain.training.checkpointing.store.manifest import (
     MANIFEST_FILE,
     DamagedError,
@@ -51,7 +50,7 @@ from drivetrain.training.checkpointing.store.retention import Retention, to_remo
 
 QUARANTINE = "quarantine"
 REPORT_FILE = "report.json"
-_FOLDER = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
+STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.([1-9]\d{0,5}))?", re.ASCII)
 _NUMBERS_OF_A_TERM = 100
 # Each restart may bring a damaged checkpoint back; so many of a step are kept to be looked at.
 _QUARANTINED_OF_A_STEP = 3
@@ -59,27 +58,15 @@ _QUARANTINED_OF_A_STEP = 3
 DISK_SAYS_DAMAGED = (errno.EIO, errno.EUCLEAN, errno.ENODATA)
 
 
-class Fence(Protocol):
-    """The fence that says if this process may still write: lock.Lock."""
-
-    @property
-    def term(self) -> int:
-        """No process with the same one writes to the place beside this one, not even one that should not."""
-        ...
-
-    def check(self) -> None:
-        """Raises LostLockError where it may not."""
-        ...
-
-
 class Store:
     """The checkpoints of one training.
 
     One process may write at a time (lock.Lock); any number may read. On hosts that do not share the folder each has a
-    store of its own, which holds a part of the files; then `shared` is False, and a missing file means nothing.
+    store of its own, which holds a part of the files; then `shared` is False, and a missing file means nothing. `fence`
+    is the lock that says if this process may still write, and by whose term it names folders.
     """
 
-    def __init__(self, place: Place, *, shared: bool = True, fence: Fence | None = None) -> None:
+    def __init__(self, place: Place, *, shared: bool = True, fence: Lock | None = None) -> None:
         self.place = place
         self.shared = shared
         self._fence = fence
@@ -219,7 +206,7 @@ class Store:
         going: list[str] = []
         for name in names:
             top, _, rest = name.partition("/")
-            if rest and _FOLDER.fullmatch(top):
+            if rest and STEP_FOLDER.fullmatch(top):
                 if top not in current or is_leftover(name):
                     going.append(name)
             elif is_leftover(name) and not rest and not top.startswith(LOCK_FILE):  # somebody may be trying the lock
@@ -322,7 +309,7 @@ class Store:
         found: dict[int, list[str]] = {}
         for name in names:
             folder, _, rest = name.partition("/")
-            if rest == MANIFEST_FILE and _FOLDER.fullmatch(folder):
+            if rest == MANIFEST_FILE and STEP_FOLDER.fullmatch(folder):
                 found.setdefault(_parse(folder)[0], []).append(folder)
         return {step: sorted(folders, key=_parse) for step, folders in found.items()}
 
@@ -331,7 +318,7 @@ class Store:
         found: set[tuple[int, str]] = set()
         for name in self.place.names(QUARANTINE):
             folder = name.split("/")[1]
-            if _FOLDER.fullmatch(folder) and _parse(folder)[0] == step:
+            if STEP_FOLDER.fullmatch(folder) and _parse(folder)[0] == step:
                 found.add((_parse(folder)[1], f"{QUARANTINE}/{folder}"))
         return [(folder, number) for number, folder in sorted(found)]
 
@@ -343,12 +330,12 @@ class Store:
 def folders_of(step: int, names: Iterable[str]) -> list[str]:
     """The folders of a step that files lie in, with a manifest or without, in the order in which they were begun."""
     found = {name.partition("/")[0] for name in names if "/" in name}
-    return sorted((each for each in found if _FOLDER.fullmatch(each) and _parse(each)[0] == step), key=_parse)
+    return sorted((each for each in found if STEP_FOLDER.fullmatch(each) and _parse(each)[0] == step), key=_parse)
 
 
 def _parse(folder: str) -> tuple[int, int]:
     """The step of a folder, and which saving of that step it is, from 1."""
-    match = _FOLDER.fullmatch(folder)
+    match = STEP_FOLDER.fullmatch(folder)
     assert match is not None
     return int(match.group(1)), int(match.group(2) or 1)
 

@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.steps import trainings
 from drivetrain.training.checkpointing.inspection import own_files
-from drivetrain.training.checkpointing.inspection.foreign import described
+from drivetrain.training.checkpointing.inspection.own_files import described
 from tests.unit.training.checkpointing.inspection.program import Program, rows
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.training.checkpointing.inspection.formatting import table
+from drivetrain.training.checkpointing.inspection.terminal import table
 
 
 def test_a_table_has_straight_columns_and_tells_all_of_its_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
