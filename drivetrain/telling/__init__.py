@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from drivetrain.base.formatting import place
 from drivetrain.base.markup import Content, Markup, el, join
@@ -97,30 +98,74 @@ def section(title: str, *content: Content, id: str) -> Markup:
     return el("section", el("h2", title, id=id), content, aria_labelledby=id)
 
 
-def listing(
-    head: Sequence[str], rows: Iterable[Sequence[Content]], *, right: Collection[str] = (), kind: str = ""
+class Cell(NamedTuple):
+    """A cell that is more than its content: a style of its own, a text for the pointer that rests on it, and its name
+    where a row is a card."""
+
+    content: Content
+    style: str | None = None
+    title: str | None = None
+    name: str | None = None
+
+
+class Row(NamedTuple):
+    """A row with a style."""
+
+    cells: Sequence[Content | Cell]
+    style: str | None
+
+
+def table(
+    head: Sequence[Content],
+    rows: Iterable[Sequence[Content | Cell] | Row],
+    *,
+    right: Collection[str | int] = (),
+    caption: Content = None,
+    style: str | None = None,
+    lead: int | None = 0,
+    cards: bool = False,
 ) -> Markup:
-    """A table of an item a row, in a box that can be scrolled; on a phone a row is a card, where columns are named.
+    """A table of an item a row.
 
     Args:
-        head: names of the columns; empty for one that names itself.
-        right: those whose numbers end below each other.
-        kind: a further style of the box.
+        head: names of the columns; empty for one that names itself, and for a table without a head.
+        right: names or places of the columns whose numbers end below each other.
+        lead: the place of the cell that names its row; None for none.
+        cards: on a phone a row is a card, where columns are named.
     """
-    sides = ["right" if name in right else None for name in head]
-    top = [
+    sides = ["right" if place in right or name in right else None for place, name in enumerate(head)]
+    names = [
         el("th", name, scope="col", class_=side) if name else el("td") for name, side in zip(head, sides, strict=True)
     ]
 
-    def cell(place: int, content: Content) -> Markup:
-        return el("td", content, class_=sides[place], data_name=head[place] or None)
+    def cell(place: int, given: Content | Cell) -> Markup:
+        content, own, title, name = given if isinstance(given, Cell) else Cell(given)
+        if place == lead:
+            return el("th", content, scope="row", class_=own, title=title, data_name=name)
+        side = sides[place] if head else "right" if place in right else None
+        named = str(head[place]) if cards else name
+        return el("td", content, class_=own or side, title=title, data_name=named or None)
 
-    body = [
-        el("tr", el("th", first, scope="row"), [cell(place, each) for place, each in enumerate(rest, 1)])
-        for first, *rest in rows
-    ]
-    table = el("table", el("thead", el("tr", top)), el("tbody", body), class_="stacked")
-    return el("div", table, class_=f"scroll {kind}".rstrip(), tabindex=0)
+    def line(given: Sequence[Content | Cell] | Row) -> Markup:
+        cells, style = given if isinstance(given, Row) else Row(given, None)
+        return el("tr", [cell(place, each) for place, each in enumerate(cells)], class_=style)
+
+    top = el("thead", el("tr", names)) if any(head) else None
+    below = el("caption", caption) if caption else None
+    return el("table", below, top, el("tbody", map(line, rows)), class_="stacked" if cards else style)
+
+
+def scrolled(content: Content, *, kind: str = "", label: str | None = None) -> Markup:
+    """A box that scrolls where its content is too wide; `kind` is a further style, `label` what a reader hears."""
+    role = "region" if label else None
+    return el("div", content, class_=f"scroll {kind}".rstrip(), tabindex=0, role=role, aria_label=label)
+
+
+def listing(
+    head: Sequence[str], rows: Iterable[Sequence[Content]], *, right: Collection[str] = (), kind: str = ""
+) -> Markup:
+    """A table in a box that can be scrolled; on a phone a row is a card."""
+    return scrolled(table(head, rows, right=right, cards=True), kind=kind)
 
 
 def tile(label: str, value: str, note: str) -> Markup:

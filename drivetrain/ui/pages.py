@@ -42,7 +42,14 @@ _LOGGED = ("Executing", "Failed", "Interrupted", "Stopped")
 _PARTS = (
     *("content.index", "content.from_ledger", "content.from_definition", "content.datasets", "content.evaluation"),
     *("content.health", "content.job_times", "content.saved_state", "charts.curves"),
-    *("page.index_page", "page", "page.data_section", "page.evaluation_page", "page.health_section"),
+    *(
+        "page.index_page",
+        "page",
+        "page.data_section",
+        "page.decision_section",
+        "page.evaluation_section",
+        "page.health_section",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, el
 from drivetrain.run_store.run_values import number_in
+from drivetrain.telling import Cell, scrolled, table
 from drivetrain.telling.page.sections import short_value
 
 MAX_ROWS, MAX_COLUMNS = 100, 30
@@ -67,18 +68,19 @@ def _table(head: Sequence[str], body: Sequence[Sequence[Any]], width: int, *, is
     texts = {
         place for row in cells for place, cell in enumerate(row) if number_in(cell) is None and cell not in ("", "–")
     }
-    side = [None if place in texts or not body else "right" for place in range(min(width, MAX_COLUMNS))]
-    titles = [el("th", short_value(name), scope="col", class_=at) for name, at in zip(head, side, strict=False)]
+    places = range(min(width, MAX_COLUMNS))
+    right = [place for place in places if body and place not in texts]
+    names = list(map(short_value, head))[: len(places)]
     rows = [
-        el("tr", [el("td", short_value(cell), class_=at or _kind(cell)) for cell, at in zip(row, side, strict=False)])
+        [Cell(short_value(cell), None if place in right else _kind(cell)) for place, cell in enumerate(row)]
         for row in cells
     ]
-    table = el("table", el("thead", el("tr", titles)), el("tbody", rows))
+    table_of_rows = table(names, rows, right=right, lead=None)
     cut = [] if is_whole else [f"the first {count(len(body), 'row')}"]
     if width > MAX_COLUMNS:
         cut.append(f"the first {MAX_COLUMNS} of {width:,} columns")
     note = el("p", f"Shown: {', '.join(cut)}.") if cut else None
-    return [note, el("div", table, class_="scroll preview", tabindex=0)]
+    return [note, scrolled(table_of_rows, kind="preview")]
 
 
 def _kind(cell: str) -> str | None:

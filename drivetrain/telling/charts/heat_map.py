@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from drivetrain.base.formatting import cells, count, cut, number, share
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import table
 from drivetrain.telling.charts.frame import figure, svg, text_width
 from drivetrain.telling.content.plotted import PlottedMatrix
 
@@ -25,11 +26,10 @@ def heat_map(title: str, matrix: PlottedMatrix) -> Markup:
     side = None if small else el("span", too_many, class_="legend")
     confused = _confusions(matrix)
     told = [
-        el(
-            "tr",
-            el("th", f"{cut(row, 40)} taken for {cut(column, 40)}", scope="row"),
-            el("td", f"{_amount(many)} of {_amount(total)}", class_="right"),
-            el("td", share(many / total), class_="right"),
+        (
+            f"{cut(row, 40)} taken for {cut(column, 40)}",
+            f"{_amount(many)} of {_amount(total)}",
+            share(many / total),
         )
         for row, column, many, total in confused[:MAX_CONFUSIONS]
     ]
@@ -38,9 +38,9 @@ def heat_map(title: str, matrix: PlottedMatrix) -> Markup:
     return el(
         "div",
         figure(title, side, _Picture(matrix).drawn(title) if small else None, scrolls=small),
-        el("table", el("caption", caption), el("tbody", told), class_="spent") if told else None,
+        table((), told, right=(1, 2), caption=caption, style="spent") if told else None,
         class_="charts confusion",
-    )  # fmt: skip
+    )
 
 
 def _confusions(matrix: PlottedMatrix) -> list[tuple[str, str, float, float]]:

@@ -7,6 +7,8 @@ is imported where the run has something to show in it: most runs have few of the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
@@ -17,17 +19,18 @@ from drivetrain.telling import Around, definitions, document, listing, place_cod
 from drivetrain.telling.content import Curve, RunFacts
 from drivetrain.telling.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.telling.dag.picture import MAX_NODES, dag_svg
-from drivetrain.telling.page.sections import commands_section, parameters_section, status_mark, steps_section
+from drivetrain.telling.page.sections import (
+    commands_section,
+    parameters_section,
+    results_section,
+    status_mark,
+    steps_section,
+)
 
 if TYPE_CHECKING:
-    from drivetrain.telling.content.card import CardFacts
-    from drivetrain.telling.content.datasets import DatasetFacts
-    from drivetrain.telling.content.decision import DecisionFacts
     from drivetrain.telling.content.evaluation import EvaluationFacts, Measure
     from drivetrain.telling.content.goodput import JobTimes
-    from drivetrain.telling.content.health import HealthFacts
     from drivetrain.telling.content.spot_savings import Prices
-    from drivetrain.telling.content.tuning import TuningFacts
 
 MAX_FAILURES = 10
 
@@ -68,19 +71,19 @@ def render(
             "main",
             _failure(run),
             served,
-            drawn(_decisions, run.decisions),
+            drawn(_late("decision_section"), run.decisions),
             drawn(_graph, run.pipeline, run.dag),
-            drawn(_data, run.datasets),
+            drawn(_late("data_section"), run.datasets),
             drawn(_training, run.curves, run.job_times, run.ended_early, charts, choosing),
-            drawn(_health, run.healths),
-            drawn(_tunings, run.tunings),
-            _interruptions(run, prices),
-            drawn(_evaluations, run.evaluations, run.decisions),
-            _measured(run),
-            drawn(_cards, run.cards),
-            _models(run),
+            drawn(_late("health_section"), run.healths),
+            drawn(_late("tuning_section"), run.tunings),
+            _late("interruptions")(run.job_times, prices),
+            drawn(_late("evaluation_section"), run.evaluations, run.decisions),
+            results_section(run),
+            drawn(_late("card_section"), run.cards),
+            _late("model_section")(run.models, run),
             steps_section(run, step_address),
-            _checkpoints(run),
+            _late("checkpoints_section")(run.checkpoints, run.id),
             parameters_section(run),
             commands_section(run),
             drawn(_lineage, run.id, run.artifacts),
@@ -173,68 +176,14 @@ def _verdicts(run: RunFacts) -> list[Markup]:
     return [verdict(decision) for decision in run.decisions]
 
 
-def _decisions(decisions: tuple[DecisionFacts, ...]) -> list[Markup]:
-    if not decisions:
-        return []
-    from drivetrain.telling.page.evaluation_page import decision_sections
+@cache
+def _late(module: str) -> Callable[..., Content]:
+    """The `draw` of a module of this folder, which is imported where there is something to draw: its first facts."""
 
-    return decision_sections(decisions)
+    def section(*facts: Any) -> Content:
+        return import_module(f"{__name__}.{module}").draw(*facts) if facts[0] else None
 
-
-def _evaluations(evaluations: tuple[EvaluationFacts, ...], decisions: tuple[DecisionFacts, ...]) -> list[Markup]:
-    if not evaluations:
-        return []
-    from drivetrain.telling.page.evaluation_page import evaluation_sections
-
-    return evaluation_sections(evaluations, decisions)
-
-
-def _data(datasets: tuple[DatasetFacts, ...]) -> Content:
-    if not datasets:
-        return None
-    from drivetrain.telling.page.data_section import data_section
-
-    return data_section(datasets)
-
-
-def _cards(cards: tuple[CardFacts, ...]) -> list[Markup]:
-    if not cards:
-        return []
-    from drivetrain.telling.page.card_section import card_sections
-
-    return card_sections(cards)
-
-
-def _checkpoints(run: RunFacts) -> Content:
-    if not run.checkpoints:
-        return None
-    from drivetrain.telling.page.checkpoints_section import checkpoints_section
-
-    return checkpoints_section(run)
-
-
-def _health(healths: tuple[HealthFacts, ...]) -> Content:
-    if not healths:
-        return None
-    from drivetrain.telling.page.health_section import health_section
-
-    return health_section(healths)
-
-
-def _tunings(tunings: tuple[TuningFacts, ...]) -> Content:
-    if not tunings:
-        return None
-    from drivetrain.telling.page.tuning_section import tunings_section
-
-    return tunings_section(tunings)
-
-
-def _models(run: RunFacts) -> Content:
-    if not run.models:
-        return None
-    from drivetrain.telling.page.model_section import models_section
-
-    return models_section(run)
+    return section
 
 
 def _headlines(found: EvaluationFacts, deciding: Collection[str]) -> list[Measure]:
@@ -305,24 +254,6 @@ def _training(
     if not charts and not told and not form:
         return None
     return section("Training", told, form, el("div", charts, class_="charts"), folded, id="training")
-
-
-def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
-    if not run.job_times:
-        return None
-    from drivetrain.telling.page.interruptions import interruptions
-
-    several = len(run.job_times) > 1
-    blocks = [[el("h3", times.step) if several else None, interruptions(times, prices)] for times in run.job_times]
-    return section("Spot machines" if all(t.spot for t in run.job_times) else "Interruptions", blocks, id="spot")
-
-
-def _measured(run: RunFacts) -> Content:
-    if not run.plain_numbers():
-        return None
-    from drivetrain.telling.page.sections import results_section
-
-    return results_section(run)
 
 
 def _lineage(execution: str, artifacts: tuple[Artifact, ...]) -> Markup | None:

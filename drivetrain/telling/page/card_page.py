@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.registry.card_sections import Section, sections, title_of
-from drivetrain.telling import Around, document, section
+from drivetrain.telling import Around, document, scrolled, section, table
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
@@ -27,15 +27,7 @@ def card_page(version: ModelVersion, around: Around | None = None, run: str | No
 def _section(found: Section) -> Markup:
     parts: list[Content] = [el("p", line) for line in found.lines]
     if found.rows:
-        head = (
-            el("thead", el("tr", [el("th", name, scope="col") if name else el("td") for name in found.head]))
-            if any(found.head)
-            else None
-        )
-        rows = [
-            el("tr", el("th", first, scope="row"), [el("td", cell) for cell in rest]) for first, *rest in found.rows
-        ]
-        parts.append(el("div", el("table", head, el("tbody", rows), class_="wrapped"), class_="scroll", tabindex=0))
+        parts.append(scrolled(table(found.head, found.rows, style="wrapped")))
     if found.commands:
         parts.append(el("pre", "\n".join(found.commands), tabindex=0, aria_label="Commands"))
     return section(found.title, parts, id=found.title.lower().replace(" ", "-"))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import section
+from drivetrain.telling import scrolled, section, table
 from drivetrain.telling.charts.charts import Series, line_chart
 from drivetrain.telling.content.card import CardFacts, ChartPart, HtmlPart, ImagePart, Part, TablePart, TextPart
 
 
-def card_sections(cards: Sequence[CardFacts]) -> list[Markup]:
+def draw(cards: Sequence[CardFacts]) -> list[Markup]:
     """A section a card."""
     return [
         section(
@@ -47,15 +47,11 @@ def _part(part: Part) -> Content:
 
 def _table(part: TablePart) -> Markup:
     texts = {place for row in part.rows for place, cell in enumerate(row) if isinstance(cell, str)}
-    side = [None if place in texts else "right" for place in range(len(part.columns))]
-    head = [el("th", name, scope="col", class_=at) for name, at in zip(part.columns, side, strict=True)]
-    body = [
-        el("tr", [el("td", _text(cell), class_=at) for cell, at in zip(row, side, strict=False)]) for row in part.rows
-    ]
+    right = [place for place in range(len(part.columns)) if place not in texts]
+    rows = [[_text(cell) for cell in row] for row in part.rows]
     more = f" (the first {len(part.rows):,} of {part.total:,} rows)" if part.total > len(part.rows) else ""
-    caption = el("caption", part.caption, more) if part.caption or more else None
-    table = el("table", caption, el("thead", el("tr", head)), el("tbody", body))
-    return el("div", table, class_="scroll", tabindex=0, role="region", aria_label=part.caption or "Table")
+    made = table(part.columns, rows, right=right, caption=part.caption + more, lead=None)
+    return scrolled(made, label=part.caption or "Table")
 
 
 def _text(cell: str | float | None) -> str:

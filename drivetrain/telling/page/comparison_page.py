@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.base.formatting import duration, moment_with_zone, number, signed
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import Around, document, section
+from drivetrain.telling import Around, document, scrolled, section, table
 from drivetrain.telling.charts.charts import MAX_SERIES, Series, line_chart
 from drivetrain.telling.charts.curves import over_steps
 from drivetrain.telling.charts.run_places import run_places
@@ -170,12 +170,8 @@ def _origin(found: Comparison) -> Markup:
 
 def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:
     places = run_places(map(_id, found.runs))
-    heads = [
-        el("th", el("i", class_=f"key s{places[id]}"), " ", el("code", id), scope="col") for id in map(_id, found.runs)
-    ]
-    head = el("tr", el("td"), heads)
-    body = [el("tr", el("th", name, scope="row"), [el("td", cell) for cell in cells]) for name, cells in rows]
-    return el("div", el("table", el("thead", head), el("tbody", body), class_="compared"), class_="scroll", tabindex=0)
+    heads = [[el("i", class_=f"key s{places[id]}"), " ", el("code", id)] for id in map(_id, found.runs)]
+    return scrolled(table(["", *heads], [(name, *cells) for name, cells in rows], style="compared"))
 
 
 def _id(run: Compared) -> str:

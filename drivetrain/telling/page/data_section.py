@@ -12,7 +12,8 @@ from drivetrain.telling.content.datasets import ColumnFacts, DatasetFacts
 WIDTH, HEIGHT = 96.0, 18.0
 
 
-def data_section(found: tuple[DatasetFacts, ...]) -> Markup:
+def draw(found: tuple[DatasetFacts, ...]) -> Markup:
+    """The section of all data sets."""
     return section("Data", _sets(found), [_columns(one) for one in found if one.columns], id="data")
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from drivetrain.base.formatting import count, number, signed
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling.charts.dot_plot import Row, dot_plot
+from drivetrain.telling import Cell, Row, scrolled, section, table
+from drivetrain.telling.charts.dot_plot import Row as Dot
+from drivetrain.telling.charts.dot_plot import dot_plot
 from drivetrain.telling.content.decision import DecisionFacts, floor_limit, name_of, sentence
 from drivetrain.telling.content.evaluation import Measure, value_words
 from drivetrain.telling.content.findings import words
@@ -14,6 +18,19 @@ MAX_ROWS = 10
 MAX_FOLDED = 200
 MAX_DOTS = 12
 MAX_RULE_ROWS = 100
+
+
+def draw(decisions: Sequence[DecisionFacts]) -> list[Markup]:
+    """A section a decision; what is wrong with a file is said by its verdict alone."""
+    shown = [one for one in decisions if not one.problem]
+    return [
+        section(
+            "Decision" if len(shown) == 1 else f"Decision of {one.step}",
+            decision_section(one),
+            id=f"decision-{place}",
+        )
+        for place, one in enumerate(shown, 1)
+    ]
 
 
 def verdict(found: DecisionFacts) -> Markup:
@@ -68,44 +85,40 @@ def _versus(found: DecisionFacts) -> Markup | None:
     share = "" if found.confidence is None else f"{found.confidence * 100:.4g} % interval"
     heads = ("metric", "candidate", *(("champion", "difference", share) if found.champion else ()))
     rows = [_versus_row(found, name, differences.get(name)) for name in names]
-    head = el("thead", el("tr", [el("th", name, scope="col", class_="right" if 0 < place < 4 else None)
-                                 for place, name in enumerate(heads)]))  # fmt: skip
     style = "metrics versus" if found.champion else "metrics"
-    table = el("table", head, el("tbody", rows[:MAX_ROWS]), class_=style)
+
+    def part(rows: Sequence[Row]) -> Markup:
+        return scrolled(table(heads, rows, right=range(1, 4), style=style))
+
     folded = rows[MAX_ROWS : MAX_ROWS + MAX_FOLDED]
-    more = None
-    if folded:
-        more = el("details", el("summary", count(len(rows) - MAX_ROWS, "more metric")),
-                  el("div", el("table", head, el("tbody", folded), class_=style), class_="scroll",
-                     tabindex=0))  # fmt: skip
-    return el("div", el("div", table, class_="scroll", tabindex=0), more)
+    summary = el("summary", count(len(rows) - MAX_ROWS, "more metric"))
+    return el("div", part(rows[:MAX_ROWS]), el("details", summary, part(folded)) if folded else None)
 
 
-def _versus_row(found: DecisionFacts, name: str, difference: Measure | None) -> Markup:
+def _versus_row(found: DecisionFacts, name: str, difference: Measure | None) -> Row:
     ours, theirs = found.candidate.get(name), found.champion.get(name)
     deciding = name == found.metric
-    cells: list[Content] = [el("th", words(name), el("small", "decides") if deciding else None, scope="row")]
-    cells.append(_value(ours))
+    cells: list[Content] = [[words(name), el("small", "decides") if deciding else None], _value(ours)]
     if found.champion:
         gap = ours.value - theirs.value if ours is not None and theirs is not None else None
         gap = difference.value if difference is not None else gap
         better = found.higher_is_better if deciding else ours.higher_is_better if ours is not None else None
         cells.append(_value(theirs))
-        cells.append(el("td", "–" if gap is None else signed(gap), class_="right"))
+        cells.append("–" if gap is None else signed(gap))
         # Earlier versions wrote intervals without the errors of the values.
         bound = 0.0 if found.method or difference is None else difference.bound
         cells.append(_side(gap, difference, better, bound, promoted=found.verdict == "register"))
-    return el("tr", cells, class_="deciding" if deciding else None)
+    return Row(cells, "deciding" if deciding else None)
 
 
 def _side(
     gap: float | None, difference: Measure | None, higher_is_better: bool | None, bound: float, *, promoted: bool
-) -> Markup:
+) -> Content:
     """The interval of a difference, and whether all of it lies on one side, also where `bound` is taken off. Better is
     green only where it was promoted for it."""
     if difference is None or difference.interval is None:
         good = None if not gap or higher_is_better is None else (gap > 0) == higher_is_better
-        return el("td", el("small", "" if good is None else "better" if good else "worse"))
+        return el("small", "" if good is None else "better" if good else "worse")
     low, high = difference.interval
     unclear = low - bound <= 0 <= high + bound
     good = None if unclear or higher_is_better is None else (low > 0) == higher_is_better
@@ -113,12 +126,11 @@ def _side(
     mark = None if good is None else el("span", said, class_="held" if good else "broken")
     if good and not promoted:
         mark = el("small", said)
-    return el("td", f"{signed(low)} to {signed(high)}", mark)
+    return [f"{signed(low)} to {signed(high)}", mark]
 
 
-def _value(measure: Measure | None) -> Markup:
-    return el("td", "–" if measure is None else value_words(measure), class_="right",
-              title=repr(measure.value) if measure is not None else None)  # fmt: skip
+def _value(measure: Measure | None) -> Cell:
+    return Cell("–") if measure is None else Cell(value_words(measure), title=repr(measure.value))
 
 
 def _difference_plot(found: DecisionFacts) -> Markup | None:
@@ -134,13 +146,13 @@ def _difference_plot(found: DecisionFacts) -> Markup | None:
         if one.difference is not None and one.slice not in ("", *(name for name, _ in slices))
     ]
     slices.sort(key=lambda pair: sign * pair[1].value)
-    rows: list[Row] = []
+    rows: list[Dot] = []
     for name, measure in [("", found.difference), *slices]:
         budget = budgets.get(name)
         limit = None if budget is None or budget.budget is None else drawable(-sign * budget.budget)
         if all(drawable(end) is not None for end in (measure.value, *(measure.interval or ()))):
             rows.append(
-                Row(
+                Dot(
                     name=name or "all samples",
                     value=measure.value,
                     interval=measure.interval,
@@ -157,11 +169,10 @@ def _difference_plot(found: DecisionFacts) -> Markup | None:
 
 def _floors(found: DecisionFacts) -> Markup | None:
     rows = [
-        el(
-            "tr",
-            el("th", words(name_of(one.metric, one.slice)), scope="row"),
-            el("td", "not defined" if one.value is None else number(one.value), class_="right"),
-            el("td", floor_limit(one), class_="right"),
+        (
+            words(name_of(one.metric, one.slice)),
+            "not defined" if one.value is None else number(one.value),
+            floor_limit(one),
             _mark(one.met, "met", "not met"),
         )
         for one in sorted(found.floors, key=lambda one: one.met)[:MAX_RULE_ROWS]
@@ -171,13 +182,12 @@ def _floors(found: DecisionFacts) -> Markup | None:
 
 def _regressions(found: DecisionFacts) -> Markup | None:
     rows = [
-        el(
-            "tr",
-            el("th", words(name_of(one.metric, one.slice)), scope="row"),
-            el("td", "not defined" if one.difference is None else signed(one.difference), class_="right"),
-            el("td", _number(one.at_most), class_="right"),
-            el("td", _number(one.budget), class_="right"),
-            el("td", _number(one.could_rule_out), class_="right"),
+        (
+            words(name_of(one.metric, one.slice)),
+            "not defined" if one.difference is None else signed(one.difference),
+            _number(one.at_most),
+            _number(one.budget),
+            _number(one.could_rule_out),
             _mark(one.within, "not tested" if one.untested else "within", "not proven" if found.proven else "beyond"),
         )
         for one in sorted(found.regressions, key=lambda one: one.within)[:MAX_RULE_ROWS]
@@ -190,18 +200,12 @@ def _number(value: float | None) -> str:
     return "–" if value is None else number(value)
 
 
-def _rules(caption: str, head: tuple[str, ...], rows: list[Markup], there: int) -> Markup | None:
+def _rules(caption: str, head: tuple[str, ...], rows: Sequence[Sequence[Content]], there: int) -> Markup | None:
     if not rows:
         return None
     more = f", the first {len(rows)} of {there:,}" if there > len(rows) else ""
-    names = [
-        el("th", name, scope="col", class_=None if name == "metric" else "right") if name else el("td") for name in head
-    ]
-    table = el(
-        "table", el("caption", caption + more), el("thead", el("tr", names)), el("tbody", rows), class_="metrics rules"
-    )
-    return el("div", table, class_="scroll", tabindex=0)
+    return scrolled(table(head, rows, right=range(1, len(head) - 1), caption=caption + more, style="metrics rules"))
 
 
 def _mark(good: bool, yes: str, no: str) -> Markup:
-    return el("td", el("span", f"✓ {yes}" if good else f"✕ {no}", class_="held" if good else "broken"))
+    return el("span", f"✓ {yes}" if good else f"✕ {no}", class_="held" if good else "broken")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Cell, scrolled, section, table
 from drivetrain.telling.charts.dot_plot import Row, dot_plot
 from drivetrain.telling.charts.heat_map import heat_map
 from drivetrain.telling.charts.rate_charts import rate_charts
+from drivetrain.telling.content.decision import DecisionFacts
 from drivetrain.telling.content.evaluation import (
     EvaluationFacts,
     Measure,
     Slice,
     how,
-    interval_words,
-    value_words,
     worst_slices,
 )
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.content.plotted import PlottedMatrix
 from drivetrain.telling.content.untrusted_json import drawable
-from drivetrain.telling.page.metric_table import MAX_OPEN, class_table, metric_table
+from drivetrain.telling.page.metric_table import MAX_OPEN, class_table, metric_table, value_cell
 from drivetrain.telling.page.threshold_section import threshold_part
 from drivetrain.telling.page.worst_section import worst_part
 
@@ -31,6 +33,19 @@ MAX_UNDEFINED = 12
 MAX_MATRICES = 4
 # By which metric of a class classes are compared, where there are several.
 _OF_CLASSES = ("f1", "recall", "accuracy", "precision", "auroc")
+
+
+def draw(evaluations: Sequence[EvaluationFacts], decisions: Sequence[DecisionFacts]) -> list[Markup]:
+    """A section an evaluation; slices are compared by the metric that decided."""
+    lead = next((one.metric for one in decisions if one.metric), "")
+    return [
+        section(
+            "Evaluation" if len(evaluations) == 1 else f"Evaluation of {one.step}",
+            evaluation_section(one, lead),
+            id=f"evaluation-{place}",
+        )
+        for place, one in enumerate(evaluations, 1)
+    ]
 
 
 def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
@@ -87,11 +102,11 @@ def _undefined(found: EvaluationFacts) -> Content:
     entries = list(found.undefined.items())
     if not entries:
         return None
-    rows = [el("tr", el("th", words(name), scope="row"), el("td", why)) for name, why in entries]
+    rows = [(words(name), why) for name, why in entries]
     if len(rows) <= MAX_UNDEFINED:
-        return el("table", el("caption", "Not defined on these samples"), el("tbody", rows), class_="undefined")
-    return el("details", el("summary", f"{len(rows):,} metrics are not defined on these samples"),
-              el("table", el("tbody", rows), class_="undefined"))  # fmt: skip
+        return table((), rows, caption="Not defined on these samples", style="undefined")
+    summary = el("summary", f"{len(rows):,} metrics are not defined on these samples")
+    return el("details", summary, table((), rows, style="undefined"))
 
 
 def _class_plot(found: EvaluationFacts) -> Markup | None:
@@ -159,34 +174,24 @@ def _slice_table(found: EvaluationFacts) -> Markup | None:
     overall = found.overall()[:MAX_SLICE_METRICS]
     ranked = [one for one, _ in worst_slices(found.slices, overall[0])] if overall else []
     ranked += [one for one in found.slices if one not in ranked]
-    head = [("slice", None), ("samples", "right"), *((words(one.name), "right") for one in overall)]
     rows = [
-        el(
-            "tr",
-            el("th", f"{one.column} = {one.value}", scope="row"),
-            el("td", "–" if one.num_samples is None else f"{one.num_samples:,}", class_="right"),
-            [_slice_cell(one, measure.name) for measure in overall],
+        (
+            f"{one.column} = {one.value}",
+            "–" if one.num_samples is None else f"{one.num_samples:,}",
+            *(_slice_cell(one, measure.name) for measure in overall),
         )
         for one in ranked[:MAX_SLICE_ROWS]
     ]
-    more = found.num_slices - len(rows)
-    caption = el("caption", f"The first {len(rows)} of {found.num_slices:,} slices") if more > 0 else None
-    table = el(
-        "table",
-        caption,
-        el("thead", el("tr", [el("th", name, scope="col", class_=style) for name, style in head])),
-        el("tbody", rows),
-        class_="metrics",
-    )
-    return el("details", el("summary", f"{count(found.num_slices, 'slice')} with all metrics"),
-              el("div", table, class_="scroll", tabindex=0))  # fmt: skip
+    head = ["slice", "samples", *(words(one.name) for one in overall)]
+    more = f"The first {len(rows)} of {found.num_slices:,} slices" if found.num_slices > len(rows) else None
+    made = table(head, rows, right=range(1, len(head)), caption=more, style="metrics")
+    summary = el("summary", f"{count(found.num_slices, 'slice')} with all metrics")
+    return el("details", summary, scrolled(made))
 
 
-def _slice_cell(one: Slice, name: str) -> Markup:
+def _slice_cell(one: Slice, name: str) -> Cell:
     measure = one.measures.get(name)
-    if measure is None:
-        return el("td", "–", class_="right", title=one.undefined.get(name))
-    return el("td", value_words(measure), class_="right", title=interval_words(measure) or None)
+    return Cell("–", title=one.undefined.get(name)) if measure is None else value_cell(measure)
 
 
 def _is_drawable(measure: Measure) -> bool:

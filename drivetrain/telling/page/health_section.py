@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from drivetrain.base.formatting import duration, share
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import section
+from drivetrain.telling import scrolled, section, table
 from drivetrain.telling.charts.frame import figure, svg
 from drivetrain.telling.content.health import HealthFacts
 from drivetrain.training.health.wording import rules_in_words
@@ -18,7 +16,8 @@ MAX_ROWS = 64
 MAX_STRAGGLERS = 8
 
 
-def health_section(found: tuple[HealthFacts, ...]) -> Markup:
+def draw(found: tuple[HealthFacts, ...]) -> Markup:
+    """The section of all trainings."""
     several = len(found) > 1
     parts = (_told, _hosts, _table, _pictures, _stragglers, _operators)
     blocks = [[el("h3", one.step) if several else None, [part(one) for part in parts]] for one in found]
@@ -47,16 +46,15 @@ def _table(one: HealthFacts) -> Content:
     if not one.findings:
         return None
     rows = [
-        el(
-            "tr",
-            el("th", el("code", finding.rule), scope="row"),
-            el("td", finding.action),
-            el("td", f"{finding.step:,}", class_="right"),
-            el("td", f"{finding.text}. ", el("span", finding.advice, class_="advice")),
+        (
+            el("code", finding.rule),
+            finding.action,
+            f"{finding.step:,}",
+            [f"{finding.text}. ", el("span", finding.advice, class_="advice")],
         )
         for finding in one.findings
     ]
-    return _table_of(("Rule", "Action", "Step", "What it saw"), {"Step"}, rows, "scroll health")
+    return scrolled(table(("Rule", "Action", "Step", "What it saw"), rows, right=("Step",)), kind="health")
 
 
 def _stragglers(one: HealthFacts) -> Content:
@@ -64,16 +62,11 @@ def _stragglers(one: HealthFacts) -> Content:
     if not one.stragglers:
         return None
     rows = [
-        el(
-            "tr",
-            el("th", f"rank {slow.rank}", scope="row"),
-            el("td", f"{slow.seconds * 1e3:.3g} ms", class_="right"),
-            el("td", f"{slow.to_median - 1:+.1%}", class_="right"),
-        )
+        (f"rank {slow.rank}", f"{slow.seconds * 1e3:.3g} ms", f"{slow.to_median - 1:+.1%}")
         for slow in one.stragglers[:MAX_STRAGGLERS]
     ]
     names = ("Slowest ranks", "Shortest step before it meets the others", "Beside the median")
-    return _table_of(names, set(names[1:]), rows, "scroll stragglers")
+    return scrolled(table(names, rows, right=names[1:]), kind="stragglers")
 
 
 def _operators(one: HealthFacts) -> Content:
@@ -81,23 +74,16 @@ def _operators(one: HealthFacts) -> Content:
     if not one.operators:
         return None
     rows = [
-        el(
-            "tr",
-            el("th", el("code", operator.name), scope="row"),
-            el("td", f"{operator.milliseconds:,.2f} ms", class_="right"),
-            el("td", share(min(operator.share, 1.0)), class_="right"),
-            el("td", f"{operator.calls:,}", class_="right"),
+        (
+            el("code", operator.name),
+            f"{operator.milliseconds:,.2f} ms",
+            share(min(operator.share, 1.0)),
+            f"{operator.calls:,}",
         )
         for operator in one.operators
     ]
     names = (f"Longest operators of {one.profiled} steps of rank 0", "Its own time", "Share", "Calls")
-    return _table_of(names, set(names[1:]), rows, "scroll stragglers")
-
-
-def _table_of(names: Sequence[str], right: set[str], rows: list[Markup], class_: str) -> Markup:
-    """A table whose columns `right` are numbers, with their heads aligned to the right, too."""
-    head = [el("th", name, scope="col", class_="right" if name in right else None) for name in names]
-    return el("div", el("table", el("thead", el("tr", head)), el("tbody", rows)), class_=class_, tabindex=0)
+    return scrolled(table(names, rows, right=names[1:]), kind="stragglers")
 
 
 def _pictures(one: HealthFacts) -> Content:

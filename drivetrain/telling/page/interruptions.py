@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from drivetrain.base.formatting import count, duration, number, share
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.reasons import known_paths
-from drivetrain.telling import tile
+from drivetrain.telling import scrolled, section, table, tile
 from drivetrain.telling.charts.timeline import timeline
 from drivetrain.telling.content.goodput import Account, Interruption, JobTimes, account
 from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount, saving
@@ -13,6 +15,13 @@ from drivetrain.telling.content.spot_savings import Prices, Saving, measured_dis
 # Where nobody gave a discount; spot machines cost up to 90 % less (https://aws.amazon.com/sagemaker/ai/pricing/).
 DISCOUNTS = (0.5, 0.6, 0.7, 0.8, 0.9)
 MAX_ROWS, MAX_OPEN_ROWS = 200, 15
+
+
+def draw(job_times: Sequence[JobTimes], prices: Prices | None = None) -> Markup:
+    """The section of all trainings."""
+    several = len(job_times) > 1
+    blocks = [[el("h3", times.step) if several else None, interruptions(times, prices)] for times in job_times]
+    return section("Spot machines" if all(times.spot for times in job_times) else "Interruptions", blocks, id="spot")
 
 
 def interruptions(times: JobTimes, prices: Prices | None = None) -> Markup:
@@ -108,21 +117,14 @@ def _time_table(spent: Account | None) -> Markup | None:
     if spent is None:
         return None
     rows = [
-        el(
-            "tr",
-            el("th", name, el("small", remark) if remark else None, scope="row"),
-            el("td", duration(seconds), class_="right"),
-            el("td", share(seconds / spent.total if spent.total else 0.0), class_="right"),
+        (
+            [name, el("small", remark) if remark else None],
+            duration(seconds),
+            share(seconds / spent.total if spent.total else 0.0),
         )
         for name, seconds, remark in time_rows(spent)
     ]
-    return el(
-        "table",
-        el("caption", "Where the time went"),
-        el("thead", _head(("", ""), ("time", "right"), ("share", "right"))),
-        el("tbody", rows),
-        class_="spent",
-    )
+    return table(("", "time", "share"), rows, right=(1, 2), caption="Where the time went", style="spent")
 
 
 def _saving_table(times: JobTimes, saved: Saving | None) -> Markup | None:
@@ -135,7 +137,7 @@ def _saving_table(times: JobTimes, saved: Saving | None) -> Markup | None:
         rows: list[tuple[Content, str]] = [(percent(one.discount), share(one.share)) for one in found]
         caption = "Saved against on-demand machines, by the discount of spot ones"
         rows.append((["pays from", el("small", "where interruptions eat it up")], pays_from(found[0])))
-        return _two_columns(caption, ("discount", "saved"), rows)
+        return table(("discount", "saved"), rows, right=(1,), caption=caption, style="spent")
     rows = [
         (["machine time", el("small", "what was paid for")], duration(saved.paid)),
         *([("of it on demand", duration(saved.on_demand))] if saved.on_demand else []),
@@ -146,39 +148,19 @@ def _saving_table(times: JobTimes, saved: Saving | None) -> Markup | None:
     ]
     if saved.cost is not None and saved.on_demand_cost is not None:
         rows += [("cost", number(saved.cost)), ("on demand", number(saved.on_demand_cost))]
-    return _two_columns("Saved against on-demand machines", ("", ""), rows)
-
-
-def _two_columns(caption: str, head: tuple[str, str], rows: list[tuple[Content, str]]) -> Markup:
-    return el(
-        "table",
-        el("caption", caption),
-        el("thead", _head((head[0], ""), (head[1], "right"))) if any(head) else None,
-        el("tbody", [el("tr", el("th", name, scope="row"), el("td", value, class_="right")) for name, value in rows]),
-        class_="spent",
-    )
+    return table((), rows, right=(1,), caption="Saved against on-demand machines", style="spent")
 
 
 def _table(times: JobTimes) -> Markup | None:
     if not times.interruptions:
         return None
     shown = times.interruptions[:MAX_ROWS]
-    rows = [
-        el("tr", [el("td", cell, class_="right" if place in range(1, 6) else None) for place, cell in enumerate(cells)])
-        for cells in (table_cells(place, one) for place, one in enumerate(shown, 1))
-    ]
+    rows = [table_cells(place, one) for place, one in enumerate(shown, 1)]
     more = f", the first {MAX_ROWS} of {len(times.interruptions):,}" if len(times.interruptions) > MAX_ROWS else ""
-    head = _head(*((name, "right" if place in range(1, 6) else "") for place, name in enumerate(TABLE_HEAD)))
-    body = el("thead", head), el("tbody", rows)
-    if len(shown) <= MAX_OPEN_ROWS:
-        table = el("table", el("caption", f"Interruptions{more}"), body, class_="each")
-        return el("div", table, class_="scroll", tabindex=0)
-    table = el("div", el("table", body, class_="each"), class_="scroll", tabindex=0)
-    return el("details", el("summary", count(len(shown), "interruption") + more), table)
-
-
-def _head(*cells: tuple[str, str]) -> Markup:
-    return el("tr", [el("th", name, scope="col", class_=kind or None) for name, kind in cells])
+    folds = len(shown) > MAX_OPEN_ROWS
+    caption = None if folds else f"Interruptions{more}"
+    made = scrolled(table(TABLE_HEAD, rows, right=range(1, 6), caption=caption, style="each", lead=None))
+    return el("details", el("summary", count(len(shown), "interruption") + more), made) if folds else made
 
 
 def percent(discount: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Cell, scrolled, table
 from drivetrain.telling.charts.frame import Axis, svg, tick_text, ticks
 from drivetrain.telling.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.telling.content.findings import natural, words
@@ -50,7 +51,7 @@ def _table(found: Sequence[Measure], confidence: float | None, intervals: bool) 
             between = f"{tick_text(scale[0], scale)} to {tick_text(scale[1], scale)}" if scale else "each from 0"
             rows.insert(0, el("tr", el("td", title, colspan=3), el("td", between, class_="scale"), class_="group"))
         bodies.append(el("tbody", rows))
-    return el("div", el("table", el("thead", head), bodies, class_="metrics"), class_="scroll", tabindex=0)
+    return scrolled(el("table", el("thead", head), bodies, class_="metrics"))
 
 
 def _row(measure: Measure, scale: tuple[float, float], intervals: bool) -> Markup:
@@ -112,29 +113,24 @@ def class_table(found: EvaluationFacts) -> Markup | None:
     classes = list(dict.fromkeys(each for name in names for each in by_class[name]))
     if not classes:
         return None
-    head = el(
-        "tr",
-        el("th", "class", scope="col"),
-        [el("th", words(name), scope="col", class_="right") for name in names],
-    )
     rows = [
-        el(
-            "tr",
-            el("th", found.class_name(each), scope="row"),
-            [
-                el("td", value_words(one), class_="right", title=interval_words(one) or None) if one else
-                el("td", "–", class_="right", title=found.undefined.get(f"{name}_class_{each}"))
+        (
+            found.class_name(each),
+            *(
+                Cell("–", title=found.undefined.get(f"{name}_class_{each}")) if one is None else value_cell(one)
                 for name in names
                 for one in [by_class[name].get(each)]
-            ],
+            ),
         )
         for each in sorted(classes, key=natural)[:MAX_CLASSES]
-    ]  # fmt: skip
-    more = len(classes) - MAX_CLASSES
-    caption = el("caption", f"The first {MAX_CLASSES} of {len(classes):,} classes") if more > 0 else None
-    return el(
-        "details",
-        el("summary", f"By class: {count(len(names), 'metric')} of {count(len(classes), 'class', 'classes')}"),
-        el("div", el("table", caption, el("thead", head), el("tbody", rows), class_="metrics"), class_="scroll",
-           tabindex=0),
-    )  # fmt: skip
+    ]
+    more = f"The first {MAX_CLASSES} of {len(classes):,} classes" if len(classes) > MAX_CLASSES else None
+    head = ["class", *map(words, names)]
+    summary = f"By class: {count(len(names), 'metric')} of {count(len(classes), 'class', 'classes')}"
+    made = table(head, rows, right=range(1, len(head)), caption=more, style="metrics")
+    return el("details", el("summary", summary), scrolled(made))
+
+
+def value_cell(measure: Measure) -> Cell:
+    """A value, with its interval for the pointer that rests on it."""
+    return Cell(value_words(measure), title=interval_words(measure) or None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from drivetrain.base.formatting import approval_words, number
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.telling import definitions, place_code, section
@@ -11,9 +13,9 @@ from drivetrain.telling.content.findings import overall, words
 MAX_NUMBERS = 12
 
 
-def models_section(run: RunFacts) -> Markup | None:
-    """The versions that a run registered, or found registered; None where there are none."""
-    return section("Registered model", [_model(run, model) for model in run.models], id="model") if run.models else None
+def draw(models: Sequence[ModelFacts], run: RunFacts) -> Markup:
+    """The versions that a run registered, or found registered."""
+    return section("Registered model", [_model(run, model) for model in models], id="model")
 
 
 def _model(run: RunFacts, model: ModelFacts) -> Markup:

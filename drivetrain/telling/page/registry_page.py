@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from drivetrain.base.formatting import approval_words, moment, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import Around, document, section
+from drivetrain.telling import Around, Cell, document, scrolled, section, table
 from drivetrain.telling.content import Measured
 from drivetrain.telling.content.findings import overall, words
 
@@ -60,43 +60,34 @@ def _group(
         _row(version, address, card(name, version.version), decides=decides, champion=version is champion)
         for version in versions[:MAX_VERSIONS]
     ]
-    table = el(
-        "table",
-        el("thead", el("tr", [el("th", text, scope="col") for text in head])),
-        el("tbody", rows),
-        class_="runs versions stacked",
-    )
+    made = table(head, rows, style="runs versions stacked")
     more = len(versions) - MAX_VERSIONS
     return section(
         name,
-        el("div", table, class_="scroll", tabindex=0, role="region", aria_label=f"Versions of {name}"),
+        scrolled(made, label=f"Versions of {name}"),
         _roll_back(name) if decides and sum(each.status == "Approved" for each in versions) > 1 else None,
         el("p", f"{more:,} older versions: drivetrain models list {name}") if more > 0 else None,
         id=f"group-{name}",
     )
 
 
-def _row(version: ModelVersion, address: Callable[[str], str], card: str, *, decides: bool, champion: bool) -> Markup:
+def _row(
+    version: ModelVersion, address: Callable[[str], str], card: str, *, decides: bool, champion: bool
+) -> tuple[Content | Cell, ...]:
     numbers = list(overall(Measured(step="", numbers=version.metrics)).items())[:MAX_NUMBERS]
     run = version.lineage.get("execution", "").rpartition("/")[2]
     status = el("span", approval_words(version.status), class_=f"status is-{version.status.lower()}")
-    return el(
-        "tr",
-        el("th", el("a", version.version, href=card, aria_label=f"Card of version {version.version}"), scope="row"),
-        el(
-            "td",
+    return (
+        el("a", version.version, href=card, aria_label=f"Card of version {version.version}"),
+        [
             status,
             [" ", el("span", "champion", class_="tag")] if champion else None,
             el("small", el("br"), version.reason) if version.reason else None,
-        ),
-        el("td", _decide(version)) if decides else None,
-        el(
-            "td",
-            [el("span", f"{words(name)} {number(value)}", class_="tag") for name, value in numbers],
-            class_="numbers",
-        ),
-        el("td", moment(version.created_at), class_="moment"),
-        el("td", el("a", el("code", run), href=address(run)) if run else "–"),
+        ],
+        *([_decide(version)] if decides else []),
+        Cell([el("span", f"{words(name)} {number(value)}", class_="tag") for name, value in numbers], "numbers"),
+        Cell(moment(version.created_at), "moment"),
+        el("a", el("code", run), href=address(run)) if run else "–",
     )
 
 

@@ -13,7 +13,7 @@ from drivetrain.base.formatting import count, duration, number, status_class, st
 from drivetrain.base.markup import Content, Markup, el, escape
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import in_a_line
-from drivetrain.telling import section
+from drivetrain.telling import Cell, Row, scrolled, section, table
 from drivetrain.telling.content import Measured, RunFacts
 from drivetrain.telling.content.findings import overall, per_class, words
 from drivetrain.telling.content.given import shown_value
@@ -74,13 +74,11 @@ def _table(run: RunFacts, steps: Sequence[StepRun], address: Address) -> Markup:
     start = run.started
     end = max([run.ended or run.written, *(step.ended or start for step in run.steps)])
     total = max(end - start, 1e-9)
-    head = el("tr", [el("th", name, scope="col") for name in ("Step", "Status", "Time", "When", "Tries", "Why")])
     rows = [_step(step, start, total, run.written, address) for step in steps]
-    table = el("table", el("thead", head), el("tbody", rows), class_="steps stacked")
-    return el("div", table, class_="scroll", tabindex=0)
+    return scrolled(table(("Step", "Status", "Time", "When", "Tries", "Why"), rows, style="steps stacked"))
 
 
-def _step(step: StepRun, start: float, total: float, now: float, address: Address) -> Markup:
+def _step(step: StepRun, start: float, total: float, now: float, address: Address) -> Row:
     timeline = None
     if step.started is not None and step.status not in ("Cached", "NotExecuted"):
         ended = step.ended if step.ended is not None else now
@@ -105,21 +103,21 @@ def _step(step: StepRun, start: float, total: float, now: float, address: Addres
     of_an_iteration = step.parent is not None
     if of_an_iteration and step.item is not None:
         notes.insert(0, ["for ", el("code", short_value(step.item))])
-    return el(
-        "tr",
-        el("th", el("b", title), el("small", below), scope="row", class_="inner" if of_an_iteration else None),
-        el("td", status_mark(step.shown_status)),
-        _or_dash(duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"),
-        el("td", timeline),
-        _or_dash(step.attempts or "–", data_name="tries"),
-        el("td", [el("div", note) for note in notes]),
-        class_=status_class(step.shown_status),
+    took = duration(step.seconds) if step.status not in ("Cached", "NotExecuted", "Waiting") else "–"
+    cells = (
+        Cell([el("b", title), el("small", below)], "inner" if of_an_iteration else None),
+        status_mark(step.shown_status),
+        _or_dash(took),
+        timeline,
+        _or_dash(step.attempts or "–", "tries"),
+        [el("div", note) for note in notes],
     )
+    return Row(cells, status_class(step.shown_status))
 
 
-def _or_dash(content: str | int, **attributes: str) -> Markup:
+def _or_dash(content: str | int, name: str | None = None) -> Cell:
     """A cell; a phone leaves out the dash of one without a value."""
-    return el("td", content, class_="none" if content == "–" else None, **attributes)
+    return Cell(content, "none" if content == "–" else None, name=name)
 
 
 # So few values need no folding.
@@ -157,20 +155,16 @@ def _changed(run: RunFacts) -> Content:
     if not run.changed.values:
         return el("p", "The same values as in the run before, ", before, ".")
     rows = [
-        el("tr", el("th", name, scope="row"), [el("td", el("code", short_value(shown_value(each)))) for each in values])
+        (name, *(el("code", short_value(shown_value(each))) for each in values))
         for name, values in run.changed.values.items()
     ]
-    head = el("tr", [el("th", name, scope="col") for name in ("Value", "Before", "Now")])
-    table = el("table", el("caption", "Changed since the run before, ", before), el("thead", head), el("tbody", rows))
-    return el("div", table, class_="scroll", tabindex=0, role="region", aria_label="Changed values")
+    caption = ["Changed since the run before, ", before]
+    return scrolled(table(("Value", "Before", "Now"), rows, caption=caption), label="Changed values")
 
 
 def _value_table(caption: str, values: Mapping[str, Any]) -> Markup:
-    rows = [
-        el("tr", el("th", name, scope="row"), el("td", el("code", short_value(value)), class_="right"))
-        for name, value in values.items()
-    ]
-    return el("table", el("caption", caption), el("tbody", rows))
+    rows = [(name, el("code", short_value(value))) for name, value in values.items()]
+    return table((), rows, right=(1,), caption=caption)
 
 
 MAX_CHARTS = 12
@@ -201,12 +195,8 @@ def results_section(run: RunFacts) -> Markup | None:
 
 
 def _returned(one: Measured) -> Markup:
-    rows = [
-        el("tr", el("th", words(name), scope="row"), el("td", number(value), class_="right"))
-        for name, value in overall(one).items()
-    ]
-    head = el("tr", el("th", "number", scope="col"), el("th", "value", scope="col", class_="right"))
-    return el("table", el("caption", f"Returned by {one.step}"), el("thead", head), el("tbody", rows))
+    rows = [(words(name), number(value)) for name, value in overall(one).items()]
+    return table(("number", "value"), rows, right=("value",), caption=f"Returned by {one.step}")
 
 
 def _by_item(body: str, items: Sequence[tuple[StepRun, Measured]]) -> list[Markup]:

@@ -6,6 +6,7 @@ import json
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup, el
+from drivetrain.telling import Row, scrolled, table
 from drivetrain.telling.charts.square_chart import Line, square_chart
 from drivetrain.telling.content.evaluation import EvaluationFacts, interval_words
 from drivetrain.telling.content.threshold import Outcome, ThresholdFacts
@@ -113,20 +114,14 @@ def _table(facts: ThresholdFacts) -> Markup:
     rows += [("", one) for one in facts.other_costs]
     names = ("cost of a false positive : negative", "threshold", "true positives", "false positives", "true negatives",
              "false negatives", "cost a sample")  # fmt: skip
-    head = el(
-        "tr", [el("th", name, scope="col", class_="right" if place else None) for place, name in enumerate(names)]
-    )
-    caption = el("caption", "Samples by threshold, and what would be chosen at other costs")
-    table = el("table", caption, el("thead", head), el("tbody", [_row(name, one) for name, one in rows]))
-    return el("div", table, class_="scroll metrics", tabindex=0, role="region", aria_label="Thresholds")
+    caption = "Samples by threshold, and what would be chosen at other costs"
+    made = table(names, [_row(name, one) for name, one in rows], right=names[1:], caption=caption)
+    return scrolled(made, kind="metrics", label="Thresholds")
 
 
-def _row(name: str, one: Outcome) -> Markup:
+def _row(name: str, one: Outcome) -> Row:
     costs = f"{one.false_positive_cost:g} : {one.false_negative_cost:g}"
     counts = (one.true_positives, one.false_positives, one.true_negatives, one.false_negatives)
     cells = [number(one.threshold), *(f"{each:,}" for each in counts), number(one.cost)]
     note = el("small", {"chosen": " chosen", "0.5": " at 0.5"}.get(name, "")) if name else None
-    return el(
-        "tr", el("th", costs, note, scope="row"), [el("td", cell, class_="right") for cell in cells],
-        class_="deciding" if name == "chosen" else None,
-    )  # fmt: skip
+    return Row([[costs, note], *cells], "deciding" if name == "chosen" else None)

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from drivetrain.base.formatting import duration, number, status_class
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.events import unhealthy_part
-from drivetrain.telling import section, tile
+from drivetrain.telling import Cell, Row, scrolled, section, table, tile
 from drivetrain.telling.charts.tuning_charts import by_epoch, by_parameter, by_training
 from drivetrain.telling.content.tuning import TrainingFacts, TuningFacts
 
-STYLE = "tuning.css"
 MAX_CHARTS = 8
 MAX_COLUMNS = 8
 MAX_ROWS = 500
@@ -22,10 +21,8 @@ _WORDS = {"Completed": "succeeded", "Stopped": "stopped early", "Failed": "faile
 _CLASSES = {"Completed": "Succeeded", "InProgress": "Executing"}
 
 
-def tunings_section(tunings: Sequence[TuningFacts]) -> Markup | None:
-    """All tunings of a run; None where there are none."""
-    if not tunings:
-        return None
+def draw(tunings: Sequence[TuningFacts]) -> Markup:
+    """All tunings of a run."""
     blocks = [[el("h3", one.step) if len(tunings) > 1 else None, _tuning(one)] for one in tunings]
     return section("Tuning", blocks, id="tuning")
 
@@ -68,20 +65,16 @@ def _tables(tuning: TuningFacts, names: Sequence[str]) -> list[Content]:
     """The best first; then those without an objective, in their order. A long table is folded."""
     every = [*tuning.ranked(), *(one for one in tuning.trainings if one.objective is None)]
     if len(every) <= NUM_FIRST + 2:
-        return [_scrolled(_table(tuning, every, names))]
+        return [scrolled(_table(tuning, every, names))]
     more = f", the first {MAX_ROWS} of them" if len(every) > MAX_ROWS else ""
     return [
-        _scrolled(_table(tuning, every[:NUM_FIRST], names)),
+        scrolled(_table(tuning, every[:NUM_FIRST], names)),
         el(
             "details",
             el("summary", f"All {len(every)} trainings{more}"),
-            _scrolled(_table(tuning, every[:MAX_ROWS], names)),
+            scrolled(_table(tuning, every[:MAX_ROWS], names)),
         ),
     ]
-
-
-def _scrolled(table: Markup) -> Markup:
-    return el("div", table, class_="scroll", tabindex=0)
 
 
 def _table(tuning: TuningFacts, rows: Sequence[TrainingFacts], names: Sequence[str]) -> Markup:
@@ -92,9 +85,8 @@ def _table(tuning: TuningFacts, rows: Sequence[TrainingFacts], names: Sequence[s
     head += [*(["More"] if len(names) > len(shown) else []), "Time", *(["Why"] if said else [])]
     right = {tuning.metric, *shown, "Time"}
     best = tuning.best
-    columns = [el("th", name, scope="col", class_="right" if name in right else None) for name in head]
     body = [_row(one, tuning.metric, shown, names, several, said, is_best=one is best) for one in rows]
-    return el("table", el("thead", el("tr", columns)), el("tbody", body), class_="trainings stacked")
+    return table(head, body, right=right, style="trainings stacked")
 
 
 def _row(
@@ -106,32 +98,26 @@ def _row(
     said: bool,
     *,
     is_best: bool,
-) -> Markup:
+) -> Row:
     unhealthy = one.status == "Completed" and unhealthy_part(one.reason)
     word = "unhealthy" if unhealthy else _WORDS.get(one.status, one.status)
     kind = "Unhealthy" if unhealthy else _CLASSES.get(one.status, one.status)
     status = el("span", word, class_=f"status {status_class(kind)}")
     rest = ", ".join(f"{name} {_value(one.parameters[name])}" for name in names[len(shown) :] if name in one.parameters)
-    return el(
-        "tr",
-        el("th", one.label, el("small", " best") if is_best else None, scope="row"),
-        el("td", one.definition) if several else None,
-        el("td", status),
-        el("td", "–" if one.objective is None else number(one.objective), class_="right", data_name=metric),
-        [
-            el(
-                "td",
-                el("code", _value(text), title=text) if (text := one.parameters.get(name)) else "–",
-                class_="right",
-                data_name=name,
-            )
+    cells = (
+        [one.label, el("small", " best") if is_best else None],
+        *([one.definition] if several else []),
+        status,
+        Cell("–" if one.objective is None else number(one.objective), name=metric),
+        *(
+            Cell(el("code", _value(text), title=text) if (text := one.parameters.get(name)) else "–", name=name)
             for name in shown
-        ],
-        el("td", rest) if len(names) > len(shown) else None,
-        el("td", duration(one.seconds), class_="right"),
-        el("td", one.reason, class_="why") if said else None,
-        class_="is-best" if is_best else None,
+        ),
+        *([rest] if len(names) > len(shown) else []),
+        duration(one.seconds),
+        *([Cell(one.reason, "why")] if said else []),
     )
+    return Row(cells, "is-best" if is_best else None)
 
 
 def _method(tuning: TuningFacts) -> Markup:

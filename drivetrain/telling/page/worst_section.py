@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count, number
 from drivetrain.base.markup import Markup, el
+from drivetrain.telling import scrolled, table
 from drivetrain.telling.content.worst import WorstSample
 
 
@@ -42,26 +43,19 @@ def _table(samples: Sequence[WorstSample], key: str) -> Markup:
     pictured = any(one.picture for one in samples)
     head = [*([""] if pictured else []), "sample", "loss", "target", "predicted", "scores", *columns]
     rows = [
-        el(
-            "tr",
-            el("td", el("img", src=one.picture, alt="")) if one.picture else (el("td") if pictured else None),
-            el("th", _name(one, key), scope="row"),
-            el("td", number(one.loss), class_="right"),
-            el("td", one.target),
-            el("td", one.predicted),
-            el("td", _scores(one)),
-            [el("td", one.columns.get(name, "–")) for name in columns],
+        (
+            *([el("img", src=one.picture, alt="") if one.picture else None] if pictured else []),
+            _name(one, key),
+            number(one.loss),
+            one.target,
+            one.predicted,
+            _scores(one),
+            *(one.columns.get(name, "–") for name in columns),
         )
         for one in samples
     ]
-    table = el(
-        "table",
-        el("thead", el("tr", [el("th", name, scope="col", class_="right" if name == "loss" else None)
-                              for name in head])),
-        el("tbody", rows),
-        class_="worst",
-    )  # fmt: skip
-    return el("div", table, class_="scroll", tabindex=0, role="region", aria_label="The largest losses")
+    made = table(head, rows, right=("loss",), style="worst", lead=int(pictured))
+    return scrolled(made, label="The largest losses")
 
 
 def _name(one: WorstSample, key: str) -> str:

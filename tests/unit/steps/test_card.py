@@ -12,7 +12,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components import Card
 from drivetrain.telling.content.card import CardFacts, ChartPart, HtmlPart, ImagePart, TablePart, TextPart, read_card
-from drivetrain.telling.page.card_section import card_sections
+from drivetrain.telling.page.card_section import draw as card_sections
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.telling.content.datasets import DatasetFacts, read_dataset
-from drivetrain.telling.page.data_section import data_section
+from drivetrain.telling.page.data_section import draw as data_section
 
 SIDES = ("train", "validation", "test")
 

@@ -15,7 +15,7 @@ import pytest
 
 from drivetrain.telling.content import smdebug_health
 from drivetrain.telling.content.health import MAX_FINDINGS, MAX_RANKS, HealthFacts, facts_of, health_of
-from drivetrain.telling.page.health_section import health_section
+from drivetrain.telling.page.health_section import draw as health_section
 from drivetrain.training.health.record import PHASES, Table
 from drivetrain.training.health.timeline import MOST_STRETCHES, Timeline
 

@@ -18,7 +18,7 @@ from drivetrain.targets.sagemaker.run.execution import JOB_INTERNAL_ERROR, StepF
 from drivetrain.targets.sagemaker.run.step_types import training as training_step
 from drivetrain.targets.sagemaker.run.step_types.tuning import tuning_name
 from drivetrain.telling.content.from_ledger import run_facts
-from drivetrain.telling.page.tuning_section import tunings_section
+from drivetrain.telling.page.tuning_section import draw as tunings_section
 from tests.fixtures.local_runs import BUCKET, EXECUTION_ID, LocalRuns, join
 from tests.fixtures.tunings import COMMAND, categories, plain, training, tuning
 
