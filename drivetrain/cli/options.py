@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import Argument, Option
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption
+
+MOST_COMPLETED = 50
+"""Runs among the words that a shell offers."""
 
 Home = Annotated[
     Path | None,
@@ -25,9 +29,20 @@ Config = Annotated[Path | None, Option("--config", "-c", metavar="FILE", help="Y
 
 
 def _settings(incomplete: str, given: Mapping[str, Any]) -> list[str]:
-    from drivetrain.cli.completion import settings
+    """`NAME=` of a pipeline's own settings that begin so; none where there is no such pipeline."""
+    from contextlib import redirect_stdout
+    from io import StringIO
 
-    return settings(incomplete, given["target"])
+    from drivetrain.authoring.loading import settings_of
+    from drivetrain.authoring.settings import Settings
+
+    try:
+        with redirect_stdout(StringIO()):  # what a file prints as it is imported is no word
+            kind = settings_of(given["target"] or "")
+    except UserError:
+        return []
+    own = kind.model_fields.keys() - Settings.model_fields
+    return [f"{name}=" for name in kind.model_fields if name in own and name.startswith(incomplete)]
 
 
 Set = Annotated[
@@ -94,9 +109,16 @@ Interrupt = Annotated[
 
 
 def _runs(incomplete: str, _: Mapping[str, Any]) -> list[str]:
-    from drivetrain.cli.completion import runs
+    """Names and ids of runs here that begin so; none where the ledger cannot be read."""
+    from drivetrain.run_store.reader import Ledger
 
-    return runs(incomplete)
+    try:
+        with Ledger(local_home(None)) as ledger:
+            rows = ledger.executions(MOST_COMPLETED)
+    except UserError:
+        return []  # a shell asks while somebody types: there is no place for a message
+    known = ["latest", *(row.name for row in rows if row.name), *(row.id for row in rows)]
+    return [word for word in known if word.startswith(incomplete)]
 
 
 Execution = Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from drivetrain.cli.declared import App, Argument
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.targets.target import Inspection
@@ -41,7 +42,6 @@ def check(
       drivetrain check retraining --target kubeflow
     """
     from drivetrain.base.formatting import count
-    from drivetrain.telling.terminal import say, say_json
 
     found = _inspected(target, on, config, set_)
     if as_json:

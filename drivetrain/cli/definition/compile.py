@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Set
 from drivetrain.cli.options import Target as On
+from drivetrain.telling.terminal import say_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +56,6 @@ def compile_(
         return
     from drivetrain.authoring.loading import settings_file
     from drivetrain.operations.operands import compiled_for, load_for
-    from drivetrain.telling.terminal import say_json
 
     if output is not None and output.resolve() in {each.resolve() for each in (settings_file(target), config) if each}:
         raise UserError(
@@ -96,7 +97,6 @@ def _unpatched(built: Compiled) -> list[str]:
 def _write(output: Path, definition: Compiled, home: Path | None) -> Path:
     """Write the definition, and what it names into the home; gives the folder of the latter."""
     from drivetrain.base.files import write_text
-    from drivetrain.cli import local_home
     from drivetrain.run_store.objects import ObjectStore, put_assets
     from drivetrain.run_store.writer import LedgerWriter
 
@@ -112,7 +112,6 @@ def _list_code(target: str, config: Path | None, overrides: list[str] | None, *,
     """Print path and size of each file that travels, and how much that is of what may."""
     from drivetrain.assets import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
     from drivetrain.authoring.loading import load
-    from drivetrain.telling.terminal import say_json
 
     source = load(target, config, overrides or ()).source
     files = {} if source is None else {file.relative_to(source).as_posix(): file for file in source_files(source)}

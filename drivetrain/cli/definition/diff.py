@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.telling.terminal import say, say_json
 
 app = App()
 
@@ -37,7 +38,6 @@ def diff(
     """
     from drivetrain.base.formatting import printable
     from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
-    from drivetrain.telling.terminal import say, say_json
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))
     if as_json:

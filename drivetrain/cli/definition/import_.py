@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.document.document import Definition
@@ -40,7 +41,6 @@ def import_(
       drivetrain run -d pipeline.json
     """
     from drivetrain.targets.sagemaker.inspection import inspect
-    from drivetrain.telling.terminal import say, say_json
 
     definition, arn, again = _read(what, region)
     found = inspect(definition)

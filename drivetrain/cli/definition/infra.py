@@ -5,65 +5,20 @@ from __future__ import annotations
 import importlib
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, cast
+from typing import Annotated, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Json, Set
-
-if TYPE_CHECKING:
-    from drivetrain.spec.pipeline import Pipeline
+from drivetrain.telling.terminal import say, say_json, table
 
 app = App()
 
 
 WOULD_FAIL, FAILS = "would fail", 1
-
-
-class Finding(Protocol):
-    """A finding of a target's check."""
-
-    @property
-    def state(self) -> str:
-        """`ok`, `would fail` or `not asked`."""
-        ...
-
-    @property
-    def said(self) -> str: ...
-
-    @property
-    def mend(self) -> str: ...
-
-
-class Manifests(Protocol):
-    """The names that `infra/TARGET/manifests.py` has."""
-
-    def manifests(self, pipeline: Pipeline) -> str:
-        """All objects as one text."""
-        ...
-
-    def files(self, pipeline: Pipeline) -> Mapping[str, str]:
-        """File name -> text."""
-        ...
-
-    def notes(self, pipeline: Pipeline) -> list[str]:
-        """Notes on what to do and to know before."""
-        ...
-
-    def commands(self, pipeline: Pipeline, folder: Path) -> list[str]:
-        """Apply the written folder."""
-        ...
-
-    def check(self, pipeline: Pipeline, command: str) -> Sequence[tuple[str, Finding]]:
-        """Name of each check, and what it found where the pipeline is to run; `command` prints the manifests."""
-        ...
-
-    def write(self, pipeline: Pipeline, folder: Path) -> list[str]:
-        """Write the files; gives their names."""
-        ...
 
 
 @app.command()
@@ -99,7 +54,6 @@ def infra(
     from drivetrain.operations.deployment import options_of
     from drivetrain.operations.operands import load_for
     from drivetrain.targets.target import find_target, refuse
-    from drivetrain.telling.terminal import say_json
 
     chosen = find_target(on)
     manifests = _manifests(on)
@@ -129,10 +83,8 @@ def infra(
     return 0
 
 
-def _check(found: Sequence[tuple[str, Finding]], *, as_json: bool) -> int:
-    """Say what was found; 1 where something would fail."""
-    from drivetrain.telling.terminal import say, say_json, table
-
+def _check(found: Sequence[tuple[str, Any]], *, as_json: bool) -> int:
+    """Say what was found (`state` is `ok`, `would fail` or `not asked`); 1 where something would fail."""
     failing = [(name, each) for name, each in found if each.state == WOULD_FAIL]
     if as_json:
         told = [{"check": name, "state": each.state, "said": each.said, "mend": each.mend} for name, each in found]
@@ -148,8 +100,10 @@ def _check(found: Sequence[tuple[str, Finding]], *, as_json: bool) -> int:
     return FAILS if failing else 0
 
 
-def _manifests(on: str) -> Manifests:
-    """The module that writes the manifests for a target.
+def _manifests(on: str) -> Any:
+    """The module that writes the manifests for a target: `infra/TARGET/manifests.py`. Its functions take the pipeline:
+    `manifests` gives all objects as one text, `files` each file's text by its name, `write` puts them into a folder,
+    `commands` apply that, `notes` say what to do before, and `check` asks the cluster.
 
     Raises:
         UserError: nothing does.
@@ -162,4 +116,4 @@ def _manifests(on: str) -> Manifests:
             f"There are no manifests for {on!r}. Allowed: {', '.join(known)}. The stack for SageMaker is written by "
             "`make synth` (docs/infrastructure.md)."
         )
-    return cast(Manifests, importlib.import_module(f"drivetrain.infra.{on}.manifests"))
+    return importlib.import_module(f"drivetrain.infra.{on}.manifests")

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import SIGNS, cells, moment, status_word
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
-from drivetrain.telling.terminal import paint, say, say_json, table
+from drivetrain.telling.terminal import paint, say, say_json, table, width
+
+if TYPE_CHECKING:
+    from drivetrain.deploying.listing import Listed
+    from drivetrain.targets.deployer import Deployer
 
 app = App()
 
 # A folder with more files than this is not one that somebody keeps pipelines in.
 MAX_FILES = 200
 MAX_FILE_BYTES = 512 * 1024
+# The state of a pipeline -> the style of the status that it is like.
+_STATE_STYLES = {"as applied": "Succeeded", "edited": "Interrupted", "being applied": "Executing"}
 
 
 @app.command(name="list")
@@ -46,10 +54,9 @@ def list_(
       drivetrain list --deployed -c production.yaml
     """
     if deployed:
-        from drivetrain.cli.deployed.list_deployed import list_deployed
         from drivetrain.operations.deployment import deployer_of
 
-        return list_deployed(deployer_of("", config, set_, region, on)[0], limit, as_json=as_json)
+        return _list_deployed(deployer_of("", config, set_, region, on)[0], limit, as_json=as_json)
     for option, value in {"--region": region, "--target": on, "--config": config, "--set": set_}.items():
         if value:
             raise UserError(f"{option} is of the deployed pipelines. Give --deployed, too.")
@@ -102,3 +109,53 @@ def _makes_pipeline(function: object) -> bool:
     if isinstance(returned, ast.Constant):
         return returned.value == "Pipeline"
     return isinstance(returned, ast.Name | ast.Attribute) and ast.unparse(returned).rpartition(".")[2] == "Pipeline"
+
+
+def _list_deployed(deployer: Deployer, limit: int, *, as_json: bool) -> None:
+    """Print the pipelines that are deployed.
+
+    Raises:
+        UserError: the target refuses.
+    """
+    # One more than is shown, to tell whether there are more.
+    found = list(deployer.pipelines(limit + 1))
+    shown = found[:limit]
+    if as_json:
+        say_json([each.to_json() for each in shown])
+        return
+    if not shown:
+        say(f"Nothing is deployed in {deployer.place}. Deploy a pipeline: drivetrain apply NAME -c SETTINGS.yaml")
+        return
+    say(_deployed_table(shown, width()))
+    if len(found) > limit:
+        say(f"There are more: --limit {2 * limit}")
+    states = {each.state for each in shown}
+    if hints := [hint for state, hint in deployer.states.items() if state in states]:
+        say("\n" + "\n".join(paint(hint, "dim") for hint in hints))
+
+
+def _deployed_table(pipelines: Sequence[Listed], room: int) -> str:
+    """With as many of the times as there is room for: a line that breaks is none that can be read."""
+    head = ["pipeline", "state", "last execution", "started", "changed"]
+    rows = [_deployed_row(each) for each in pipelines]
+    styles = [["bold", _STATE_STYLES.get(each.state, "dim"), each.last["status"] if each.last else "dim", "", ""]
+              for each in pipelines]  # fmt: skip
+    columns = len(head)
+    while columns > 3 and _width([head, *rows], columns) > room:
+        columns -= 1
+    return table(head[:columns], [row[:columns] for row in rows], styles=[style[:columns] for style in styles])
+
+
+def _width(rows: Sequence[Sequence[str]], columns: int) -> int:
+    return sum(max(cells(row[column]) for row in rows) for column in range(columns)) + 2 * (columns - 1)
+
+
+def _deployed_row(each: Listed) -> list[str]:
+    last = each.last
+    return [
+        each.name,
+        each.state,
+        "none" if last is None else f"{SIGNS.get(last['status'], '•')} {status_word(last['status'])}",
+        "" if last is None else moment(last["started"]),
+        moment(each.modified),
+    ]

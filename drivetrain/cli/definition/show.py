@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Json, Set
+from drivetrain.telling.terminal import paint, say, say_json, table, width
 
 if TYPE_CHECKING:
     from drivetrain.telling.dag import Dag
@@ -45,12 +47,8 @@ def show(
     if output is not None:
         _write(title, dag, output)
     elif as_json:
-        from drivetrain.telling.terminal import say_json
-
         say_json(_as_json(title, dag))
     else:
-        from drivetrain.telling.terminal import say
-
         say(in_terminal(dag))
 
 
@@ -69,7 +67,6 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
         built = compiled(target, config, set_, local=True)
         return built.pipeline.name, dag_of(read(built.text, target))
     from drivetrain.authoring.ready import ready_pipelines
-    from drivetrain.cli import local_home
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import run_facts
 
@@ -85,7 +82,6 @@ def in_terminal(dag: Dag) -> str:
     """Boxes and lines where they fit, else a list."""
     from drivetrain.base.formatting import status_word
     from drivetrain.telling.dag.text_picture import draw
-    from drivetrain.telling.terminal import paint, table, width
 
     drawn = draw(dag, width=min(width(), 200), paint=paint)
     if drawn is not None:
@@ -102,7 +98,6 @@ def in_terminal(dag: Dag) -> str:
 def _write(title: str, dag: Dag, output: Path) -> None:
     from drivetrain.base.files import write_text
     from drivetrain.telling.dag.picture import MAX_NODES, dag_page, dag_svg
-    from drivetrain.telling.terminal import say
 
     if len(dag.nodes) > MAX_NODES:
         raise UserError(f"{len(dag.nodes):,} steps are too many for one picture (at most {MAX_NODES:,}). Use --json.")

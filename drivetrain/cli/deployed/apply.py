@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Option
-from drivetrain.cli.deployed.deployment import Adopt, DefinitionFile, Discard, Name, Target, Yes
-from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.deployed.deployment import Adopt, DefinitionFile, Discard, Name, Target, Yes, confirm
+from drivetrain.cli.options import Config, Json, Set, refuse_both
 from drivetrain.cli.options import Target as On
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.deploying.plan import Plan
@@ -47,12 +48,9 @@ def apply(
       drivetrain apply --plan plan.json
       drivetrain apply retraining --yes --discard steps.train.Arguments
     """
-    from drivetrain.cli.deployed.deployment import confirm
     from drivetrain.cli.deployed.plan import planned
-    from drivetrain.cli.options import refuse_both
     from drivetrain.deploying.words import lines
     from drivetrain.operations.deployment import look
-    from drivetrain.telling.terminal import say
 
     saved = None
     if plan is not None:
@@ -93,8 +91,6 @@ def _read(file: Path) -> Plan:
 
 
 def _apply(made: Plan, wanted: DeploymentRequest, *, saved: bool, as_json: bool) -> None:
-    from drivetrain.telling.terminal import say, say_json
-
     done = wanted.deployer.apply(wanted.wanted, made, (lambda line: None) if as_json else say)
     if as_json:
         say_json(dict(done.said))

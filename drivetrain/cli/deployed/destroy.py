@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from drivetrain.cli.declared import App, Argument, Option
-from drivetrain.cli.deployed.deployment import Yes
+from drivetrain.cli.deployed.deployment import Yes, confirm
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
+from drivetrain.telling.terminal import say, say_json
 
 app = App()
 
@@ -36,9 +37,7 @@ def destroy(
       drivetrain destroy retraining -c production.yaml
       drivetrain destroy nightly -c production.yaml --yes
     """
-    from drivetrain.cli.deployed.deployment import confirm
     from drivetrain.operations.deployment import deployer_of
-    from drivetrain.telling.terminal import say, say_json
 
     def say_kept(lines: tuple[str, ...]) -> None:
         for line in lines:

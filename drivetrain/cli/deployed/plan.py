@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import Adopt, DefinitionFile, Discard, Name, Target
-from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Config, Json, Set, refuse_both
 from drivetrain.cli.options import Target as On
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.deploying.plan import Plan
@@ -48,10 +49,8 @@ def plan(
       drivetrain plan retraining -c production.yaml --out plan.json
       drivetrain plan -d exported.json --name nightly -c production.yaml
     """
-    from drivetrain.cli.options import refuse_both
     from drivetrain.deploying.words import lines
     from drivetrain.operations.deployment import look
-    from drivetrain.telling.terminal import say, say_json
 
     refuse_both(target, definition, "plan")
     wanted = look(target, definition, name, config, set_, on=on)

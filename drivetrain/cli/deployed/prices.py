@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
@@ -26,7 +27,6 @@ def show(types: Types = None, region: Regions = None, as_json: Json = False) -> 
       drivetrain prices show ml.g5.xlarge --region us-east-1
     """
     from drivetrain.targets.sagemaker.prices.table import PriceTable, current
-    from drivetrain.telling.terminal import say, say_json
 
     table = current()
     for name in region or ():
@@ -63,7 +63,6 @@ def update(
     from drivetrain.targets.sagemaker.account import checked_region, region_or_default
     from drivetrain.targets.sagemaker.prices import update as updating
     from drivetrain.targets.sagemaker.prices.table import user_file
-    from drivetrain.telling.terminal import say, say_json
 
     regions = [checked_region(name) for name in dict.fromkeys(region)] if region else [region_or_default(None)]
     place = user_file()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import DefinitionFile, Name, Target
 from drivetrain.cli.options import Config, Json, Set, refuse_both
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.studio.merge import Merged, Side
@@ -70,45 +72,32 @@ def pull(
       drivetrain pull nightly --adopt -c production.yaml
     """
     from drivetrain.studio.suggestions import suggest
-    from drivetrain.telling.terminal import say, say_json
 
     if give_up:
         if target is None or take_studio or take_code or adopt or dry_run:
             raise UserError("--give-up changes the file with the edits of a pipeline; give nothing but the pipeline.")
         _give_up(target, config, set_ or (), give_up, as_json=as_json)
         return 0
-    take: dict[str, Side] = {}
-    for places, side in ((take_studio, "studio"), (take_code, "code")):
-        for place in places or ():
-            if place in take:
-                raise UserError(f"{place} is given to both --take-studio and --take-code. Choose one.")
-            take[place] = "studio" if side == "studio" else "code"
+    take = _choices(take_studio or (), take_code or ())
     if region is not None and (target is None or not adopt or _is_pipeline(target)):
         raise UserError(
             "--region is for a pipeline without code here, with --adopt. For others the settings name the region (-c)."
         )
     refuse_both(target, definition, "pull")
-    if definition is not None:
-        sides = _of_definition(definition, name, config, set_, adopt=adopt)
+    if target is not None and name is not None:
+        raise UserError(
+            "--name is for a definition (-d FILE.json). A pipeline with code has the name that its code gives."
+        )
+    if target is not None and adopt and not _is_pipeline(target):
+        if take:
+            raise UserError(f"--take-studio and --take-code need a pipeline with code here; {target!r} has none.")
+        _write_deployed(target, config, set_ or (), region, dry_run=dry_run, as_json=as_json)
+        return 0
+    if target is not None:
+        sides = _of_pipeline(target, config, set_ or (), adopt=adopt)
     else:
-        assert target is not None
-        if name is not None:
-            raise UserError(
-                "--name is for a definition (-d FILE.json). A pipeline with code has the name that its code gives."
-            )
-        from drivetrain.authoring.loading import load
-        from drivetrain.studio.pulling import sides_of
-
-        if adopt and not _is_pipeline(target):
-            from drivetrain.cli.deployed.adopting import write_deployed
-
-            if take:
-                raise UserError(f"--take-studio and --take-code need a pipeline with code here; {target!r} has none.")
-            write_deployed(target, config, set_ or (), region, dry_run=dry_run, as_json=as_json)
-            return 0
-        loaded = load(target, config, set_ or ())
-        _check_has_studio(loaded.pipeline.deployment.target)
-        sides = sides_of(loaded, target, adopt=adopt)
+        assert definition is not None
+        sides = _of_definition(definition, name, config, set_, adopt=adopt)
     merged = sides.merged(take)
     written = bool(merged.edits) and not (merged.conflicts or dry_run)
     if written:
@@ -125,6 +114,19 @@ def pull(
         if sides.beside:
             say("\n".join(sides.beside))
     return CONFLICTS if merged.conflicts else 0
+
+
+def _choices(of_studio: Iterable[str], of_code: Iterable[str]) -> dict[str, Side]:
+    """Place -> whose value is taken there.
+
+    Raises:
+        UserError: a place is given to both.
+    """
+    taken: dict[str, Side] = dict.fromkeys(of_studio, "studio")
+    for place in of_code:
+        if place in taken:
+            raise UserError(f"{place} is given to both --take-studio and --take-code. Choose one.")
+    return taken | dict.fromkeys(of_code, "code")
 
 
 def _is_pipeline(target: str) -> bool:
@@ -153,7 +155,6 @@ def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[
     from drivetrain.studio import patch as patches
     from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
     from drivetrain.targets.sagemaker.document.difference.value_words import masked
-    from drivetrain.telling.terminal import say, say_json
 
     loaded = load(target, config, set_)
     file = loaded.edits
@@ -167,6 +168,15 @@ def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[
         say("\n".join(["Given up:", *(f"    {line}" for line in describe_all(gone)), f"Wrote {file}."]))
 
 
+def _of_pipeline(target: str, config: Path | None, overrides: Sequence[str], *, adopt: bool) -> Sides:
+    from drivetrain.authoring.loading import load
+    from drivetrain.studio.pulling import sides_of
+
+    loaded = load(target, config, overrides)
+    _check_has_studio(loaded.pipeline.deployment.target)
+    return sides_of(loaded, target, adopt=adopt)
+
+
 def _of_definition(
     file: Path, name: str | None, config: Path | None, overrides: list[str] | None, *, adopt: bool
 ) -> Sides:
@@ -177,6 +187,56 @@ def _of_definition(
     read = definition_file(file)
     deployment = build(Settings, config, overrides or ()).deployment
     return sides_of_definition(name or name_of(file), read, file, deployment, adopt=adopt)
+
+
+def _write_deployed(
+    name: str, config: Path | None, overrides: Sequence[str], region: str | None, *, dry_run: bool, as_json: bool
+) -> None:
+    """Write what is deployed under that name to NAME.json in the current folder, of a pipeline that no code here makes.
+
+    Nothing is changed in the account: the pipeline is ours once that file is applied.
+
+    Raises:
+        UserError: no such pipeline, one that AWS manages, a target without Studio, or the file is there already.
+    """
+    from drivetrain.base.files import write_text
+    from drivetrain.operations.deployment import deployer_of, options_of
+    from drivetrain.operations.operands import name_of
+    from drivetrain.targets.sagemaker.account import is_of_aws
+    from drivetrain.targets.sagemaker.deploy.deployed import OWNER, read_tags
+    from drivetrain.targets.sagemaker.deploy.deployer import SageMaker
+    from drivetrain.targets.sagemaker.deploy.fetching import fetch
+    from drivetrain.targets.sagemaker.document.document import read, write
+
+    deployer, _ = deployer_of(name, config, overrides, region)
+    if not isinstance(deployer, SageMaker):
+        raise UserError("--adopt takes over pipelines of SageMaker, and the settings name another target.")
+    there, where = fetch(name, deployer.place)
+    if is_of_aws(there.arn):
+        raise UserError(f"Pipeline {name!r} is managed by AWS ({there.arn}): it can be neither pulled nor changed.")
+    file = Path(f"{there.name}.json")
+    options = options_of(config, overrides) or ["-c", "SETTINGS.yaml"]
+    named = [] if name_of(file) == there.name else ["--name", there.name]
+    if file.exists():
+        again = shlex.join(["-d", str(file), *named, *options])
+        raise UserError(f"{file} is there already. Bring what is deployed into it: drivetrain pull {again} --adopt")
+    definition = read(there.text, f"pipeline {there.name!r} in {where}")
+    owner = read_tags(deployer.account, there.name, there.arn).get(OWNER)
+    if (config is not None or overrides) and owner == deployer.owner.tag:
+        owner = None  # it is this project's
+    if not dry_run:
+        write_text(file, write(definition))
+    if as_json:
+        say_json({"pipeline_arn": there.arn, "owner": owner, "file": None if dry_run else str(file)})
+        return
+    # Its owner's tag is what apply asks about; without one, apply says what it would change, and asks.
+    apply = shlex.join(["-d", str(file), *named, *options, *([] if owner is None else ["--adopt"])])
+    told = "Would write" if dry_run else "Wrote"
+    lines = [f"{told} {file}: pipeline {there.name!r} as it is in {where}. Nothing is changed there."]
+    lines += [] if owner is None else [f"It is deployed by: {owner}. Ask them first; they lose it."]
+    say(
+        "\n".join([*lines, f"See what would make it yours: drivetrain plan {apply}", f"Then: drivetrain apply {apply}"])
+    )
 
 
 def _lines(merged: Merged, sides: Sides, *, written: bool, again: str) -> list[str]:

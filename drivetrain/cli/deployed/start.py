@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from drivetrain.cli import options
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import Deployed
 from drivetrain.cli.options import Config, Json, Region, Set
 from drivetrain.cli.options import Target as On
+from drivetrain.telling.terminal import say, say_json
 
 app = App()
 
@@ -52,11 +54,9 @@ def start(
       drivetrain start nightly --select evaluate,compare --from latest
       drivetrain start nightly --fresh
     """
-    from drivetrain.cli import options
     from drivetrain.cli.runs.deployed import follow_to_end
     from drivetrain.operations.deployment import deployer_of, refuse_in_vain
     from drivetrain.targets.deployer import StartRequest
-    from drivetrain.telling.terminal import say, say_json
 
     parameters = options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
     selected = options.selected(select, source)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import say, say_json, table
 
 if TYPE_CHECKING:
     from drivetrain.data.versions import Version
@@ -27,7 +28,6 @@ def list_(folder: Folder = Path(), as_json: Json = False) -> None:
     """
     from drivetrain.base.formatting import moment, size
     from drivetrain.data.versions import sets_below, versions
-    from drivetrain.telling.terminal import say, say_json, table
 
     found = [version for each in sets_below(folder) for version in versions(each)]
     if as_json:
@@ -66,7 +66,6 @@ def path(
     """
     from drivetrain.base.errors import InputError
     from drivetrain.data.versions import sets_below, version_at, versions
-    from drivetrain.telling.terminal import say, say_json
 
     sets = sets_below(folder)
     if len(sets) > 1:

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import count, size
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Home, Json
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.run_store import home as homes
@@ -46,9 +48,7 @@ def verify(
     """
     from dataclasses import asdict
 
-    from drivetrain.base.formatting import count, size
     from drivetrain.run_store.verifying import verify as verify_objects
-    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     _check_home(place, home)
@@ -104,8 +104,6 @@ class Told:
         self._last = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        from drivetrain.base.formatting import size
-
         if time.monotonic() - self._last > _TOLD_EVERY_S:
             self._last = time.monotonic()
             print(f"read {size(done)} of {size(total)}", file=sys.stderr, flush=True)

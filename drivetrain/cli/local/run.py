@@ -28,9 +28,11 @@ _ANYWHERE = ("param", "fresh", "no_cache")
 
 
 def _pipelines(incomplete: str, _: Mapping[str, Any]) -> list[str]:
-    from drivetrain.cli.completion import pipelines
+    """Names of ready pipelines, and files here, that begin so."""
+    from drivetrain.authoring.ready import ready_pipelines
 
-    return pipelines(incomplete)
+    files = [path.name for path in sorted(Path.cwd().glob("*.py"))]
+    return [word for word in [*ready_pipelines(), *files] if word.startswith(incomplete)]
 
 
 @dataclass(frozen=True, kw_only=True)

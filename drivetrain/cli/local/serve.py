@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, JsonLines, Set
 from drivetrain.cli.options import Target as On
@@ -59,7 +60,6 @@ def serve(
             raise UserError("--fresh does not go with --target. Start it once: drivetrain start PIPELINE --fresh")
         _serve_deployed(targets or [], config, set_ or [], on, poll, say)
         return
-    from drivetrain.cli import local_home
     from drivetrain.operations.models import opened
     from drivetrain.serve.server import Server
 

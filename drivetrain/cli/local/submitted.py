@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.authoring import Pipeline
 from drivetrain.base.errors import InputError, UserError, did_you_mean
+from drivetrain.cli import home_option, local_home, options
+from drivetrain.cli.options import pairs
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import JobStep, ProcessingStep
 from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
+from drivetrain.telling.terminal import say, shown_path
 
 if TYPE_CHECKING:
     from drivetrain.cli.local.job import Job
@@ -39,7 +42,6 @@ def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
     Raises:
         UserError: what is wrong with any of it, before anything starts.
     """
-    from drivetrain.cli import home_option, local_home, options
     from drivetrain.cli.outcome import Terminal, exit_code
     from drivetrain.operations import running
     from drivetrain.operations.operands import Work
@@ -74,7 +76,6 @@ def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
 def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: bool) -> None:
     """Say where on this machine the outputs lie, since no next step takes them up."""
     from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
-    from drivetrain.telling.terminal import say, shown_path
 
     places = outputs_of_latest(home, pipeline.name)
     if out is not None:
@@ -98,8 +99,6 @@ def _environment(job: Job) -> dict[str, str]:
     """The job's variables. Those of the launcher in this shell do not reach a job, which is told."""
     import sys
 
-    from drivetrain.cli.options import pairs
-
     given = pairs("--env", job.env, "NAME=VALUE, such as DRIVETRAIN_MAX_RESTARTS=2")
     for name in given:
         if not _VARIABLE.fullmatch(name):
@@ -121,7 +120,6 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
         UserError: no such component, input or parameter; a value that is not of its type.
     """
     from drivetrain.authoring import step
-    from drivetrain.cli.options import pairs
 
     if job.source is not None and not job.source.is_dir():
         raise UserError(f"--source {job.source}: no such folder.")

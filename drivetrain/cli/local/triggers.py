@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import printable
 from drivetrain.cli.declared import App, Argument
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.telling.terminal import paint, say, say_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +44,6 @@ def list_(target: Target, config: Config = None, set_: Set = None, as_json: Json
     from datetime import UTC
 
     from drivetrain.authoring.loading import load
-    from drivetrain.telling.terminal import paint, say, say_json, table
     from drivetrain.triggers.formatting import when
 
     pipeline, now = load(target, config, set_ or ()).pipeline, datetime.now(UTC)
@@ -84,7 +85,6 @@ def replay(
       drivetrain triggers replay approved.json retraining
       drivetrain triggers replay events.json --json
     """
-    from drivetrain.telling.terminal import say, say_json
     from drivetrain.triggers.replay import read_events
     from drivetrain.triggers.replay import replay as answers
 
@@ -193,17 +193,11 @@ def _shown(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _event_text(event: Mapping[str, Any]) -> str:
-    from drivetrain.base.formatting import printable
-    from drivetrain.telling.terminal import paint
-
     facts = [str(event.get(name)) for name in ("id", "time") if event.get(name)]
     return paint(printable(str(event["detail-type"])), "bold") + printable(f"  {'  '.join(facts)}")
 
 
 def _answers_text(found: Mapping[str, tuple[Verdict, ...]]) -> str:
-    from drivetrain.base.formatting import printable
-    from drivetrain.telling.terminal import paint
-
     if not any(found.values()):
         return "  no pipeline here has triggers\n"
     lines: list[str] = []

@@ -7,6 +7,7 @@ from typing import Annotated
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Home
+from drivetrain.telling.terminal import say
 
 app = App()
 
@@ -40,7 +41,6 @@ def ui(
     import threading
 
     from drivetrain.operations.models import opened
-    from drivetrain.telling.terminal import say
     from drivetrain.ui.pages import Pages
     from drivetrain.ui.server import Server
 

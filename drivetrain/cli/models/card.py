@@ -9,6 +9,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
 from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import say, say_json
 
 
 def card(
@@ -29,7 +30,6 @@ def card(
       drivetrain models card retraining approved -o card.html
     """
     from drivetrain.registry.card_sections import as_markdown, sections
-    from drivetrain.telling.terminal import say, say_json
 
     if output is not None and output.suffix not in (".md", ".html"):
         raise UserError(f"--output {output}: give a file that ends in .md or .html.")

@@ -8,6 +8,7 @@ from typing import Annotated
 from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
 from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import say, say_json
 
 
 def fetch(
@@ -31,7 +32,6 @@ def fetch(
       drivetrain models fetch retraining 3 --output model
     """
     from drivetrain.operations.models import keep, refuse_filled
-    from drivetrain.telling.terminal import say, say_json
 
     refuse_filled(output, "--output ")
     found = where.opened().version(group, version)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from drivetrain.base.formatting import approval_words, count, moment, number, printable
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.models import card, fetch, predict
 from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
 from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import paint, say, say_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +37,6 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List model groups, or the versions of one."""
-    from drivetrain.base.formatting import approval_words, moment, number
-    from drivetrain.telling.terminal import say, say_json, table
-
     models = where.opened()
     if group is not None:
         versions = models.versions(group)
@@ -109,7 +108,6 @@ def show(
     """
     from drivetrain.base.errors import UserError
     from drivetrain.cli.models.version_text import card_text, version_json, version_text
-    from drivetrain.telling.terminal import say, say_json
 
     models = where.opened()
     found = models.version(group, version)
@@ -143,7 +141,6 @@ def compare(
       drivetrain models compare retraining 2 3
     """
     from drivetrain.cli.models.compare import comparison, comparison_text
-    from drivetrain.telling.terminal import say, say_json
 
     models = where.opened()
     one, other = models.version(group, a), models.version(group, b)
@@ -203,9 +200,7 @@ def approvals_(
       drivetrain models approvals retraining
       drivetrain models approvals retraining 2
     """
-    from drivetrain.base.formatting import count
     from drivetrain.registry.approvers import approvals, ask_for, needed
-    from drivetrain.telling.terminal import say, say_json, table
 
     models = where.opened()
     models.version(group)  # is there
@@ -264,11 +259,9 @@ def _decide(
     bound: bool = True,
     by: str | None = None,
 ) -> None:
-    from drivetrain.base.formatting import approval_words, printable
     from drivetrain.operations.models import login
     from drivetrain.registry.approvers import approvals, needed
     from drivetrain.registry.approving import make_champion
-    from drivetrain.telling.terminal import paint, say, say_json
 
     models = where.opened()
     before = models.version(group, version)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from drivetrain.base.errors import BAD_INPUT, UserError
+from drivetrain.base.formatting import approval_words, number
 from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
 from drivetrain.cli.options import Json
 from drivetrain.operations.models import check, fetched
+from drivetrain.telling.terminal import paint, say, say_json, table
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
@@ -61,8 +63,6 @@ def predict(
     """
     import tempfile
 
-    from drivetrain.telling.terminal import say, say_json
-
     if not source.is_file():
         raise UserError(f"--input {source}: there is no such file.")
     if not time_limit > 0:
@@ -101,8 +101,6 @@ def _chosen(registry: Registry, group: str, version: str | None) -> tuple[ModelV
     Raises:
         UserError: no version is asked for, and all are rejected.
     """
-    from drivetrain.base.formatting import approval_words
-
     if version is not None:
         return registry.version(group, version), ""
     champion = registry.champion(group)
@@ -220,9 +218,6 @@ def _answer(line: str) -> dict[str, Any]:
 
 def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
     """The first rows as a table; of classes only the probability of the one that is predicted."""
-    from drivetrain.base.formatting import approval_words, number
-    from drivetrain.telling.terminal import paint, table
-
     answers = ("predicted", "score", "scores")
     kept = [name for name in rows[0] if name not in answers]
     scored = "score" in rows[0] or ("scores" in rows[0] and isinstance(rows[0]["predicted"], int))

@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App
 from drivetrain.cli.options import Home, Json
+from drivetrain.telling.terminal import paint, say, say_json, table
 
 app = App()
 State = Literal["ok", "note", "wrong"]
@@ -54,8 +56,6 @@ def doctor(home: Home = None, as_json: Json = False) -> int:
       drivetrain doctor
       drivetrain doctor --json
     """
-    from drivetrain.telling.terminal import paint, say, say_json, table
-
     found = list(findings(home))
     if as_json:
         say_json([asdict(each) for each in found])
@@ -86,8 +86,6 @@ def _python() -> Finding:
 
 
 def _disk(home: Path | None) -> Finding:
-    from drivetrain.cli import local_home
-
     root = local_home(home).root
     place = next(each for each in (root, *root.parents) if each.exists())
     free = shutil.disk_usage(place).free

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import say, say_json
 
 app = App()
 TEMPLATE = Path(__file__).with_name("template")
@@ -52,7 +53,6 @@ def init(
       drivetrain init --drivetrain "git+https://host/drivetrain@COMMIT"
     """
     from drivetrain.base.files import write_text
-    from drivetrain.telling.terminal import say, say_json
 
     texts = {
         _PLACES.get(file.name, file.name.removesuffix(".txt")): file.read_text(encoding="utf-8")

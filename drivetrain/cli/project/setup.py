@@ -9,8 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Protocol, cast
 
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
+from drivetrain.telling.terminal import say, say_json
 
 app = App()
 
@@ -48,9 +50,6 @@ def setup(
       drivetrain setup debugger --into .venvs/debugger
     """
     import time
-
-    from drivetrain.cli import local_home
-    from drivetrain.telling.terminal import say, say_json
 
     begun = time.monotonic()
 

@@ -12,11 +12,15 @@ from drivetrain.base.errors import UserError
 from drivetrain.catalog.instances import LOCAL, get_instance
 from drivetrain.catalog.json_options import parse_options
 from drivetrain.catalog.strategies import TORCH, all_strategies, framework_of_recipe, recipe_file
+from drivetrain.cli.recommend.wanted import Wanted
 from drivetrain.recommend.choice import Recommendation, recommend
 from drivetrain.recommend.facts import Facts, FactsError, new_file
 from drivetrain.recommend.facts_places import beside, look_up
 from drivetrain.recommend.profile import measure, merged
 from drivetrain.recommend.sizing import Sizing
+
+# Options that are fields of a case by the same name.
+_OF_CASES = ("recipe", "hosts", "processes", "global_batch", "precision", "accumulation", "activation_checkpointing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,89 +52,65 @@ class Case:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """The options of the command; None is what was not given."""
+def cases_of(wanted: Wanted, config: Path | None, set_: Sequence[str] | None) -> list[Case]:
+    """The cases that the options of the command name.
 
-    target: str | None
-    recipe: str | None
-    recipe_options: str | None
-    instances: tuple[str, ...]
-    hosts: int | None
-    processes: int | None
-    global_batch: int | None
-    precision: str | None
-    accumulation: int | None
-    activation_checkpointing: bool | None
-
-    def cases(self, config: Path | None, set_: Sequence[str] | None) -> list[Case]:
-        """
-        Raises:
-            UserError: neither a recipe nor a pipeline with a training; values that cannot be.
-        """
-        if self.target is not None:
-            bases = list(self._from_pipeline(self.target, config, set_))
-        elif self.recipe is not None:
-            if config is not None or set_:
-                raise UserError(
-                    "--config and --set are settings of a pipeline. Give one: drivetrain recommend PIPELINE."
-                )
-            bases = [_default_case(self.recipe)]
-        else:
-            raise UserError(
-                "Give a recipe (drivetrain recommend --recipe digits_cnn) or a pipeline (drivetrain recommend "
-                "retraining)."
-            )
-        found: list[Case] = []
-        for base in bases:
-            for instance in self.instances or (base.instance,):
-                get_instance(instance)
-                found.append(replace(base, **self._given(), instance=instance))
-        return found
-
-    def _given(self) -> dict[str, Any]:
-        names = (
-            "recipe",
-            "hosts",
-            "processes",
-            "global_batch",
-            "precision",
-            "accumulation",
-            "activation_checkpointing",
+    Raises:
+        UserError: neither a recipe nor a pipeline with a training; values that cannot be.
+    """
+    if wanted.target is not None:
+        bases = list(_from_pipeline(wanted, wanted.target, config, set_))
+    elif wanted.recipe is not None:
+        if config is not None or set_:
+            raise UserError("--config and --set are settings of a pipeline. Give one: drivetrain recommend PIPELINE.")
+        bases = [_default_case(wanted.recipe)]
+    else:
+        raise UserError(
+            "Give a recipe (drivetrain recommend --recipe digits_cnn) or a pipeline (drivetrain recommend retraining)."
         )
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.recipe_options is not None:
-            given["recipe_options"] = parse_options(self.recipe_options, "--recipe-options")
-        return given
+    found: list[Case] = []
+    for base in bases:
+        for instance in wanted.instance or (base.instance,):
+            get_instance(instance)
+            found.append(replace(base, **_given(wanted), instance=instance))
+    return found
 
-    def _from_pipeline(self, target: str, config: Path | None, set_: Sequence[str] | None) -> Iterable[Case]:
-        from drivetrain.authoring.loading import load
-        from drivetrain.spec.steps import TRAIN, TrainingStep, flatten
-        from drivetrain.spec.trainings import ways
 
-        loaded = load(target, config, set_ or ())
-        steps = [step for step in flatten(loaded.pipeline.steps) if isinstance(step, TrainingStep)]
-        steps = [step for step in steps if step.program.target == TRAIN]
-        if not steps:
-            raise UserError(f"{target} has no step of drivetrain's train component. Give --recipe instead.")
-        for step in steps:
-            training = next(ways(step, loaded.pipeline.parameters))
-            if (recipe := self.recipe or training.text("recipe")) is None:
-                raise UserError(f"{training.where}: the recipe is known to the run alone. Give it: --recipe NAME.")
-            base = _default_case(recipe)
-            yield replace(
-                base,
-                title=f"step {step.name}",
-                folder=loaded.source or loaded.base,
-                recipe_options=parse_options(training.text("recipe_options") or "{}", "recipe_options"),
-                instance=training.text("instance_type") or base.instance,
-                hosts=training.number("hosts") or base.hosts,
-                processes=(training.number("processes") or step.cluster.processes or 0) if not self.instances else 0,
-                global_batch=training.number("global_batch") or base.global_batch,
-                precision=training.text("precision") or base.precision,
-                accumulation=training.number("accumulation") or base.accumulation,
-                activation_checkpointing=bool(training.values["activation_checkpointing"]),
-            )
+def _given(wanted: Wanted) -> dict[str, Any]:
+    given = {name: value for name in _OF_CASES if (value := getattr(wanted, name)) is not None}
+    if wanted.recipe_options is not None:
+        given["recipe_options"] = parse_options(wanted.recipe_options, "--recipe-options")
+    return given
+
+
+def _from_pipeline(wanted: Wanted, target: str, config: Path | None, set_: Sequence[str] | None) -> Iterable[Case]:
+    from drivetrain.authoring.loading import load
+    from drivetrain.spec.steps import TRAIN, TrainingStep, flatten
+    from drivetrain.spec.trainings import ways
+
+    loaded = load(target, config, set_ or ())
+    steps = [step for step in flatten(loaded.pipeline.steps) if isinstance(step, TrainingStep)]
+    steps = [step for step in steps if step.program.target == TRAIN]
+    if not steps:
+        raise UserError(f"{target} has no step of drivetrain's train component. Give --recipe instead.")
+    for step in steps:
+        training = next(ways(step, loaded.pipeline.parameters))
+        if (recipe := wanted.recipe or training.text("recipe")) is None:
+            raise UserError(f"{training.where}: the recipe is known to the run alone. Give it: --recipe NAME.")
+        base = _default_case(recipe)
+        yield replace(
+            base,
+            title=f"step {step.name}",
+            folder=loaded.source or loaded.base,
+            recipe_options=parse_options(training.text("recipe_options") or "{}", "recipe_options"),
+            instance=training.text("instance_type") or base.instance,
+            hosts=training.number("hosts") or base.hosts,
+            processes=(training.number("processes") or step.cluster.processes or 0) if not wanted.instance else 0,
+            global_batch=training.number("global_batch") or base.global_batch,
+            precision=training.text("precision") or base.precision,
+            accumulation=training.number("accumulation") or base.accumulation,
+            activation_checkpointing=bool(training.values["activation_checkpointing"]),
+        )
 
 
 def _default_case(recipe: str) -> Case:

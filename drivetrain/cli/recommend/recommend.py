@@ -6,48 +6,16 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.recommend.wanted import NONE_GIVEN, Wanted
 
 app = App()
 
 
 @app.command()
 def recommend(
-    target: Annotated[
-        str | None,
-        Argument(metavar="PIPELINE", help="Take recipe, batch and machines from this pipeline's training steps."),
-    ] = None,
-    recipe: Annotated[
-        str | None, Option("--recipe", metavar="NAME", help="A recipe of the package, or a module of your own.")
-    ] = None,
-    recipe_options: Annotated[
-        str | None, Option("--recipe-options", metavar="JSON", help="The recipe's options  [default: {}]")
-    ] = None,
-    instance: Annotated[
-        list[str] | None,
-        Option(
-            "--instance",
-            metavar="TYPE",
-            help="An instance type, or `local` (this machine). Repeatable.  [default: local]",
-        ),
-    ] = None,
-    hosts: Annotated[int | None, Option("--hosts", min=1, metavar="N", help="Hosts  [default: 1]")] = None,
-    processes: Annotated[
-        int | None, Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
-    ] = None,
-    global_batch: Annotated[
-        int | None, Option("--global-batch", min=1, metavar="N", help="Samples a step  [default: 32]")
-    ] = None,
-    precision: Annotated[
-        str | None, Option("--precision", metavar="NAME", help="fp32, tf32, bf16, fp16, fp64  [default: fp32]")
-    ] = None,
-    accumulation: Annotated[
-        int | None, Option("--accumulation", min=1, metavar="N", help="Pieces of a batch  [default: 1]")
-    ] = None,
-    activation_checkpointing: Annotated[
-        bool | None, Option("--activation-checkpointing", help="Recompute activations in the backward pass.")
-    ] = None,
+    wanted: Wanted = NONE_GIVEN,
     write: Annotated[
         bool, Option("--write", help="Measure, and keep the facts beside the pipeline or in this folder.")
     ] = False,
@@ -71,22 +39,10 @@ def recommend(
       drivetrain recommend --recipe faces --recipe-options '{"width": 9}' --write
       drivetrain recommend retraining --set epochs=20
     """
-    from drivetrain.cli.recommend.cases import Wanted, recommendations, write_facts
+    from drivetrain.cli.recommend.cases import cases_of, recommendations, write_facts
     from drivetrain.cli.recommend.table import say_recommendations
 
-    wanted = Wanted(
-        target=target,
-        recipe=recipe,
-        recipe_options=recipe_options,
-        instances=tuple(instance or ()),
-        hosts=hosts,
-        processes=processes,
-        global_batch=global_batch,
-        precision=precision,
-        accumulation=accumulation,
-        activation_checkpointing=activation_checkpointing,
-    )
-    cases = wanted.cases(config, set_)
+    cases = cases_of(wanted, config, set_)
     if write or write_speed is not None:
         for path in write_facts(cases, write_speed):
             print(f"Wrote {path}.", file=sys.stderr)

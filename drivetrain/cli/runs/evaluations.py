@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.telling.content.decision import DecisionFacts
@@ -36,8 +38,6 @@ def show(
     if html is not None:
         _write(html, title, found, decided)
         return
-    from drivetrain.telling.terminal import say, say_json
-
     if as_json:
         from drivetrain.cli.runs.evaluation_text import as_json as measured_json
 
@@ -66,7 +66,6 @@ def _read(what: str, home: Path | None) -> tuple[str, tuple[EvaluationFacts, ...
     folder = Path(what)
     if folder.is_dir() or "/" in what or folder.is_file():
         return _of_folder(folder)
-    from drivetrain.cli import local_home
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import run_facts
 
@@ -103,7 +102,6 @@ def _write(html: Path, title: str, found: tuple[EvaluationFacts, ...], decided: 
 
     from drivetrain.base.files import write_text
     from drivetrain.telling.page.evaluation_page import evaluation_page
-    from drivetrain.telling.terminal import say
 
     if html.suffix not in (".html", ".htm"):
         raise UserError(f"{html}: a page is written as .html.")

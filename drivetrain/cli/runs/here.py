@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli import home_option, local_home
+from drivetrain.cli import home_option, local_home, options
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
+from drivetrain.telling.terminal import paint, say, say_json, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from drivetrain.run_store.home import Home as Place
+    from drivetrain.targets.sagemaker.run.callbacks import Question
 
 SpotDiscount = Annotated[
     float | None,
@@ -45,7 +52,6 @@ def resume(
       drivetrain runs resume
       drivetrain runs resume latest --set spot=false
     """
-    from drivetrain.cli import options
     from drivetrain.cli.outcome import Terminal, exit_code
     from drivetrain.operations import running
 
@@ -74,12 +80,56 @@ def callback(
       drivetrain runs callback h2Xc0pQ9aB --output approved=true
       drivetrain runs callback h2Xc0pQ9aB --fail "the reviewer said no"
     """
-    from drivetrain.cli.runs.callbacks import answer, show_waiting
+    from drivetrain.targets.sagemaker.run import callbacks
 
+    place = local_home(home)
     if token is None:
-        show_waiting(local_home(home), output, fail, as_json=as_json)
-    else:
-        answer(local_home(home), token, output, fail, home_option=home_option(home), as_json=as_json)
+        if output or fail is not None:
+            raise UserError(
+                "Whose question is answered? Give its token: drivetrain runs callback TOKEN --output NAME=VALUE."
+            )
+        _show_waiting(place, callbacks.waiting(place), as_json=as_json)
+        return
+    if output and fail is not None:
+        raise UserError("--output and --fail exclude each other: a step succeeds with outputs, or fails for a reason.")
+    question = callbacks.answer(place, token, options.pairs("--output", output, "NAME=VALUE"), fail)
+    running = place.is_running(question.execution)
+    if as_json:
+        say_json({"execution": question.execution, "step": question.step, "running": running})
+        return
+    say(f"{question.step} of {question.execution} {'fails' if fail is not None else 'goes on'}.")
+    if not running:
+        say(f"Its run does not go on by itself: drivetrain runs resume {question.execution}{home_option(home)}")
+
+
+def _show_waiting(home: Place, waiting: Sequence[Question], *, as_json: bool) -> None:
+    """List the questions that wait for an answer."""
+    import json
+    import time
+    from dataclasses import asdict
+
+    from drivetrain.base.formatting import duration
+
+    if as_json:
+        say_json([asdict(question) for question in waiting])
+        return
+    if not waiting:
+        say("No step waits for an answer.")
+        return
+    now = time.time()
+    rows = [
+        [
+            question.token,
+            question.step,
+            question.execution if home.is_running(question.execution) else f"{question.execution} (not running)",
+            duration(now - question.asked),
+            ", ".join(f"{name} ({kind})" for name, kind in question.outputs.items()) or "none",
+            json.dumps(question.body["arguments"], ensure_ascii=False)[:80],
+        ]
+        for question in waiting
+    ]
+    say(table(["token", "step", "run", "for", "outputs", "arguments"], rows))
+    say(paint("\nAnswer with: drivetrain runs callback TOKEN --output NAME=VALUE, or --fail REASON", "dim"))
 
 
 def report(
@@ -104,13 +154,18 @@ def report(
     from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import run_facts, save_page
-    from drivetrain.telling.terminal import say, say_json
 
     prices = read_prices(price, spot_discount)
     if site is not None:
-        from drivetrain.cli.runs.site import write
+        from drivetrain.operations.models import opened
+        from drivetrain.operations.site import write_site
 
-        path = write(site, execution, home)
+        if execution != "latest":
+            raise UserError(f"--site is of all runs, {execution} is one. Give one of the two.")
+        registry = opened(None, home)
+        groups = {group.name: registry.versions(group.name) for group in registry.groups()}
+        write_site(local_home(home), groups, site)
+        path = (site / "index.html").absolute()
     else:
         with Ledger(local_home(home)) as ledger:
             path = save_page(ledger.home, run_facts(ledger, execution), prices)
@@ -144,7 +199,6 @@ def track(
     """
     from drivetrain.run_store.home import saved_options
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.terminal import say, say_json
     from drivetrain.trackers.follow import follow
     from drivetrain.trackers.tracker import checked, names
 

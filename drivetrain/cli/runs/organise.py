@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json
+from drivetrain.telling.terminal import say, say_json
 
 Yes = Annotated[bool, Option("--yes", "-y", help="Delete; without it, only show what would go.")]
 MOST_LISTED = 20
@@ -37,7 +38,6 @@ def tag(
     from drivetrain.cli.options import tags as read_tags
     from drivetrain.run_store.labels import change_tags
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     given = read_tags(tags)
@@ -66,7 +66,6 @@ def name(
     """
     from drivetrain.run_store.labels import change_name
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     with Ledger(place) as ledger:
@@ -94,7 +93,6 @@ def note(
     """
     from drivetrain.run_store.labels import change_note
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     id = change_note(place, execution, text)
@@ -158,7 +156,6 @@ def _remove(
     from drivetrain.base.formatting import count, size
     from drivetrain.cli.outcome import listed
     from drivetrain.run_store.removing import plan_removal, remove
-    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     removal = plan_removal(place, executions)

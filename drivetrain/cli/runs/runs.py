@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
-from drivetrain.cli import home_option, local_home
+from drivetrain.cli import home_option, local_home, outcome
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json, JsonLines, On, OnConfig, OnPipeline, OnSet, Region
 from drivetrain.cli.runs import here, organise
 from drivetrain.cli.runs.here import Price, SpotDiscount
+from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import Deployer
@@ -121,7 +122,6 @@ def list_(
     from drivetrain.run_store.reader import Ledger
     from drivetrain.run_store.run_values import values_of
     from drivetrain.run_store.search import FIELDS, search
-    from drivetrain.telling.terminal import say, say_json
 
     place = local_home(home)
     if where is not None or sort is not None or as_json:
@@ -192,12 +192,10 @@ def show(
 
         show_events(local_home(home), execution, as_json=as_json)
         return 0
-    from drivetrain.cli import outcome
     from drivetrain.cli.runs.failure import failure_block
     from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.run_store.reader import Ledger
     from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
-    from drivetrain.telling.terminal import say, say_json
 
     prices = read_prices(price, spot_discount)
     with Ledger(local_home(home)) as ledger:
@@ -247,7 +245,6 @@ def compare(
         return deployed_runs.compare(*deployed, chosen, as_json=as_json)
     from drivetrain.cli.runs import compare as comparing
     from drivetrain.telling.content.comparison import compare as compared
-    from drivetrain.telling.terminal import say, say_json
 
     found = compared(local_home(home), chosen)
     if output is not None:
@@ -261,9 +258,15 @@ def compare(
 
 
 def _steps(incomplete: str, given: Mapping[str, Any]) -> list[str]:
-    from drivetrain.cli.completion import steps
+    """Names of the steps of a run here that begin so; none where there is no such run."""
+    from drivetrain.run_store.reader import Ledger
 
-    return steps(incomplete, given["execution"])
+    try:
+        with Ledger(local_home(None)) as ledger:
+            rows = ledger.steps(ledger.execution(given["execution"]).id)
+    except UserError:
+        return []
+    return [row.name for row in rows if row.name.startswith(incomplete)]
 
 
 @app.command()
@@ -323,7 +326,6 @@ def stop(
       drivetrain runs stop latest --on sagemaker -p retraining -c production.yaml
     """
     from drivetrain.run_store.stopping import stop as stop_run
-    from drivetrain.telling.terminal import say, say_json
 
     if deployed := elsewhere.deployed({"--home": home}):
         deployer, name = deployed

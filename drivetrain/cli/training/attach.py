@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from drivetrain.base.errors import UserError
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
+from drivetrain.telling.terminal import say, say_json
 
 app = App()
 
@@ -31,9 +33,7 @@ def attach(
       drivetrain attach
       drivetrain attach latest --rank 1
     """
-    from drivetrain.cli import local_home
     from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.terminal import say, say_json
     from drivetrain.training.launch.processes.stacks import ranks_with, stack_of
 
     with Ledger(local_home(home)) as ledger:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.cli import local_home
 
 if TYPE_CHECKING:
     from drivetrain.run_store.model import StepRun
@@ -48,7 +49,6 @@ def find_place(where: str, step: str | None, training: str | None, home: Path | 
         if step is not None:
             raise UserError(f"--step names a step of a run, and {where} is a place. Give a run's id, or no --step.")
         return where if "://" in where else str(Path(where).expanduser())
-    from drivetrain.cli import local_home
     from drivetrain.run_store.objects import ObjectStore
     from drivetrain.run_store.reader import Ledger
     from drivetrain.targets.sagemaker.run.interruption_simulation.journal import own_training

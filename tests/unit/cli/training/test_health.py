@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.training.health_places import recorded
+from drivetrain.cli.training.health import recorded
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.writer import LedgerWriter
 
