@@ -20,7 +20,7 @@ from drivetrain.telling.content import RunFacts
 from drivetrain.telling.content.card import read_card
 from drivetrain.telling.content.evaluation import evaluation
 from drivetrain.telling.page import render
-from drivetrain.telling.page.evaluation_page import evaluation_page
+from drivetrain.telling.page.evaluation_section import evaluation_page
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training.metric import Samples, Task
 from drivetrain.training.metrics.threshold import Metric

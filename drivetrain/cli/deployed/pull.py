@@ -122,11 +122,11 @@ def _choices(of_studio: Iterable[str], of_code: Iterable[str]) -> dict[str, Side
     Raises:
         UserError: a place is given to both.
     """
-    taken: dict[str, Side] = dict.fromkeys(of_studio, "studio")
-    for place in of_code:
-        if place in taken:
-            raise UserError(f"{place} is given to both --take-studio and --take-code. Choose one.")
-    return taken | dict.fromkeys(of_code, "code")
+    studio: dict[str, Side] = dict.fromkeys(of_studio, "studio")
+    code: dict[str, Side] = dict.fromkeys(of_code, "code")
+    if (both := next((place for place in code if place in studio), None)) is not None:
+        raise UserError(f"{both} is given to both --take-studio and --take-code. Choose one.")
+    return studio | code
 
 
 def _is_pipeline(target: str) -> bool:

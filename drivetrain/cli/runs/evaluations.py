@@ -101,7 +101,7 @@ def _write(html: Path, title: str, found: tuple[EvaluationFacts, ...], decided: 
     import time
 
     from drivetrain.base.files import write_text
-    from drivetrain.telling.page.evaluation_page import evaluation_page
+    from drivetrain.telling.page.evaluation_section import evaluation_page
 
     if html.suffix not in (".html", ".htm"):
         raise UserError(f"{html}: a page is written as .html.")

@@ -1,4 +1,6 @@
-"""Line and bar charts as SVG: axes with round numbers, and the exact value when the pointer rests on a mark."""
+"""Line and bar charts as SVG: axes with round numbers, and the exact value when the pointer rests on a mark. Also a
+curve without axes, as small as a word, for lists.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,7 @@ MAX_MARKS = 60
 MAX_SERIES = 12
 MAX_CUTS = 60
 _NAME_CELLS = 14
+_SPARK_WIDTH, _SPARK_HEIGHT, _EDGE = 96, 24, 3
 
 
 @dataclass(frozen=True)
@@ -163,3 +166,23 @@ def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, width: int = 360
     told = f"{title}: " + ", ".join(f"{name} {number(value)}" for name, value in finite)
     drawn = [bar(place, name, value) for place, (name, value) in enumerate(finite)]
     return figure(title, None, svg(told, drawn, size=(width, height), kind="chart bars", title=title))
+
+
+def sparkline(name: str, values: Sequence[float]) -> Markup | None:
+    """The curve through values at equal distances, with a dot at its end; None of less than two finite ones."""
+    finite = [value for value in values if math.isfinite(value)]
+    if len(finite) < 2:
+        return None
+    low, high = min(finite), max(finite)
+    reach = (high - low) or 1.0
+    points = [
+        (
+            _EDGE + place * (_SPARK_WIDTH - 2 * _EDGE) / (len(finite) - 1),
+            _SPARK_HEIGHT - _EDGE - (value - low) / reach * (_SPARK_HEIGHT - 2 * _EDGE),
+        )
+        for place, value in enumerate(finite)
+    ]
+    told = f"{name}: from {number(finite[0])} to {number(finite[-1])}"
+    path = el("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points))
+    end = el("circle", cx=points[-1][0], cy=points[-1][1], r=2.2)
+    return svg(told, path, end, size=(_SPARK_WIDTH, _SPARK_HEIGHT), kind="spark")

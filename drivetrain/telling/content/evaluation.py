@@ -16,7 +16,16 @@ from drivetrain.base.formatting import count, number
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
 from drivetrain.telling.content.plotted import Plotted, plotted
 from drivetrain.telling.content.threshold import ThresholdFacts, threshold_facts
-from drivetrain.telling.content.untrusted_json import UnreadableError, finite, objects, read_object, text, texts, whole
+from drivetrain.telling.content.untrusted_json import (
+    UnreadableError,
+    drawable,
+    finite,
+    objects,
+    read_object,
+    text,
+    texts,
+    whole,
+)
 from drivetrain.telling.content.worst import WORST_FILE, WorstSample, worst_samples
 
 EVALUATION_FILE = "evaluation.json"
@@ -30,6 +39,12 @@ MAX_SETTING = 2_000
 _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 # What people ask for first.
 _FIRST = ("accuracy", "balanced_accuracy", "f1_macro", "f1", "auroc", "auroc_macro", "r2", "mae", "rmse", "loss")
+
+
+def class_of(name: str) -> tuple[str, str] | None:
+    """`f1_class_3` -> (`f1`, `3`); None where a number is not one class's."""
+    match = _PER_CLASS.match(name)
+    return (match[1], match[2]) if match else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +69,13 @@ class Measure:
 
     @property
     def per_class(self) -> tuple[str, str] | None:
-        """`f1_class_3` -> (`f1`, `3`); None where it is not one class's."""
-        match = _PER_CLASS.match(self.name)
-        return (match[1], match[2]) if match else None
+        """As of `class_of`."""
+        return class_of(self.name)
+
+    @property
+    def is_drawable(self) -> bool:
+        """True if a picture can have it and its interval."""
+        return all(drawable(end) is not None for end in (self.value, *(self.interval or ())))
 
 
 @dataclass(frozen=True, kw_only=True)

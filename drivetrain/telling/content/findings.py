@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
     from drivetrain.run_store.model import StepRun
     from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-    from drivetrain.telling.content.card import CardFacts
-    from drivetrain.telling.content.datasets import DatasetFacts
-    from drivetrain.telling.content.decision import DecisionFacts
-    from drivetrain.telling.content.evaluation import EvaluationFacts
 
 
 # What a step returns are a few numbers; a larger file is somebody's data.
@@ -115,53 +112,25 @@ def natural(name: str) -> tuple[float, str]:
     return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (float("inf"), name)
 
 
-# As in the files that read them, which are imported for runs that have such a file.
-_DECISION_FILE, _EVALUATION_FILE, _CARD_FILE = "decision.json", "evaluation.json", "card.json"
-_MANIFEST_FILE = "manifest.json"
+# Facts of a run -> the file that tells of them, and what reads it: imported for runs that have such a file.
+_READERS = {
+    "datasets": ("manifest.json", "datasets", "read_dataset"),
+    "evaluations": ("evaluation.json", "evaluation", "read_evaluation"),
+    "decisions": ("decision.json", "decision", "read_decision"),
+    "cards": ("card.json", "card", "read_card"),
+}
 
 
-def evaluations(home: Home, artifacts: Iterable[Artifact]) -> tuple[EvaluationFacts, ...]:
-    """The evaluations of a run, in the order of the steps."""
-    folders = list(folders_with(_EVALUATION_FILE, home, artifacts))
-    if not folders:
-        return ()
-    from drivetrain.telling.content.evaluation import read_evaluation
-
-    found = (read_evaluation(step, folder) for step, folder in folders)
-    return tuple(one for one in found if one is not None)
-
-
-def decisions(home: Home, artifacts: Iterable[Artifact]) -> tuple[DecisionFacts, ...]:
-    """The decisions of a run, in the order of the steps."""
-    folders = list(folders_with(_DECISION_FILE, home, artifacts))
-    if not folders:
-        return ()
-    from drivetrain.telling.content.decision import read_decision
-
-    found = (read_decision(step, folder) for step, folder in folders)
-    return tuple(one for one in found if one is not None)
-
-
-def datasets(home: Home, artifacts: Iterable[Artifact]) -> tuple[DatasetFacts, ...]:
-    """The data sets that steps prepared, in the order of the steps."""
-    folders = list(folders_with(_MANIFEST_FILE, home, artifacts))
-    if not folders:
-        return ()
-    from drivetrain.telling.content.datasets import read_dataset
-
-    found = (read_dataset(step, folder) for step, folder in folders)
-    return tuple(one for one in found if one is not None)
-
-
-def cards(home: Home, artifacts: Iterable[Artifact]) -> tuple[CardFacts, ...]:
-    """The cards of a run, in the order of the steps."""
-    folders = list(folders_with(_CARD_FILE, home, artifacts))
-    if not folders:
-        return ()
-    from drivetrain.telling.content.card import read_card
-
-    found = (read_card(step, folder) for step, folder in folders)
-    return tuple(one for one in found if one is not None)
+def findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, tuple[Any, ...]]:
+    """The data sets, evaluations, decisions and cards among what the steps wrote, by their names in RunFacts, in the
+    order of the steps."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, (file, module, function) in _READERS.items():
+        if folders := list(folders_with(file, home, artifacts)):
+            read = getattr(import_module(f"{__package__}.{module}"), function)
+            facts = (read(step, folder) for step, folder in folders)
+            found[name] = tuple(one for one in facts if one is not None)
+    return found
 
 
 def folders_with(file: str, home: Home, artifacts: Iterable[Artifact]) -> Iterator[tuple[str, Path]]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.formatting import duration, printable
 from drivetrain.base.json_text import object_in
 from drivetrain.run_store.home import why_not_resumed
-from drivetrain.run_store.model import Artifact, StepRun
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import is_bad_input, known_paths
 from drivetrain.telling.content import CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState
-from drivetrain.telling.content.findings import measured_by
+from drivetrain.telling.content.findings import findings, measured_by
 from drivetrain.telling.content.given import changed_since_last, commands_of, settings
 from drivetrain.telling.dag import Dag, Node
 
@@ -71,7 +71,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         tunings=tuple(_tunings(ledger.home, steps, made_by)),
         measured=tuple(measured_by(ledger.home, steps, definition)),
         healths=_healths(ledger, steps, made_by),
-        **_findings(ledger.home, artifacts),
+        **findings(ledger.home, artifacts),
         read_by_conditions=_read_by_conditions(definition),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, steps)),
@@ -207,20 +207,6 @@ def _trackers(home: Home, execution: str) -> dict[str, str]:
     from drivetrain.run_store.told import links_of
 
     return links_of(home, execution)
-
-
-def _findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, Any]:
-    """The data sets, evaluations, decisions and cards among what the steps wrote."""
-    if not any(artifact.flow == "output" for artifact in artifacts):
-        return {}
-    from drivetrain.telling.content.findings import cards, datasets, decisions, evaluations
-
-    return {
-        "datasets": datasets(home, artifacts),
-        "evaluations": evaluations(home, artifacts),
-        "decisions": decisions(home, artifacts),
-        "cards": cards(home, artifacts),
-    }
 
 
 def _tunings(home: Home, rows: Iterable[StepRun], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:

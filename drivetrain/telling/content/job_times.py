@@ -6,13 +6,14 @@ itself (targets/sagemaker/run/interruption_simulation/journal.py). Any of it may
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
+from drivetrain.base.json_text import as_list, object_in
 from drivetrain.telling.content.goodput import Attempt, Interruption, JobTimes, Phase
+from drivetrain.telling.content.untrusted_json import finite, objects, whole
 
 # Upper bound per page; totals cover only these.
 MAX_ENTRIES = 10_000
@@ -23,10 +24,9 @@ def job_times(
 ) -> JobTimes | None:
     """The times of a training that was interrupted, resumed, or could have been; None of any other. `billed` where a
     service ran it, and not this machine."""
-    told = response.get("Drivetrain")
-    told = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    told = object_in(response, "Drivetrain")
     phases = tuple(_phases(response))
-    interruptions = tuple(_interruption(entry) for entry in _objects(told.get("interruptions")))
+    interruptions = tuple(_interruption(entry) for entry in objects(told.get("interruptions"), MAX_ENTRIES))
     if not interruptions:  # another runner's job: its phases tell of them
         interruptions = tuple(
             Interruption(seconds_down=phase.ended - phase.started, reason=phase.message)
@@ -39,8 +39,7 @@ def job_times(
     spot = spot or any(one.spot for one in attempts)
     if not (spot or interruptions or len(attempts) > 1) or not response:
         return None
-    resources = arguments.get("ResourceConfig")
-    hosts = cast("dict[str, Any]", resources).get("InstanceCount") if isinstance(resources, dict) else 1
+    hosts = object_in(arguments, "ResourceConfig").get("InstanceCount")
     return JobTimes(
         step=step,
         spot=spot,
@@ -55,7 +54,7 @@ def job_times(
 
 
 def _phases(response: Mapping[str, Any]) -> Iterator[Phase]:
-    for entry in _objects(response.get("SecondaryStatusTransitions")):
+    for entry in objects(response.get("SecondaryStatusTransitions"), MAX_ENTRIES):
         started, ended = _number(entry.get("StartTime")), _number(entry.get("EndTime"))
         if started is not None and ended is not None and ended >= started:
             yield Phase(
@@ -68,10 +67,10 @@ def _phases(response: Mapping[str, Any]) -> Iterator[Phase]:
 
 def _interruption(entry: Mapping[str, Any]) -> Interruption:
     return Interruption(
-        start=_whole(entry.get("start")),
-        at_step=_whole(entry.get("at_step")),
-        resumed_step=_whole(entry.get("resumed_step")),
-        steps_lost=_whole(entry.get("steps_lost")),
+        start=whole(entry.get("start")),
+        at_step=whole(entry.get("at_step")),
+        resumed_step=whole(entry.get("resumed_step")),
+        steps_lost=whole(entry.get("steps_lost")),
         notice_seconds=_number(entry.get("notice_s")),
         seconds_down=_number(entry.get("seconds_down")),
         reason=str(entry.get("reason") or ""),
@@ -93,23 +92,23 @@ def _resumed(attempts: Iterable[Attempt]) -> Iterator[Interruption]:
 
 
 def _attempts(told: Mapping[str, Any]) -> Iterator[Attempt]:
-    for entry in _objects(told.get("attempts")):
-        number, started, time = _whole(entry.get("number")), _number(entry.get("started")), _number(entry.get("time"))
+    for entry in objects(told.get("attempts"), MAX_ENTRIES):
+        number, started, time = whole(entry.get("number")), _number(entry.get("started")), _number(entry.get("time"))
         if number is None or started is None:
             continue
         yield Attempt(
             number=number,
             started=started,
             time=max(time if time is not None else started, started),
-            first_step=_whole(entry.get("first_step")),
-            step=_whole(entry.get("step")),
-            saves=_whole(entry.get("saves")) or 0,
+            first_step=whole(entry.get("first_step")),
+            step=whole(entry.get("step")),
+            saves=whole(entry.get("saves")) or 0,
             stall_seconds=_number(entry.get("stall_seconds")) or 0.0,
             restart_seconds=_number(entry.get("restart_seconds")) or 0.0,
             saved=tuple(_saved(entry.get("saved"))),
             spot=spot if isinstance(spot := entry.get("spot"), bool) else None,
             gone=_number(entry.get("gone")),
-            job=_whole(entry.get("job")) or 1,
+            job=whole(entry.get("job")) or 1,
         )
 
 
@@ -139,25 +138,12 @@ def _with_steps(given: Iterable[Attempt]) -> tuple[Attempt, ...]:
 
 
 def _saved(value: Any) -> Iterator[tuple[int, float]]:
-    for pair in cast("list[Any]", value)[:MAX_ENTRIES] if isinstance(value, list) else []:
-        if isinstance(pair, list) and len(cast("list[Any]", pair)) == 2:
-            step, moment = _whole(pair[0]), _number(pair[1])
-            if step is not None and moment is not None:
-                yield step, moment
+    for pair in map(as_list, as_list(value)[:MAX_ENTRIES]):
+        if len(pair) == 2 and (step := whole(pair[0])) is not None and (moment := _number(pair[1])) is not None:
+            yield step, moment
 
 
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    for entry in cast("list[Any]", value)[:MAX_ENTRIES] if isinstance(value, list) else []:
-        if isinstance(entry, dict):
-            yield cast("dict[str, Any]", entry)
-
-
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     """A finite number from 0, which is all that a time can be."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if abs(value) < 1e15 and math.isfinite(value) and value >= 0 else None
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15 else None
+    number = finite(value)
+    return number if number is not None and 0 <= number < 1e15 else None

@@ -150,7 +150,7 @@ def _difference_plot(found: DecisionFacts) -> Markup | None:
     for name, measure in [("", found.difference), *slices]:
         budget = budgets.get(name)
         limit = None if budget is None or budget.budget is None else drawable(-sign * budget.budget)
-        if all(drawable(end) is not None for end in (measure.value, *(measure.interval or ()))):
+        if measure.is_drawable:
             rows.append(
                 Dot(
                     name=name or "all samples",

@@ -1,15 +1,17 @@
-"""The page's section on an evaluation: its metrics, slices and curves, and how it came about."""
+"""The page's section on an evaluation: its metrics, slices, curves and worst samples, and how it came about. Also the
+page of evaluations and decisions alone, for those who evaluated from a shell.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drivetrain.base.formatting import count
+from drivetrain.base.formatting import count, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import Cell, scrolled, section, table
+from drivetrain.telling import Cell, document, scrolled, section, table
 from drivetrain.telling.charts.dot_plot import Row, dot_plot
 from drivetrain.telling.charts.heat_map import heat_map
-from drivetrain.telling.charts.rate_charts import rate_charts
+from drivetrain.telling.charts.square_chart import rate_charts
 from drivetrain.telling.content.decision import DecisionFacts
 from drivetrain.telling.content.evaluation import (
     EvaluationFacts,
@@ -20,10 +22,10 @@ from drivetrain.telling.content.evaluation import (
 )
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.content.plotted import PlottedMatrix
-from drivetrain.telling.content.untrusted_json import drawable
+from drivetrain.telling.content.worst import WorstSample
+from drivetrain.telling.page import decision_section
 from drivetrain.telling.page.metric_table import MAX_OPEN, class_table, metric_table, value_cell
 from drivetrain.telling.page.threshold_section import threshold_part
-from drivetrain.telling.page.worst_section import worst_part
 
 MAX_DOTS = 30
 MAX_COLUMNS = 6
@@ -115,7 +117,7 @@ def _class_plot(found: EvaluationFacts) -> Markup | None:
     if name is None:
         return None
     measured = sorted(
-        ((found.class_name(each), one) for each, one in by_class[name].items() if _is_drawable(one)),
+        ((found.class_name(each), one) for each, one in by_class[name].items() if one.is_drawable),
         key=lambda pair: -pair[1].value if pair[1].higher_is_better is False else pair[1].value,
     )
     if not measured:
@@ -125,7 +127,7 @@ def _class_plot(found: EvaluationFacts) -> Markup | None:
     return dot_plot(
         f"{words(name)} by class",
         rows,
-        reference=overall.value if overall is not None and _is_drawable(overall) else None,
+        reference=overall.value if overall is not None and overall.is_drawable else None,
         reference_name=words(overall.name) if overall is not None else "",
         note=_worst_of(len(rows), len(measured)),
     )
@@ -133,14 +135,14 @@ def _class_plot(found: EvaluationFacts) -> Markup | None:
 
 def _slice_plots(found: EvaluationFacts, leading: Measure | None) -> list[Markup]:
     """For each column the leading metric of its values, the worst first."""
-    if leading is None or not _is_drawable(leading):
+    if leading is None or not leading.is_drawable:
         return []
     columns: dict[str, list[Slice]] = {}
     for one in found.slices:
         columns.setdefault(one.column, []).append(one)
     plots: list[Markup] = []
     for column, slices in list(columns.items())[:MAX_COLUMNS]:
-        ranked = [(one, measure) for one, measure in worst_slices(slices, leading) if _is_drawable(measure)]
+        ranked = [(one, measure) for one, measure in worst_slices(slices, leading) if measure.is_drawable]
         rows = [
             Row(
                 name=one.value or "(empty)",
@@ -194,5 +196,75 @@ def _slice_cell(one: Slice, name: str) -> Cell:
     return Cell("–", title=one.undefined.get(name)) if measure is None else value_cell(measure)
 
 
-def _is_drawable(measure: Measure) -> bool:
-    return all(drawable(end) is not None for end in (measure.value, *(measure.interval or ())))
+def worst_part(samples: Sequence[WorstSample], key: str = "") -> Markup | None:
+    """None where there are none. `key` names the column that names a sample."""
+    if not samples:
+        return None
+    pictured = all(one.picture for one in samples)
+    return el(
+        "div",
+        el("h3", f"The {count(len(samples), 'sample')} with the largest losses"),
+        el("div", [_sample(one, key) for one in samples], class_="gallery") if pictured else _worst_table(samples, key),
+        class_="below",
+    )
+
+
+def _sample(one: WorstSample, key: str) -> Markup:
+    name = _name(one, key)
+    return el(
+        "figure",
+        el("img", src=one.picture, alt=f"{name}: target {one.target}, predicted {one.predicted}"),
+        el(
+            "figcaption",
+            el("b", f"{one.target} → {one.predicted or '?'}", title="target → predicted"),
+            el("span", f"loss {number(one.loss)}"),
+            el("span", _scores(one)) if one.scores else None,
+            el("span", ", ".join([name, *(f"{column} {text}" for column, text in one.columns.items())])),
+        ),
+    )
+
+
+def _worst_table(samples: Sequence[WorstSample], key: str) -> Markup:
+    columns = list(dict.fromkeys(name for one in samples for name in one.columns))
+    pictured = any(one.picture for one in samples)
+    head = [*([""] if pictured else []), "sample", "loss", "target", "predicted", "scores", *columns]
+    rows = [
+        (
+            *([el("img", src=one.picture, alt="") if one.picture else None] if pictured else []),
+            _name(one, key),
+            number(one.loss),
+            one.target,
+            one.predicted,
+            _scores(one),
+            *(one.columns.get(name, "–") for name in columns),
+        )
+        for one in samples
+    ]
+    made = table(head, rows, right=("loss",), style="worst", lead=int(pictured))
+    return scrolled(made, label="The largest losses")
+
+
+def _name(one: WorstSample, key: str) -> str:
+    return f"{key} {one.key}" if key else f"row {one.row:,}"
+
+
+def _scores(one: WorstSample) -> str:
+    return ", ".join(f"{each}: {number(score)}" for each, score in one.scores)
+
+
+def evaluation_page(
+    title: str, evaluations: Sequence[EvaluationFacts], decisions: Sequence[DecisionFacts], *, written: float
+) -> str:
+    """The whole page; `written` is seconds since the epoch."""
+    return document(
+        title,
+        el(
+            "header",
+            el("div", el("h1", title), class_="headline"),
+            [decision_section.verdict(one) for one in decisions],
+        ),
+        el("main", decision_section.draw(decisions), draw(evaluations, decisions)),
+        el("footer", f"Written by drivetrain at {moment_with_zone(written)}."),
+        styles=("evaluation.css",),
+        scripts=("threshold.js",) if any(one.has_sliders for one in evaluations) else (),
+    )

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from drivetrain.base.formatting import count, duration, moment, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.telling import Around, document, section
+from drivetrain.telling.charts.charts import sparkline
 from drivetrain.telling.charts.run_places import run_places
-from drivetrain.telling.charts.sparkline import sparkline
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.content.index import Index, Line
 from drivetrain.telling.page.choosing import choice

@@ -10,7 +10,6 @@ from drivetrain.telling import Cell, scrolled, table
 from drivetrain.telling.charts.frame import Axis, svg, tick_text, ticks
 from drivetrain.telling.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.telling.content.findings import natural, words
-from drivetrain.telling.content.untrusted_json import drawable
 
 MAX_OPEN = 16
 MAX_FOLDED = 300
@@ -90,7 +89,7 @@ def _own_scale(measure: Measure) -> tuple[float, float]:
 
 
 def _bar(measure: Measure, scale: tuple[float, float]) -> Markup | None:
-    if measure.interval is None or any(drawable(end) is None for end in (measure.value, *measure.interval)):
+    if measure.interval is None or not measure.is_drawable:
         return None
     axis = Axis(*scale, 4, BAR_WIDTH - 4, ())
     left, right = map(axis.at, measure.interval)

@@ -15,8 +15,7 @@ from drivetrain.telling.charts.charts import Series, line_chart
 from drivetrain.telling.charts.dot_plot import Row, dot_plot
 from drivetrain.telling.charts.frame import ticks
 from drivetrain.telling.charts.heat_map import MAX_CONFUSIONS, MAX_SIDE, heat_map
-from drivetrain.telling.charts.rate_charts import rate_charts
-from drivetrain.telling.charts.square_chart import MAX_DOTS, MAX_NAMED, Line, square_chart
+from drivetrain.telling.charts.square_chart import MAX_DOTS, MAX_NAMED, Line, rate_charts, square_chart
 from drivetrain.telling.content.evaluation import evaluation
 from drivetrain.telling.content.plotted import PlottedMatrix
 

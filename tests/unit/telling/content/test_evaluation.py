@@ -22,8 +22,7 @@ from drivetrain.telling.content.evaluation import (
     worst_slices,
 )
 from drivetrain.telling.content.plotted import PlottedCurve, PlottedMatrix
-from drivetrain.telling.page.evaluation_page import evaluation_page
-from drivetrain.telling.page.evaluation_section import evaluation_section
+from drivetrain.telling.page.evaluation_section import evaluation_page, evaluation_section
 
 
 def test_the_facts(findings: Callable[..., Path]) -> None:

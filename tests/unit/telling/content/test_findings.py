@@ -14,8 +14,7 @@ import pytest
 from drivetrain.telling.content.decision import decision
 from drivetrain.telling.content.evaluation import EvaluationFacts, evaluation
 from drivetrain.telling.page.decision_section import decision_section, verdict
-from drivetrain.telling.page.evaluation_page import evaluation_page
-from drivetrain.telling.page.evaluation_section import evaluation_section
+from drivetrain.telling.page.evaluation_section import evaluation_page, evaluation_section
 
 CANARY = '<script>alert("canary")</script>'
 

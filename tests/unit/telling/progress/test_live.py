@@ -11,8 +11,7 @@ from drivetrain.run_store.events import (
     StepRetrying,
     StepStarted,
 )
-from drivetrain.telling.progress.live import LiveProgress
-from drivetrain.telling.progress.redrawn import Redrawn
+from drivetrain.telling.progress.live import LiveProgress, Redrawn
 
 STEPS = (("prepare", "Processing", "prepare"), ("train", "Training", "Train it"), ("stop", "Fail", "stop"))
 
