@@ -26,6 +26,7 @@ def report_error(error: BaseException) -> int:
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
     from drivetrain.base.call_site import place_in
+    from drivetrain.base.os_refusals import refusal
     from drivetrain.base.stopping import AwayError
 
     if isinstance(error, AwayError):
@@ -45,7 +46,7 @@ def explain(error: BaseException) -> tuple[int, str]:
         return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
     if isinstance(error, FileNotFoundError) and _is_nowhere():
         return BAD_INPUT, "error: the current folder was removed. Change into another one."
-    if isinstance(error, OSError) and (refused := _refused(error)):
+    if isinstance(error, OSError) and (refused := refusal(error)):
         return BAD_INPUT, _message(refused)
     if place:
         # Raised in the user's own file, by code that builds a pipeline.
@@ -53,12 +54,6 @@ def explain(error: BaseException) -> tuple[int, str]:
 
         return BAD_INPUT, _message(f"{place}: {said(error)}{advice(error)}")
     return BUG, _bug(error)
-
-
-def _refused(error: OSError) -> str | None:
-    from drivetrain.base.os_refusals import refusal
-
-    return refusal(error)
 
 
 def _is_nowhere() -> bool:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from drivetrain.telling.progress import Clock
 
 MAX_NUMBERS = 6
-# What scripts get of a run in a list, of a step, of an artifact.
+# What scripts get of a run, of a run in a list, of a step, of an artifact.
+_FACTS = "pipeline name note tags status stopping unhealthy started ended seconds reason definition_hash"
 _RUN = "id pipeline status started ended idle reason definition_hash parameters name note stopping unhealthy seconds"
 _STEP = "name type title status started ended seconds attempts cache_of reason value why settings parent item"
 _ARTIFACT = "step flow name uri digest files bytes from_step from_execution"
@@ -182,18 +183,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
 
     return {
         "execution": run.id,
-        "pipeline": run.pipeline,
-        "name": run.name,
-        "note": run.note,
-        "tags": dict(run.tags),
-        "status": run.status,
-        "stopping": run.stopping,
-        "unhealthy": run.unhealthy,
-        "started": run.started,
-        "ended": run.ended,
-        "seconds": run.seconds,
-        "reason": run.reason,
-        "definition_hash": run.definition_hash,
+        **_chosen(run, _FACTS),
         "code_hash": run.code_hash or None,
         "parameters": dict(run.parameters),
         "nothing_new_since": run.nothing_new_since,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import drivetrain
 from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked, checked_home
 from drivetrain.client.frames import Listed, Named
@@ -86,14 +86,13 @@ class Model:
         return as_markdown(self._version)
 
     @property
-    def run(self) -> Any:
+    def run(self) -> drivetrain.Run | None:
         """The `dt.Run` on this machine that made it; None where it is not here."""
         execution = self.lineage.get("execution", "").rpartition("/")[2]
         home = Home(self._of.home)
         if not execution or not home.run(execution).is_dir():
             return None
-        # By its name: a run has its model, too, and its module imports this one.
-        return importlib.import_module("drivetrain.client.run").Run(execution, home=home.root)
+        return drivetrain.Run(execution, home=home.root)  # by its public name: a run imports this module for its model
 
     def approve(self, reason: str | None = None, *, against_decision: str = "") -> Model:
         """Make it the champion. Newer versions that are approved are rejected, as `drivetrain models approve` does.

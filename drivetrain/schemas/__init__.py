@@ -15,3 +15,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def text_of(schema: dict[str, Any]) -> str:
     """The text of a schema's file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def object_of(required: tuple[str, ...], /, **properties: Any) -> dict[str, Any]:
+    """The schema of an object with these members and no others."""
+    return {"type": "object", "required": [*required], "properties": properties, "additionalProperties": False}

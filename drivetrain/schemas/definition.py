@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.catalog import quotas
-from drivetrain.schemas import DIALECT
+from drivetrain.schemas import DIALECT, object_of
 from drivetrain.spec.binding import TYPES
 from drivetrain.targets.sagemaker.compile.job_options import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
@@ -28,10 +28,10 @@ def definition_schema() -> dict[str, Any]:
 
     shapes = service()["shapes"]
     arguments: dict[str, Any] = {
-        "Condition": _object(
+        "Condition": object_of(
             ("Conditions",), Conditions=_several({"$ref": "#/$defs/Condition"}), IfSteps=_STEPS, ElseSteps=_STEPS
         ),
-        "Fail": _object((), ErrorMessage=_TEXT_OR_EXPRESSION),
+        "Fail": object_of((), ErrorMessage=_TEXT_OR_EXPRESSION),
         "ForEach": _for_each(),
     }
     used: set[str] = set()
@@ -41,13 +41,14 @@ def definition_schema() -> dict[str, Any]:
             _collect(shapes[name], shapes, used)
     properties: dict[str, Any] = {name: {"type": ["object", "null"]} for name in sorted(TOP_LEVEL)}
     parameters = {"type": "array", "items": {"$ref": "#/$defs/Parameter"}}
+    properties |= {"Version": _TEXT, "Parameters": parameters, "Steps": _STEPS}
     return {
         "$schema": DIALECT,
         "title": "SageMaker pipeline definition",
-        **_object(("Version", "Steps"), **{**properties, "Version": _TEXT, "Parameters": parameters, "Steps": _STEPS}),
+        **object_of(("Version", "Steps"), **properties),
         "$defs": {
             "Expression": _expression(),
-            "Parameter": _object(
+            "Parameter": object_of(
                 ("Name", "Type"),
                 Name=_TEXT,
                 Type={"enum": list(TYPES)},
@@ -59,11 +60,6 @@ def definition_schema() -> dict[str, Any]:
             **{f"service.{name}": _shape(shapes[name]) for name in sorted(used)},
         },
     }
-
-
-def _object(required: tuple[str, ...], /, **properties: Any) -> dict[str, Any]:
-    """An object with these members and no others."""
-    return {"type": "object", "required": [*required], "properties": properties, "additionalProperties": False}
 
 
 def _several(items: Any) -> dict[str, Any]:
@@ -80,20 +76,20 @@ def _condition() -> dict[str, Any]:
     inner = {"$ref": "#/$defs/Condition"}
     operator = {"Type": {"enum": list(OPERATORS)}}
     others = {
-        "In": _object(("QueryValue", "Values"), **operator, QueryValue=True, Values=_several(True)),
+        "In": object_of(("QueryValue", "Values"), **operator, QueryValue=True, Values=_several(True)),
         # The SDK writes Expression, the service's documents have Condition.
-        "Not": {**_object((), **operator, Condition=inner, Expression=inner), "minProperties": 2},
-        "Or": _object(("Conditions",), **operator, Conditions=_several(inner)),
+        "Not": {**object_of((), **operator, Condition=inner, Expression=inner), "minProperties": 2},
+        "Or": object_of(("Conditions",), **operator, Conditions=_several(inner)),
     }
-    two = _object(("LeftValue", "RightValue"), **operator, LeftValue=True, RightValue=True)
+    two = object_of(("LeftValue", "RightValue"), **operator, LeftValue=True, RightValue=True)
     cases = {name: others.get(name, two) for name in OPERATORS}
     return {"type": "object", "required": ["Type"], "properties": operator, "allOf": _cases(cases)}
 
 
 def _for_each() -> dict[str, Any]:
     items = {"anyOf": [{"type": "array", "minItems": 1, "maxItems": quotas.MAX_FOREACH_ITEMS}, _TEXT, _EXPRESSION]}
-    selector = _object(("Pick", "Field"), Pick={"enum": list(for_each.PICKS)}, Field=_EXPRESSION)
-    return _object(
+    selector = object_of(("Pick", "Field"), Pick={"enum": list(for_each.PICKS)}, Field=_EXPRESSION)
+    return object_of(
         ("IterableItems", "ForEachBody"),
         IterableItems=items,
         MaxConcurrency={"type": "integer", "minimum": 1, "maximum": quotas.MAX_FOREACH_CONCURRENCY},
@@ -104,8 +100,8 @@ def _for_each() -> dict[str, Any]:
 
 def _step(arguments: dict[str, Any]) -> dict[str, Any]:
     name = {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{quotas.MAX_STEP_NAME_CHARACTERS}}}$"}
-    trigger = {"enum": [*TRIGGERS]}
-    retry = _object(
+    edge = object_of(("Step",), Step=name, Trigger={"enum": [*TRIGGERS]})
+    retry = object_of(
         ("ExceptionType",),
         ExceptionType=_several({"enum": list(EXCEPTIONS.values())}),
         IntervalSeconds={"type": "number", "exclusiveMinimum": 0},
@@ -113,7 +109,7 @@ def _step(arguments: dict[str, Any]) -> dict[str, Any]:
         MaxAttempts={"type": "integer", "minimum": 1, "maximum": quotas.MAX_RETRY_ATTEMPTS},
         ExpireAfterMin={"type": "integer", "minimum": 1, "maximum": quotas.MAX_RETRY_MINUTES},
     )
-    property_file = _object(
+    property_file = object_of(
         ("PropertyFileName", "OutputName", "FilePath"),
         PropertyFileName=_TEXT,
         OutputName=_TEXT,
@@ -134,8 +130,8 @@ def _step(arguments: dict[str, Any]) -> dict[str, Any]:
             "Type": {"type": "string", "examples": sorted(STEP_TYPES)},
             "DisplayName": {"type": "string", "maxLength": quotas.MAX_DISPLAY_NAME_CHARACTERS},
             "Description": {"type": "string", "maxLength": quotas.MAX_DESCRIPTION_CHARACTERS},
-            "DependsOn": {"type": "array", "items": {"anyOf": [name, _object(("Step",), Step=name, Trigger=trigger)]}},
-            "CacheConfig": _object(("Enabled",), Enabled={"type": "boolean"}, ExpireAfter=_TEXT),
+            "DependsOn": {"type": "array", "items": {"anyOf": [name, edge]}},
+            "CacheConfig": object_of(("Enabled",), Enabled={"type": "boolean"}, ExpireAfter=_TEXT),
             "RetryPolicies": {"type": "array", "items": retry},
             "PropertyFiles": {"type": "array", "items": property_file},
         },
@@ -144,13 +140,13 @@ def _step(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expression() -> dict[str, Any]:
-    join = {**_object(("On", "Values"), On=_TEXT, Values={"type": "array"})}
+    join = {**object_of(("On", "Values"), On=_TEXT, Values={"type": "array"})}
     read = {
-        **_object(("Path",), Path=_TEXT, PropertyFile=_EXPRESSION, S3Uri=_TEXT_OR_EXPRESSION),
+        **object_of(("Path",), Path=_TEXT, PropertyFile=_EXPRESSION, S3Uri=_TEXT_OR_EXPRESSION),
         "oneOf": [{"required": ["PropertyFile"]}, {"required": ["S3Uri"]}],
     }
     operands = {"Get": _TEXT, "Std:Join": join, "Std:JsonGet": read}
-    known = [_object((name,), **{name: operand}) for name, operand in operands.items()]
+    known = [object_of((name,), **{name: operand}) for name, operand in operands.items()]
     newer: dict[str, Any] = {
         "type": "object",
         "minProperties": 1,

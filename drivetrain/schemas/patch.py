@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivetrain.schemas import DIALECT
+from drivetrain.schemas import DIALECT, object_of
 from drivetrain.targets.sagemaker.document.difference import place as places
 
 _SAID = {
@@ -31,26 +31,15 @@ def patch_schema() -> dict[str, Any]:
         "description": "The step of the code of which a copy is added. Later edits say what differs.",
     }
     edit = {
-        "type": "object",
-        "required": ["place"],
-        "properties": members,
-        "additionalProperties": False,
+        **object_of(("place",), **members),
         "anyOf": [{"required": [member]} for member in members if member != "place"],
         "not": {"anyOf": [{"required": [member, f"{member}-json"]} for member in _SAID]},
     }
-    return {
-        "$schema": DIALECT,
-        "title": "Edits made in SageMaker Studio",
-        "type": "object",
-        "required": ["pipeline", "edits"],
-        "properties": {
-            "pipeline": {"type": "string", "description": "Whose edits they are."},
-            "edits": {"type": "array", "items": edit, "description": "Laid on the definition in this order."},
-            "pulled": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Hashes of what Studio had when it was pulled.",
-            },
-        },
-        "additionalProperties": False,
-    }
+    hashes = "Hashes of what Studio had when it was pulled."
+    file = object_of(
+        ("pipeline", "edits"),
+        pipeline={"type": "string", "description": "Whose edits they are."},
+        edits={"type": "array", "items": edit, "description": "Laid on the definition in this order."},
+        pulled={"type": "array", "items": {"type": "string"}, "description": hashes},
+    )
+    return {"$schema": DIALECT, "title": "Edits made in SageMaker Studio", **file}

@@ -78,22 +78,23 @@ class Pages:
         Raises:
             UserError: what was asked for is not there.
         """
-        if path == "/":
-            return self._index(query)
-        if path == "/models":
-            return self._models(query)
-        if path.startswith("/models/") and path.count("/") == 3:
-            group, version = path.split("/")[2:]
-            return self._actions.ask_to_roll_back(group) if version == "rollback" else self._card(group, version)
-        if path == "/compare":
-            return self._compare(query.get("run", []), query.get("chart", []))
-        if path == "/starts":
-            from drivetrain.ui.triggers_page import triggers_page
-
-            return Page(triggers_page(self.home, around("/starts")))
-        if path.startswith("/started/") and path.count("/") == 2:
-            return self._actions.started(path.removeprefix("/started/"))
         match path.split("/")[1:]:
+            case [""]:
+                return self._index(query)
+            case ["models"]:
+                return self._models(query)
+            case ["models", group, "rollback"]:
+                return self._actions.ask_to_roll_back(group)
+            case ["models", group, version]:
+                return self._card(group, version)
+            case ["compare"]:
+                return self._compare(query.get("run", []), query.get("chart", []))
+            case ["starts"]:
+                from drivetrain.ui.triggers_page import triggers_page
+
+                return Page(triggers_page(self.home, around("/starts")))
+            case ["started", key]:
+                return self._actions.started(key)
             case ["runs", run]:
                 return self._run(run, query.get("chart", []))
             case ["runs", run, "steps", *parts] if parts and re.fullmatch(_RUN_ID, run):

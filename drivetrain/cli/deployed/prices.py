@@ -115,21 +115,13 @@ def _rows(table: PriceTable, region: str) -> list[tuple[str, ...]]:
 
     sheets = table.of_region(region)
     names = sorted({name for sheet in sheets for prices in sheet.hourly.values() for name in prices}, key=_by_size)
+    priced = [(name, [table.hourly(region, kind, name) for kind in KINDS]) for name in names]
+    volumes = [table.storage(region, kind) for kind in KINDS]
+    priced += [("volume, GB-month", volumes)] if any(volumes) else []
     rows: list[tuple[str, ...]] = []
-    for name in names:
-        prices = [table.hourly(region, kind, name) for kind in KINDS]
+    for name, prices in priced:
         days = sorted({price.date.isoformat() for price in prices if price})
         rows.append((name, *("–" if price is None else f"{price.amount:.10g}" for price in prices), ", ".join(days)))
-    volumes = [table.storage(region, kind) for kind in KINDS]
-    if any(volumes):
-        days = sorted({price.date.isoformat() for price in volumes if price})
-        rows.append(
-            (
-                "volume, GB-month",
-                *("–" if price is None else f"{price.amount:.10g}" for price in volumes),
-                ", ".join(days),
-            )
-        )
     return rows
 
 

@@ -139,7 +139,7 @@ def _model(version: ModelVersion, scratch: Path, where: RegistryOptions) -> Path
     if (folder / ENTRY).is_file():
         return folder
     label = f"{version.group} version {version.version}"
-    if _is_of_train(folder / DESCRIPTION):
+    if {"format", "weights"} <= _description(folder).keys():
         raise UserError(
             f"{label} has no {ENTRY}, so it cannot predict: it was not written by this release's `train`. Train again."
         )
@@ -164,7 +164,8 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
     from drivetrain.processes.mounts import CONFINED
     from drivetrain.processes.supervised import clean_environment
 
-    framework, package = ("tensorflow", "tensorflow") if _is_of_tensorflow(folder) else ("torch", "'drivetrain[torch]'")
+    is_of_tensorflow = _description(folder).get("framework") == "tensorflow"
+    framework, package = ("tensorflow", "tensorflow") if is_of_tensorflow else ("torch", "'drivetrain[torch]'")
     if importlib.util.find_spec(framework) is None:
         raise UserError(
             f"the model predicts with {framework}, which is not installed. Install it with: pip install {package}."
@@ -249,16 +250,10 @@ def _probability(row: dict[str, Any]) -> float:
     return row["score"] if row["predicted"] else 1 - row["score"]
 
 
-def _is_of_train(description: Path) -> bool:
+def _description(folder: Path) -> dict[str, Any]:
+    """What a model says of itself; empty where there is no description that can be read: its own program says so."""
     try:
-        return {"format", "weights"} <= set(json.loads(description.read_bytes()))
-    except (OSError, ValueError, TypeError, RecursionError):  # none, or one of another program
-        return False
-
-
-def _is_of_tensorflow(folder: Path) -> bool:
-    """By its description; of one that cannot be read the model's own program says so."""
-    try:
-        return json.loads((folder / "model.json").read_bytes())["framework"] == "tensorflow"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
+        found = json.loads((folder / "model.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Protocol, cast
+from typing import Annotated, Any
 
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
@@ -15,16 +14,6 @@ from drivetrain.cli.options import Home, Json
 from drivetrain.telling.terminal import say, say_json
 
 app = App()
-
-
-class Environment(Protocol):
-    """The module `environment.py` of a folder of infra/, which is named like the environment."""
-
-    SUMMARY: str
-
-    def make(self, folder: Path, say: Callable[[str], None]) -> Path:
-        """Make it, or find it made; the path of its Python."""
-        ...
 
 
 @app.command()
@@ -66,8 +55,10 @@ def setup(
         say(str(python))
 
 
-def _environment(name: str) -> Environment:
-    """
+def _environment(name: str) -> Any:
+    """The module `environment.py` of a folder of infra/, which is named like the environment: its SUMMARY, and `make`,
+    which makes it, or finds it made, and gives the path of its Python.
+
     Raises:
         UserError: there is no such environment.
     """
@@ -78,4 +69,4 @@ def _environment(name: str) -> Environment:
     known = [path.parent.name for folder in folders for path in Path(folder).glob("*/environment.py")]
     if name not in known:
         raise UserError(f"There is no environment {name!r} to set up. {did_you_mean(name, known)}")
-    return cast(Environment, importlib.import_module(f"drivetrain.infra.{name}.environment"))
+    return importlib.import_module(f"drivetrain.infra.{name}.environment")

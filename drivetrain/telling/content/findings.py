@@ -121,10 +121,10 @@ _READERS = {
 }
 
 
-def findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, tuple[Any, ...]]:
+def findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, Any]:
     """The data sets, evaluations, decisions and cards among what the steps wrote, by their names in RunFacts, in the
     order of the steps."""
-    found: dict[str, tuple[Any, ...]] = {}
+    found: dict[str, Any] = {}
     for name, (file, module, function) in _READERS.items():
         if folders := list(folders_with(file, home, artifacts)):
             read = getattr(import_module(f"{__package__}.{module}"), function)

@@ -15,7 +15,6 @@ from drivetrain.telling.charts.curves import over_steps
 from drivetrain.telling.charts.run_places import run_places
 from drivetrain.telling.content.comparison import COST, Comparison
 from drivetrain.telling.content.findings import words
-from drivetrain.telling.content.given import Compared
 from drivetrain.telling.page.choosing import chart_key, charts_form
 from drivetrain.telling.page.sections import short_value, status_mark
 
@@ -120,7 +119,7 @@ def _drawn(found: Comparison) -> list[tuple[str, str]]:
 
 
 def _curves(found: Comparison, chosen: Sequence[str], *, served: bool) -> Markup | None:
-    places = run_places(map(_id, found.runs))
+    places = run_places(_ids(found))
     names = [(step, name) for step, name in _drawn(found) if not chosen or chart_key(step, name) in chosen]
     charts: list[Markup] = []
     for step, name in names[:MAX_CHARTS]:
@@ -138,7 +137,7 @@ def _curves(found: Comparison, chosen: Sequence[str], *, served: bool) -> Markup
         label = f"step of {step}" if by_step else f"seconds since {step} started"
         if len(series) > 1:
             charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=label))
-    runs = [el("input", type="hidden", name="run", value=_id(run)) for run in found.runs]
+    runs = [el("input", type="hidden", name="run", value=run.facts.id) for run in found.runs]
     form = charts_form(_drawn(found), chosen, runs) if served else None
     return section("Training", form, el("div", charts, class_="charts"), id="training") if charts or form else None
 
@@ -168,14 +167,14 @@ def _origin(found: Comparison) -> Markup:
     return section("Data and code that differ, or are not comparable (sha256)", _table(found, rows), id="origin")
 
 
+def _ids(found: Comparison) -> list[str]:
+    return [run.facts.id for run in found.runs]
+
+
 def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:
-    places = run_places(map(_id, found.runs))
-    heads = [[el("i", class_=f"key s{places[id]}"), " ", el("code", id)] for id in map(_id, found.runs)]
+    places = run_places(_ids(found))
+    heads = [[el("i", class_=f"key s{places[id]}"), " ", el("code", id)] for id in _ids(found)]
     return scrolled(table(["", *heads], [(name, *cells) for name, cells in rows], style="compared"))
-
-
-def _id(run: Compared) -> str:
-    return run.facts.id
 
 
 def _number(value: float | None) -> str:

@@ -3,7 +3,9 @@ table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
 
 from drivetrain.base.formatting import duration, number, status_class
 from drivetrain.base.markup import Content, Markup, el
@@ -78,46 +80,43 @@ def _tables(tuning: TuningFacts, names: Sequence[str]) -> list[Content]:
 
 
 def _table(tuning: TuningFacts, rows: Sequence[TrainingFacts], names: Sequence[str]) -> Markup:
-    shown = names[:MAX_COLUMNS]
-    several = any(one.definition for one in rows)
-    said = any(one.reason for one in rows)
-    head = ["Training", *(["Definition"] if several else []), "Status", tuning.metric, *shown]
-    head += [*(["More"] if len(names) > len(shown) else []), "Time", *(["Why"] if said else [])]
-    right = {tuning.metric, *shown, "Time"}
+    shown, rest = names[:MAX_COLUMNS], names[MAX_COLUMNS:]
     best = tuning.best
-    body = [_row(one, tuning.metric, shown, names, several, said, is_best=one is best) for one in rows]
-    return table(head, body, right=right, style="trainings stacked")
+
+    def label(one: TrainingFacts) -> Content:
+        return [one.label, el("small", " best") if one is best else None]
+
+    def objective(one: TrainingFacts) -> Cell:
+        return Cell("–" if one.objective is None else number(one.objective), name=tuning.metric)
+
+    def more(one: TrainingFacts) -> str:
+        return ", ".join(f"{name} {_value(one.parameters[name])}" for name in rest if name in one.parameters)
+
+    columns: list[tuple[str, Callable[[TrainingFacts], Content | Cell]]] = [
+        ("Training", label),
+        *([("Definition", attrgetter("definition"))] if any(one.definition for one in rows) else []),
+        ("Status", _status),
+        (tuning.metric, objective),
+        *((name, partial(_parameter, name)) for name in shown),
+        *([("More", more)] if rest else []),
+        ("Time", lambda one: duration(one.seconds)),
+        *([("Why", lambda one: Cell(one.reason, "why"))] if any(one.reason for one in rows) else []),
+    ]
+    body = [Row([cell(one) for _, cell in columns], "is-best" if one is best else None) for one in rows]
+    right = {tuning.metric, *shown, "Time"}
+    return table([name for name, _ in columns], body, right=right, style="trainings stacked")
 
 
-def _row(
-    one: TrainingFacts,
-    metric: str,
-    shown: Sequence[str],
-    names: Sequence[str],
-    several: bool,
-    said: bool,
-    *,
-    is_best: bool,
-) -> Row:
+def _status(one: TrainingFacts) -> Markup:
     unhealthy = one.status == "Completed" and unhealthy_part(one.reason)
     word = "unhealthy" if unhealthy else _WORDS.get(one.status, one.status)
     kind = "Unhealthy" if unhealthy else _CLASSES.get(one.status, one.status)
-    status = el("span", word, class_=f"status {status_class(kind)}")
-    rest = ", ".join(f"{name} {_value(one.parameters[name])}" for name in names[len(shown) :] if name in one.parameters)
-    cells = (
-        [one.label, el("small", " best") if is_best else None],
-        *([one.definition] if several else []),
-        status,
-        Cell("–" if one.objective is None else number(one.objective), name=metric),
-        *(
-            Cell(el("code", _value(text), title=text) if (text := one.parameters.get(name)) else "–", name=name)
-            for name in shown
-        ),
-        *([rest] if len(names) > len(shown) else []),
-        duration(one.seconds),
-        *([Cell(one.reason, "why")] if said else []),
-    )
-    return Row(cells, "is-best" if is_best else None)
+    return el("span", word, class_=f"status {status_class(kind)}")
+
+
+def _parameter(name: str, one: TrainingFacts) -> Cell:
+    text = one.parameters.get(name)
+    return Cell(el("code", _value(text), title=text) if text else "–", name=name)
 
 
 def _method(tuning: TuningFacts) -> Markup:
