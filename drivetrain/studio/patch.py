@@ -19,10 +19,10 @@ from typing import Any, cast
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.studio import patch_text
-from drivetrain.studio.comments import NO_EDIT, comments
 from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts
 from drivetrain.studio.following import Copy, brought_up, copied, copy_of, follow, follows, in_loop, laid, new_name
 from drivetrain.studio.generated import as_edited, as_written, from_edit, generated, has_mark, unlike
+from drivetrain.studio.patch_text import NO_EDIT, comments
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
 from drivetrain.targets.sagemaker.document.difference.change_words import added_steps, describe_all
@@ -59,7 +59,7 @@ class Patch:
     pulled: tuple[str, ...] = ()
     """Marks of what Studio had when it was pulled (deployed_edits.py)."""
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
-    """Place of an edit -> what reviewers wrote beside it; `comments.NO_EDIT` for what belongs to none."""
+    """Place of an edit -> what reviewers wrote beside it; `NO_EDIT` for what belongs to none."""
 
     def apply(
         self,

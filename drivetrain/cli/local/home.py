@@ -126,7 +126,7 @@ def _checkpoints(home: homes.Home) -> Iterator[tuple[int, list[Damage]]]:
     Raises:
         UserError: they cannot be looked at.
     """
-    from drivetrain.cli.training.checkpoint_places import PROGRAM
+    from drivetrain.cli.training.checkpoints import PROGRAM
     from drivetrain.run_store.verifying import Damage, checkpoint_places
 
     for uri, folder in checkpoint_places(home):

@@ -251,7 +251,7 @@ def _probability(row: dict[str, Any]) -> float:
 
 
 def _description(folder: Path) -> dict[str, Any]:
-    """What a model says of itself; empty where there is no description that can be read: its own program says so."""
+    """A model's description of itself; empty where none can be read: its own program says so."""
     try:
         found = json.loads((folder / "model.json").read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -72,7 +72,7 @@ def replay(
 
 def _program(command: list[str], what: str, step: str | None, home: Path | None, as_json: bool) -> int:
     """Run the program that trainings bring along; its output and its exit code are ours."""
-    from drivetrain.cli.training.checkpoint_places import run_program
+    from drivetrain.cli.training.checkpoints import run_program
 
     with recorded(what, step, home) as folder:
         flags = ["--json"] if as_json else []

@@ -6,18 +6,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.formatting import size
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
-from drivetrain.telling.content.smdebug_health import told_by_trial
 from drivetrain.telling.content.untrusted_json import drawable, finite, text, whole
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
     from drivetrain.run_store.model import StepRun
     from drivetrain.run_store.reader import Ledger
+    from drivetrain.training.health.smdebug.files import Trial
 
 MEMBER, OPERATORS = "health/health.json", "profile/operators.json"
 MAX_BYTES = 4 * 1024 * 1024
@@ -25,6 +28,8 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_MEMBERS = 2_000
 MAX_FINDINGS, MAX_RANKS, MAX_STRETCHES, MAX_WORDS = 100, 256, 200, 600
 MAX_OPERATORS, MAX_NAME = 15, 70
+# More than this takes longer than a page may.
+MAX_ARCHIVE = MAX_TENSORS = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +150,7 @@ def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
         healthy = None
     timeline = object_in(given, "timeline")
     seconds = tuple(_numbers(timeline.get("seconds")))
-    size = len(seconds)
+    length = len(seconds)
     busy = [tuple(_numbers(rank)) for rank in list_in(timeline, "busy")[:MAX_RANKS]]
     phases = {text(name): tuple(_numbers(shares)) for name, shares in object_in(timeline, "phases").items()}
     return HealthFacts(
@@ -160,8 +165,8 @@ def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
         stragglers=tuple(_stragglers(given.get("stragglers"))),
         operators=tuple(_operators(as_object(profile).get("operators"))),
         profiled=whole(as_object(profile).get("steps")) or 0,
-        busy=tuple(rank for rank in busy if len(rank) == size),
-        phases={name: shares for name, shares in phases.items() if len(shares) == size and any(shares)},
+        busy=tuple(rank for rank in busy if len(rank) == length),
+        phases={name: shares for name, shares in phases.items() if len(shares) == length and any(shares)},
     )
 
 
@@ -199,3 +204,56 @@ def _numbers(given: object) -> Iterator[float]:
     for value in as_list(given)[:MAX_STRETCHES]:
         number = drawable(value) if finite(value) is not None else None
         yield max(number or 0.0, 0.0)
+
+
+@lru_cache(maxsize=64)  # a page is drawn again and again; what a training has handed on does not change
+def told_by_trial(place: Path, changed: int) -> dict[str, Any] | None:
+    """As health.json, with `source` that says what was saved; None where there is no trial, or several.
+
+    Args:
+        place: the folder of a training's output, or its archive.
+        changed: when that changed last [ns].
+
+    Raises:
+        OSError, ValueError: the archive is damaged.
+    """
+    if find_spec("numpy") is None:  # an extra that pages do without
+        return None
+    from drivetrain.training.health.packed import unpacked
+
+    if place.is_dir():
+        return _told_by_folder(place)
+    if place.stat().st_size > MAX_ARCHIVE:
+        return None
+    import tarfile  # (only where there is one to be opened)
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="drivetrain-health-") as temporary:
+        try:
+            folder = unpacked(place, Path(temporary))
+        except tarfile.TarError as error:
+            raise ValueError(str(error)) from error
+        return None if folder is None else _told_by_folder(folder)
+
+
+def _told_by_folder(folder: Path) -> dict[str, Any] | None:
+    from drivetrain.training.health.smdebug.files import read_trial, trials_below
+
+    trials = trials_below(folder)
+    if len(trials) != 1:
+        return None
+    try:
+        return _of_trial(read_trial(trials[0]))
+    except InputError as error:
+        said = str(error).replace(f"{folder}/", "")
+        return {"source": f"What smdebug saved cannot be read: {said.rstrip('.')}"}
+
+
+def _of_trial(trial: Trial) -> dict[str, Any]:
+    from drivetrain.training.health.smdebug.trial import in_words, summary_of
+
+    source = f"Saved by {in_words(trial)}"
+    held = sum(length for step in trial.steps for _, length in step.places.values())
+    if held > MAX_TENSORS:
+        return {"source": f"{source}; {size(held)} are more than a page reads: drivetrain health show tells of them"}
+    return {**summary_of(trial, "{}").as_json(0.0), "source": source}

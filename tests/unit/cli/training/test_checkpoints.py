@@ -112,7 +112,7 @@ def test_a_run_means_its_own_training(run, checkpoints: Called, drivetrain, monk
     from drivetrain.targets.sagemaker.run.interruption_simulation.journal import Journal
 
     place, data = drivetrain.home / "s3/bucket/shared", "7" * 64
-    monkeypatch.setattr("drivetrain.cli.training.checkpoint_places.run_program", lambda given: asked.append(given))
+    monkeypatch.setattr("drivetrain.cli.training.checkpoints.run_program", lambda given: asked.append(given))
     asked: list[list[str]] = []
     for fields in ("aaaa" * 4, "aabb" * 4):
         run(train="s3://bucket/shared/")

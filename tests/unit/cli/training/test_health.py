@@ -98,7 +98,7 @@ def test_a_run_without_processes_cannot_be_attached_to(drivetrain, home: Home) -
 
 
 def test_the_program_gets_what_was_asked(drivetrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from drivetrain.cli.training import checkpoint_places
+    from drivetrain.cli.training import checkpoints
 
     asked: list[tuple[list[str], str]] = []
 
@@ -106,7 +106,7 @@ def test_the_program_gets_what_was_asked(drivetrain, monkeypatch: pytest.MonkeyP
         asked.append((arguments, program))
         return 0
 
-    monkeypatch.setattr(checkpoint_places, "run_program", run_program)
+    monkeypatch.setattr(checkpoints, "run_program", run_program)
     rules = json.dumps({"overtraining": "off"})
     drivetrain("health", "replay", tmp_path, "--rules", rules, "--json")
     drivetrain("health", "show", tmp_path, "--steps", "5")

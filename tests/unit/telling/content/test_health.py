@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivetrain.telling.content import smdebug_health
+from drivetrain.telling.content import health
 from drivetrain.telling.content.health import MAX_FINDINGS, MAX_RANKS, HealthFacts, facts_of, health_of
 from drivetrain.telling.page.health_section import draw as health_section
 from drivetrain.training.health.record import PHASES, Table
@@ -140,7 +140,7 @@ def test_what_smdebug_saved_and_a_page_cannot_read_is_said(tmp_path: Path, monke
     assert facts is not None and facts.healthy is None
     page = str(health_section((facts,)))
     assert f"What smdebug saved cannot be read: tensors/{index} is no file of smdebug" in page and "fired" not in page
-    monkeypatch.setattr(smdebug_health, "MAX_TENSORS", 1_000)
+    monkeypatch.setattr(health, "MAX_TENSORS", 1_000)
     facts = of_trial(tmp_path / "large", lambda folder: None)
     assert facts is not None and "are more than a page reads: drivetrain health show tells" in facts.source
 
