@@ -14,8 +14,7 @@ from typing import Any
 
 from drivetrain.base.formatting import count, number
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
-from drivetrain.telling.content.plotted import Plotted, plotted
-from drivetrain.telling.content.threshold import ThresholdFacts, threshold_facts
+from drivetrain.telling.content.plotted import Plotted, ThresholdFacts, plotted, threshold_facts
 from drivetrain.telling.content.untrusted_json import (
     UnreadableError,
     drawable,
