@@ -81,5 +81,10 @@ def loop_reason(failed: Sequence[tuple[str, str]]) -> str:
     lines = [line for line in said[0].removeprefix(ERROR).splitlines() if line.strip()]
     # The exception is the last line of a program's own failure; the page has the rest beside the step.
     shown = (lines[0] if said[0].startswith(ERROR) else lines[-1]).strip() if lines else "failed"
-    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-    return f"{bad_input}{failed[0][0]}: {shown}{more}"
+    return f"{bad_input}{first_failure(failed[0][0], shown, len(failed))}"
+
+
+def first_failure(step: str, reason: str, count: int) -> str:
+    """Why something failed of which `count` steps did: the first one and its reason."""
+    more = f" (and {count - 1} more failed)" if count > 1 else ""
+    return f"{step}: {reason}{more}"

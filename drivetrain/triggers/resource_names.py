@@ -32,22 +32,12 @@ def name_prefix(pipeline: str) -> str:
     return f"{kept}{_CUT}{_digest(pipeline)}{_DELIMITER}"
 
 
-def former_prefix(pipeline: str) -> str:
-    """How names of rules and schedules began before; those of a pipeline with a longer name may begin alike."""
-    return f"{pipeline[:_PIPELINE_CHARACTERS]}-"
-
-
 def resource_name(pipeline: str, trigger: str) -> str:
     """The name of a trigger's rule or schedule: the pipeline's prefix, the trigger's beginning, and a hash of both.
 
     At most 62 characters (64 are allowed), so that it needs no other form for long names.
     """
-    return _named(name_prefix(pipeline), pipeline, trigger)
-
-
-def former_name(pipeline: str, trigger: str) -> str:
-    """The earlier name of a trigger's rule or schedule: `apply` replaces one of this name."""
-    return _named(former_prefix(pipeline), pipeline, trigger)
+    return f"{name_prefix(pipeline)}{trigger[:_TRIGGER_CHARACTERS]}-{_digest(f'{pipeline}/{trigger}')}"
 
 
 def description(pipeline: str, trigger: str) -> str:
@@ -56,7 +46,7 @@ def description(pipeline: str, trigger: str) -> str:
 
 
 def is_resource_name(name: str, pipeline: str, described: str) -> bool:
-    """Return True if `resource_name` or `former_name` made the name, for a trigger of this pipeline.
+    """Return True if `resource_name` made the name, for a trigger of this pipeline.
 
     Args:
         described: the description, which tells the trigger whose name was cut.
@@ -66,7 +56,7 @@ def is_resource_name(name: str, pipeline: str, described: str) -> bool:
         return False
     said = _DESCRIBED.fullmatch(described)
     triggers = {part, *(() if said is None else (said[1],))}
-    return any(name in (resource_name(pipeline, each), former_name(pipeline, each)) for each in triggers)
+    return any(name == resource_name(pipeline, each) for each in triggers)
 
 
 def is_cut_name(name: str, pipeline: str) -> bool:
@@ -75,16 +65,10 @@ def is_cut_name(name: str, pipeline: str) -> bool:
 
 
 def trigger_part(name: str, pipeline: str) -> str | None:
-    """The beginning of the trigger's name in one that has the form of `resource_name` or of `former_name`; None for
-    others."""
-    for prefix in (name_prefix(pipeline), former_prefix(pipeline)):
-        if name.startswith(prefix) and (found := _REST.fullmatch(name, len(prefix))):
-            return found[1]
-    return None
-
-
-def _named(prefix: str, pipeline: str, trigger: str) -> str:
-    return f"{prefix}{trigger[:_TRIGGER_CHARACTERS]}-{_digest(f'{pipeline}/{trigger}')}"
+    """The beginning of the trigger's name in one that has the form of `resource_name`; None for others."""
+    prefix = name_prefix(pipeline)
+    found = _REST.fullmatch(name, len(prefix)) if name.startswith(prefix) else None
+    return None if found is None else found[1]
 
 
 def _digest(text: str) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from drivetrain.infra.kubeflow.needs import Needs
-from drivetrain.infra.kubeflow.objects import Json, Object, labels_of
+from drivetrain.infra.kubeflow.objects import Json, name_of, part_object
+from drivetrain.steps.kubeflow.cluster_api import RIGHTS
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -41,12 +42,7 @@ STEP = (
 )
 # What a step with several nodes calls: it creates a TrainJob, follows its pods, reads their logs and why they failed,
 # and deletes it.
-TRAIN_JOB = (
-    Permission("trainer.kubeflow.org", "trainjobs", ("create", "delete", "get", "list")),
-    Permission("", "pods", ("get", "list")),
-    Permission("", "pods/log", ("get",)),
-    Permission("", "events", ("list",)),
-)
+TRAIN_JOB = tuple(Permission(*right) for right in RIGHTS)
 # What the starter asks of the Pipelines API, which in a cluster of many users looks these verbs up in the namespace: it
 # finds the pipeline and its newest version, makes the experiment where it is not there, looks whether a run of its own
 # registered the model, and starts a run once. Of two that were started for one event it stops and deletes the second.
@@ -74,72 +70,43 @@ def step_permissions(needs: Needs) -> tuple[Permission, ...]:
     return (*STEP, *keys, *train_job)
 
 
-def step_account(needs: Needs) -> Iterator[Object]:
+def step_account(needs: Needs) -> Iterator[Json]:
     """The service account of the steps, where the settings name one that Kubeflow does not make."""
     steps = needs.settings.service_account
     if steps is not None and steps not in PLATFORM_ACCOUNTS:
-        yield _account(needs, "steps", steps, mounts_token=True)
+        yield _account(needs, "steps", name=steps)
 
 
-def accounts(needs: Needs) -> Iterator[Object]:
+def accounts(needs: Needs) -> Iterator[Json]:
     """The service accounts of what runs beside the pipeline."""
     if needs.events:
-        yield _account(needs, "starter", starter_account(needs), mounts_token=False)
+        yield _account(needs, "starter")
     if needs.trains:
-        yield _account(needs, "tensorboard", tensorboard_account(needs), mounts_token=False)
+        yield _account(needs, "tensorboard")
 
 
-def starter_account(needs: Needs) -> str:
-    """The name of the starter's account."""
-    return f"{needs.name}-starter"
-
-
-def tensorboard_account(needs: Needs) -> str:
-    """The name of TensorBoard's account."""
-    return f"{needs.name}-tensorboard"
-
-
-def roles(needs: Needs) -> Iterator[Object]:
+def roles(needs: Needs) -> Iterator[Json]:
     """A Role and its binding for each account that calls an API."""
     steps = needs.settings.service_account
     if steps is not None and (permissions := step_permissions(needs)):
         yield from _role(needs, "steps", steps, permissions)
     if needs.events:
-        yield from _role(needs, "starter", starter_account(needs), STARTER)
+        yield from _role(needs, "starter", name_of(needs, "starter"), STARTER)
 
 
-def _account(needs: Needs, part: str, name: str, *, mounts_token: bool) -> Object:
-    fields: Json = {"automountServiceAccountToken": mounts_token}
+def _account(needs: Needs, part: str, *, name: str | None = None) -> Json:
+    """The account of a part; pods of steps alone call the API of Kubernetes."""
+    fields: Json = {"automountServiceAccountToken": part == "steps"}
     if needs.settings.image_pull_secret is not None:
         fields["imagePullSecrets"] = [{"name": needs.settings.image_pull_secret}]
-    return Object(
-        api="v1",
-        kind="ServiceAccount",
-        name=name,
-        namespace=needs.settings.namespace,
-        labels=labels_of(needs.name, part),
-        fields=fields,
-    )
+    return part_object(needs, part, "v1", "ServiceAccount", fields, name=name)
 
 
-def _role(needs: Needs, part: str, account: str, permissions: Sequence[Permission]) -> Iterator[Object]:
-    name, namespace, labels = f"{needs.name}-{part}", needs.settings.namespace, labels_of(needs.name, part)
-    yield Object(
-        api=f"{RBAC}/v1",
-        kind="Role",
-        name=name,
-        namespace=namespace,
-        labels=labels,
-        fields={"rules": [permission.to_dict() for permission in permissions]},
-    )
-    yield Object(
-        api=f"{RBAC}/v1",
-        kind="RoleBinding",
-        name=name,
-        namespace=namespace,
-        labels=labels,
-        fields={
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-        },
-    )
+def _role(needs: Needs, part: str, account: str, permissions: Sequence[Permission]) -> Iterator[Json]:
+    rules = [permission.to_dict() for permission in permissions]
+    yield part_object(needs, part, f"{RBAC}/v1", "Role", {"rules": rules})
+    binding: Json = {
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name_of(needs, part)},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": needs.settings.namespace}],
+    }
+    yield part_object(needs, part, f"{RBAC}/v1", "RoleBinding", binding)

@@ -17,7 +17,7 @@ from drivetrain.infra.kubeflow.access import accounts, roles, step_account
 from drivetrain.infra.kubeflow.needs import Needs, needs_of
 from drivetrain.infra.kubeflow.network import network_policies
 from drivetrain.infra.kubeflow.notes import notes_of
-from drivetrain.infra.kubeflow.objects import Object, yaml_of
+from drivetrain.infra.kubeflow.objects import Json, yaml_of
 from drivetrain.infra.kubeflow.runtimes import runtimes
 from drivetrain.infra.kubeflow.services import starter, tensorboard
 from drivetrain.infra.kubeflow.storage import namespace, volumes
@@ -31,13 +31,13 @@ KUSTOMIZATION = "kustomization.yaml"
 # File -> what is in it, in the order in which they are to be applied.
 # What may be there before the pipeline, or be used by another one, has a name that is not made of the pipeline's. It is
 # in no kustomization: `kubectl delete -k` never deletes it.
-_SHARED: Mapping[str, Callable[[Needs], Iterator[Object]]] = {
+_SHARED: Mapping[str, Callable[[Needs], Iterator[Json]]] = {
     "namespace.yaml": namespace,
     "runtimes.yaml": runtimes,
     "account.yaml": step_account,
     "volumes.yaml": volumes,
 }
-_OWN: Mapping[str, Callable[[Needs], Iterator[Object]]] = {
+_OWN: Mapping[str, Callable[[Needs], Iterator[Json]]] = {
     "accounts.yaml": accounts,
     "roles.yaml": roles,
     "network.yaml": network_policies,
@@ -46,7 +46,7 @@ _OWN: Mapping[str, Callable[[Needs], Iterator[Object]]] = {
 }
 
 
-def objects(pipeline: Pipeline) -> dict[str, list[Object]]:
+def objects(pipeline: Pipeline) -> dict[str, list[Json]]:
     """File -> its objects; a file that would be empty is left out.
 
     Raises:

@@ -9,8 +9,7 @@ from drivetrain.spec.pipeline import Pipeline, RegistryEvent
 from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
 from drivetrain.targets.kubeflow.compile import retries
 from drivetrain.targets.kubeflow.compile.checks import task_name
-from drivetrain.targets.kubeflow.compile.frameworks import FRAMEWORKS, Framework, framework_of
-from drivetrain.targets.kubeflow.compile.train_job import num_nodes
+from drivetrain.targets.kubeflow.compile.train_job import FRAMEWORKS, Framework, framework_of, num_nodes
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 
 # The key pair of MPI jobs' ssh.

@@ -7,13 +7,12 @@ empty selector: notebooks and model servers of the same namespace go on as they 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from drivetrain.infra.kubeflow.needs import Needs, own_runtimes
-from drivetrain.infra.kubeflow.objects import NAME_LABEL, PART_OF, PART_OF_LABEL, Json, Object, labels_of
+from drivetrain.infra.kubeflow.objects import NAME_LABEL, PART_OF, PART_OF_LABEL, Json, labels_of, part_object
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # On the pods of every task: https://github.com/kubeflow/pipelines/blob/master/backend/src/v2/compiler/argocompiler.
@@ -33,38 +32,7 @@ AWS = "https://s3.amazonaws.com"
 POD_IDENTITY = ("http://169.254.170.23", "http://[fd00:ec2::23]")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Policy:
-    """The traffic of the pods that a selector finds.
-
-    `ingress` are the pods (as selectors) that may reach them, `egress` whom they reach beside DNS; None leaves open.
-    """
-
-    part: str
-    selector: Mapping[str, object]
-    ingress: Sequence[Json] | None
-    egress: Sequence[Json] | None
-
-    def object(self, needs: Needs) -> Object:
-        """The NetworkPolicy."""
-        spec: Json = {"podSelector": dict(self.selector), "policyTypes": []}
-        if self.egress is not None:
-            spec["policyTypes"].append("Egress")
-            spec["egress"] = [*_to_dns(needs), *self.egress]
-        if self.ingress is not None:
-            spec["policyTypes"].append("Ingress")
-            spec["ingress"] = [{"from": [{"podSelector": peer} for peer in self.ingress]}] if self.ingress else []
-        return Object(
-            api="networking.k8s.io/v1",
-            kind="NetworkPolicy",
-            name=f"{needs.name}-{self.part}",
-            namespace=needs.settings.namespace,
-            labels=labels_of(needs.name, self.part),
-            fields={"spec": spec},
-        )
-
-
-def network_policies(needs: Needs) -> Iterator[Object]:
+def network_policies(needs: Needs) -> Iterator[Json]:
     """One policy a kind of pods."""
     settings = needs.settings
     stores = tuple(_to_store(needs))
@@ -72,24 +40,40 @@ def network_policies(needs: Needs) -> Iterator[Object]:
     # Steps are no servers. What they reach is open unless the settings say otherwise: every pipeline's steps in the
     # namespace have this label, and where the API of the cluster is nobody knows here.
     steps = None if settings.infrastructure.steps_reach == "anywhere" else _different([*_of_steps(needs), *also])
-    policies = [Policy(part="steps", selector={"matchLabels": STEP_LABELS}, ingress=(), egress=steps)]
+    yield _policy(needs, "steps", {"matchLabels": STEP_LABELS}, ingress=(), egress=steps)
     if needs.makes_train_jobs:
         pods: Json = {"matchExpressions": [{"key": JOBSET_LABEL, "operator": "Exists"}]}
-        policies.append(Policy(part="jobs", selector=pods, ingress=(pods,), egress=None))
+        yield _policy(needs, "jobs", pods, ingress=(pods,), egress=None)
     if own_runtimes(needs):
         ours: Json = {"matchLabels": TRAINING_LABELS}
-        peers: Json = {"to": [{"podSelector": ours}]}
-        reached = _different([peers, *stores, *also])
-        policies.append(Policy(part="training", selector=ours, ingress=None, egress=reached))
+        reached = _different([{"to": [{"podSelector": ours}]}, *stores, *also])
+        yield _policy(needs, "training", ours, ingress=None, egress=reached)
     if needs.trains:
         labels = labels_of(needs.name, "tensorboard")
-        policies.append(Policy(part="tensorboard", selector={"matchLabels": labels}, ingress=(), egress=stores))
+        yield _policy(needs, "tensorboard", {"matchLabels": labels}, ingress=(), egress=stores)
     if needs.events:
         labels = labels_of(needs.name, "starter")
         reached = _different([to_address(settings.endpoint, needs), *_to_registry(needs), *stores])
-        policies.append(Policy(part="starter", selector={"matchLabels": labels}, ingress=(), egress=reached))
-    for policy in policies:
-        yield policy.object(needs)
+        yield _policy(needs, "starter", {"matchLabels": labels}, ingress=(), egress=reached)
+
+
+def _policy(
+    needs: Needs, part: str, selector: Json, *, ingress: Sequence[Json] | None, egress: Sequence[Json] | None
+) -> Json:
+    """The NetworkPolicy of the pods that a selector finds.
+
+    Args:
+        ingress: the pods (as selectors) that may reach them; None leaves open.
+        egress: whom they reach beside DNS; None leaves open.
+    """
+    spec: Json = {"podSelector": selector, "policyTypes": []}
+    if egress is not None:
+        spec["policyTypes"].append("Egress")
+        spec["egress"] = [*_to_dns(needs), *egress]
+    if ingress is not None:
+        spec["policyTypes"].append("Ingress")
+        spec["ingress"] = [{"from": [{"podSelector": peer} for peer in ingress]}] if ingress else []
+    return part_object(needs, part, "networking.k8s.io/v1", "NetworkPolicy", {"spec": spec})
 
 
 def _to_dns(needs: Needs) -> Iterator[Json]:

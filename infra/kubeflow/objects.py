@@ -1,11 +1,11 @@
-"""A Kubernetes object as data: its kind and name, and the fields that are its kind's own."""
+"""Kubernetes objects as the API takes them, their labels and their YAML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.infra.kubeflow.needs import Needs
 from drivetrain.targets.kubeflow.compile.yaml_text import yaml_text
 
 Json = dict[str, Any]
@@ -17,42 +17,42 @@ PART_OF_LABEL, MANAGED_LABEL = "app.kubernetes.io/part-of", "app.kubernetes.io/m
 NAMESPACE_MANAGED_LABEL = "drivetrain/managed-by"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Object:
+def kubernetes_object(
+    api: str, kind: str, name: str, labels: Mapping[str, str], fields: Json | None = None, namespace: str | None = None
+) -> Json:
     """One object.
 
-    `namespace` is None for a kind that belongs to the whole cluster. `fields` are those beside `metadata`: `spec`,
-    `rules`, `subjects`, ...
+    Args:
+        fields: those beside `metadata`: `spec`, `rules`, `subjects`, ...
+        namespace: None for a kind that belongs to the whole cluster.
     """
-
-    api: str
-    kind: str
-    name: str
-    namespace: str | None
-    labels: Mapping[str, str]
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> Json:
-        """The object as the API takes it."""
-        managed = NAMESPACE_MANAGED_LABEL if self.kind == "Namespace" else MANAGED_LABEL
-        metadata: Json = {"name": self.name, "labels": {**self.labels, managed: PART_OF}}
-        if self.namespace is not None:
-            metadata["namespace"] = self.namespace
-        if self.annotations:
-            metadata["annotations"] = dict(self.annotations)
-        return {"apiVersion": self.api, "kind": self.kind, "metadata": metadata, **self.fields}
+    managed = NAMESPACE_MANAGED_LABEL if kind == "Namespace" else MANAGED_LABEL
+    metadata: Json = {"name": name, "labels": {**labels, managed: PART_OF}}
+    if namespace is not None:
+        metadata["namespace"] = namespace
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **(fields or {})}
 
 
-def labels_of(pipeline: str, name: str) -> dict[str, str]:
-    """The labels of one part of a pipeline: by them selectors find its pods.
+def part_object(needs: Needs, part: str, api: str, kind: str, fields: Json, *, name: str | None = None) -> Json:
+    """An object of one part of the pipeline (`tensorboard`, `starter`, ...), in its namespace.
 
     Args:
-        name: the part: `tensorboard`, `starter`, ...
+        name: that of the part unless given.
     """
-    return {NAME_LABEL: name, INSTANCE_LABEL: pipeline, PART_OF_LABEL: PART_OF}
+    labels = labels_of(needs.name, part)
+    return kubernetes_object(api, kind, name or name_of(needs, part), labels, fields, needs.settings.namespace)
 
 
-def yaml_of(objects: Iterable[Object]) -> str:
+def name_of(needs: Needs, part: str) -> str:
+    """The name of a part of the pipeline."""
+    return f"{needs.name}-{part}"
+
+
+def labels_of(pipeline: str, part: str) -> dict[str, str]:
+    """The labels of one part of a pipeline: by them selectors find its pods."""
+    return {NAME_LABEL: part, INSTANCE_LABEL: pipeline, PART_OF_LABEL: PART_OF}
+
+
+def yaml_of(objects: Iterable[Json]) -> str:
     """The objects as one YAML text, in their order."""
-    return "---\n".join(yaml_text(each.to_dict()) for each in objects)
+    return "---\n".join(map(yaml_text, objects))

@@ -5,11 +5,11 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from drivetrain.infra.kubeflow.objects import Json, Object, labels_of
+from drivetrain.infra.kubeflow.needs import Needs
+from drivetrain.infra.kubeflow.objects import Json, labels_of, name_of, part_object
+from drivetrain.targets.kubeflow.compile.mounts import region_variables, secret_environment, store_keys
 
 # The user of our images (images/); a number, since the kubelet can tell of a name only as root that it is not root.
 USER = 1000
@@ -17,76 +17,15 @@ TMP = "/tmp"
 NO_SIDECAR = "sidecar.istio.io/inject"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    """How the kubelet sees that a container works: a path that answers, or a command that ends with 0."""
+def probes(check: Json, *, starts_within_seconds: int = 60, period_seconds: int = 20) -> Json:
+    """How the kubelet sees that a container works.
 
-    http_path: str | None = None
-    command: tuple[str, ...] = ()
-    starts_within_seconds: int = 60
-    """For so long at the start only readiness counts."""
-    period_seconds: int = 20
-
-    def to_dict(self) -> Json:
-        check: Json = (
-            {"httpGet": {"path": self.http_path, "port": "http"}}
-            if self.http_path is not None
-            else {"exec": {"command": list(self.command)}}
-        )
-        return {**check, "failureThreshold": 3, "periodSeconds": self.period_seconds, "timeoutSeconds": 10}
-
-    def liveness(self) -> Json:
-        """The same, for what is to be started again when it fails."""
-        return {**self.to_dict(), "initialDelaySeconds": self.starts_within_seconds}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Container:
-    """One container, of the pod's first port `http`.
-
-    `secret_environment` maps a variable to (Secret, key): the value stays where it is. `cpu` and `memory` are requests;
-    memory is the limit, too.
+    Args:
+        check: an `httpGet` or an `exec`.
+        starts_within_seconds: for so long at the start only readiness counts.
     """
-
-    name: str
-    image: str
-    command: tuple[str, ...]
-    cpu: str
-    memory: str
-    pull_policy: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-    secret_environment: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    port: int | None = None
-    probe: Probe | None = None
-    mounts: Mapping[str, str] = field(default_factory=dict)
-    """Path -> name of the pod's volume, read-only."""
-
-    def to_dict(self) -> Json:
-        plain = [{"name": name, "value": value} for name, value in sorted(self.environment.items())]
-        secret = [
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}}
-            for name, (of, key) in sorted(self.secret_environment.items())
-        ]
-        built: Json = {
-            "name": self.name,
-            "image": self.image,
-            "command": list(self.command),
-            "resources": {"requests": {"cpu": self.cpu, "memory": self.memory}, "limits": {"memory": self.memory}},
-            "securityContext": container_security(),
-            "volumeMounts": [
-                {"name": "tmp", "mountPath": TMP},
-                *({"name": volume, "mountPath": path, "readOnly": True} for path, volume in self.mounts.items()),
-            ],
-        }
-        if plain or secret:
-            built["env"] = plain + secret
-        if self.pull_policy is not None:
-            built["imagePullPolicy"] = self.pull_policy
-        if self.port is not None:
-            built["ports"] = [{"name": "http", "containerPort": self.port, "protocol": "TCP"}]
-        if self.probe is not None:
-            built |= {"livenessProbe": self.probe.liveness(), "readinessProbe": self.probe.to_dict()}
-        return built
+    ready = {**check, "failureThreshold": 3, "periodSeconds": period_seconds, "timeoutSeconds": 10}
+    return {"readinessProbe": ready, "livenessProbe": {**ready, "initialDelaySeconds": starts_within_seconds}}
 
 
 def container_security(*, read_only_root: bool = True) -> Json:
@@ -113,48 +52,65 @@ def pod_security(*, openshift: bool) -> Json:
 
 
 def deployment(
-    *,
-    pipeline: str,
+    needs: Needs,
     part: str,
-    namespace: str,
-    account: str,
-    container: Container,
-    openshift: bool,
-    volumes: tuple[Mapping[str, Any], ...] = (),
-    pull_secret: str | None = None,
+    container: Json,
+    *,
+    cpu: str,
+    memory: str,
+    environment: Mapping[str, str],
+    volumes: Sequence[Json] = (),
+    mounts: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
-) -> Object:
-    """A Deployment of one pod, named `PIPELINE-PART`, whose pods have the labels of that part.
+) -> Json:
+    """A Deployment of one pod for a part of the pipeline, which reads the object store.
 
     One pod, and never two at once: the old one ends before the new one starts.
+
+    Args:
+        container: its fields beside those that both parts have alike: command, probes, ports.
+        cpu, memory: requests; memory is the limit, too.
+        environment: variables beside those of the object store.
+        volumes: those of the pod beside /tmp.
+        mounts: path -> name of a volume, which is read-only.
+        annotations: of the pod.
     """
-    labels = labels_of(pipeline, part)
+    settings, labels = needs.settings, labels_of(needs.name, part)
+    variables = {**region_variables(settings), **environment}
+    plain = [{"name": name, "value": value} for name, value in sorted(variables.items())]
+    built: Json = {
+        "name": part,
+        "image": settings.infrastructure.image,
+        "resources": {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}},
+        "securityContext": container_security(),
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": TMP},
+            *({"name": volume, "mountPath": path, "readOnly": True} for path, volume in (mounts or {}).items()),
+        ],
+        **container,
+    }
+    if given := plain + secret_environment(store_keys(settings)):
+        built["env"] = given
+    if settings.image_pull_policy is not None:
+        built["imagePullPolicy"] = settings.image_pull_policy
     # Of no service mesh: the policy of the pod's traffic would not let its sidecar reach the mesh.
     metadata: Json = {"labels": {**labels, NO_SIDECAR: "false"}}
-    pod: Json = {
-        "automountServiceAccountToken": False,
-        "containers": [container.to_dict()],
-        "enableServiceLinks": False,
-        "securityContext": pod_security(openshift=openshift),
-        "serviceAccountName": account,
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, *map(dict, volumes)],
-    }
-    if pull_secret is not None:
-        pod["imagePullSecrets"] = [{"name": pull_secret}]
     if annotations:
         metadata["annotations"] = dict(annotations)
-    return Object(
-        api="apps/v1",
-        kind="Deployment",
-        name=f"{pipeline}-{part}",
-        namespace=namespace,
-        labels=labels,
-        fields={
-            "spec": {
-                "replicas": 1,
-                "selector": {"matchLabels": labels},
-                "strategy": {"type": "Recreate"},
-                "template": {"metadata": metadata, "spec": pod},
-            }
-        },
-    )
+    pod: Json = {
+        "automountServiceAccountToken": False,
+        "containers": [built],
+        "enableServiceLinks": False,
+        "securityContext": pod_security(openshift=settings.infrastructure.openshift),
+        "serviceAccountName": name_of(needs, part),
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, *volumes],
+    }
+    if settings.image_pull_secret is not None:
+        pod["imagePullSecrets"] = [{"name": settings.image_pull_secret}]
+    spec: Json = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "strategy": {"type": "Recreate"},
+        "template": {"metadata": metadata, "spec": pod},
+    }
+    return part_object(needs, part, "apps/v1", "Deployment", {"spec": spec})

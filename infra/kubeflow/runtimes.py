@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 from drivetrain.infra.kubeflow.needs import SSH_SECRET, Needs, own_runtimes
 from drivetrain.infra.kubeflow.network import TRAINING_LABELS
-from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL, Json, Object
+from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL, Json, kubernetes_object
 from drivetrain.infra.kubeflow.pods import NO_SIDECAR, container_security, pod_security
-from drivetrain.targets.kubeflow.compile.frameworks import Framework
+from drivetrain.targets.kubeflow.compile.train_job import Framework
 from drivetrain.targets.kubeflow.settings import Settings
 
 # From SIGTERM to SIGKILL. The launcher gives its processes 90 s to save (docs/launcher.md), and needs some itself.
@@ -33,13 +33,13 @@ _LABEL = "trainer.kubeflow.org"
 _IMAGE: str = Settings.model_fields["image"].default
 
 
-def runtimes(needs: Needs) -> Iterator[Object]:
+def runtimes(needs: Needs) -> Iterator[Json]:
     """Those that the pipeline's trainings use and that Trainer does not ship."""
     for name, framework in own_runtimes(needs).items():
         yield _runtime(name, framework, openshift=needs.settings.infrastructure.openshift)
 
 
-def _runtime(name: str, framework: Framework, *, openshift: bool) -> Object:
+def _runtime(name: str, framework: Framework, *, openshift: bool) -> Json:
     job: Json = {
         "name": "node",
         "template": {
@@ -65,14 +65,8 @@ def _runtime(name: str, framework: Framework, *, openshift: bool) -> Object:
             }
         },
     }
-    return Object(
-        api=f"{_LABEL}/v1alpha1",
-        kind="ClusterTrainingRuntime",
-        name=name,
-        namespace=None,
-        labels={PART_OF_LABEL: PART_OF, f"{_LABEL}/framework": framework},
-        fields={"spec": spec},
-    )
+    labels = {PART_OF_LABEL: PART_OF, f"{_LABEL}/framework": framework}
+    return kubernetes_object(f"{_LABEL}/v1alpha1", "ClusterTrainingRuntime", name, labels, {"spec": spec})
 
 
 def _pod(framework: Framework, *, openshift: bool) -> Json:

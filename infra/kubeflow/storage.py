@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.infra.kubeflow.needs import Needs
-from drivetrain.infra.kubeflow.objects import PART_OF_LABEL, Json, Object, labels_of
+from drivetrain.infra.kubeflow.objects import PART_OF_LABEL, Json, kubernetes_object, part_object
 
 _POD_SECURITY = "pod-security.kubernetes.io"
 # In such namespaces a cluster of many users keeps what Pipelines' steps ask for (the ConfigMap `kfp-launcher`, ...).
@@ -15,7 +15,7 @@ _PIPELINES = "pipelines.kubeflow.org/enabled"
 PROFILE = "kubeflow-profile"
 
 
-def namespace(needs: Needs) -> Iterator[Object]:
+def namespace(needs: Needs) -> Iterator[Json]:
     """The namespace, where the settings ask for one that is not Kubeflow's own; it is labelled as a profile's is.
 
     All that we make keeps the standard "restricted". The pods of Pipelines' own steps say nothing of the user that
@@ -27,16 +27,10 @@ def namespace(needs: Needs) -> Iterator[Object]:
         return
     labels = {PART_OF_LABEL: PROFILE, f"{_POD_SECURITY}/enforce": "baseline", _PIPELINES: "true"}
     labels |= {f"{_POD_SECURITY}/{mode}": "restricted" for mode in ("audit", "warn")}
-    yield Object(
-        api="v1",
-        kind="Namespace",
-        name=needs.settings.namespace,
-        namespace=None,
-        labels=labels,
-    )
+    yield kubernetes_object("v1", "Namespace", needs.settings.namespace, labels)
 
 
-def volumes(needs: Needs) -> Iterator[Object]:
+def volumes(needs: Needs) -> Iterator[Json]:
     """The claim for checkpoints, where the settings name one.
 
     ReadWriteMany: a training that is started again may come to another node, and those of one run may overlap.
@@ -50,11 +44,4 @@ def volumes(needs: Needs) -> Iterator[Object]:
     }
     if infrastructure.checkpoint_class is not None:
         spec["storageClassName"] = infrastructure.checkpoint_class
-    yield Object(
-        api="v1",
-        kind="PersistentVolumeClaim",
-        name=claim,
-        namespace=needs.settings.namespace,
-        labels=labels_of(needs.name, "checkpoints"),
-        fields={"spec": spec},
-    )
+    yield part_object(needs, "checkpoints", "v1", "PersistentVolumeClaim", {"spec": spec}, name=claim)

@@ -13,10 +13,10 @@ from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL
 from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, UnaskedError, fails, mapping, ok
 from drivetrain.infra.kubeflow.runtimes import SSH_FILES
 from drivetrain.infra.kubeflow.storage import PROFILE
+from drivetrain.targets.kubeflow.compile.mounts import store_keys
 
 # Of the launcher, where a block does not say.
 _DEFAULTS = {"disableSSL": False, "forcePathStyle": True}
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 def labels(place: Place) -> Iterator[Finding]:
@@ -142,10 +142,8 @@ def _secrets(place: Place) -> dict[str, set[str]]:
     """Name -> keys that are used; of one with which images are pulled none are named."""
     settings = place.needs.settings
     found: dict[str, set[str]] = {}
-    if settings.s3_secret is not None:
-        found.setdefault(settings.s3_secret, set()).update(_KEYS)
     named = [key for pod in (settings.pods, *settings.steps.values()) for key in pod.secrets.values()]
-    for each in (*named, *filter(None, [settings.notices])):
+    for each in (*store_keys(settings).values(), *named, *filter(None, [settings.notices])):
         name, _, key = each.partition("/")
         found.setdefault(name, set()).add(key)
     if "mpi" in own_runtimes(place.needs).values():

@@ -5,9 +5,8 @@
     tasks.py        a step that runs a program: its document, its command, what it takes and gives
     words.py        values as a task's document spells them; conditions as CEL
     machines.py     what a step's pod asks of the cluster
-    train_job.py    a training on several nodes: the TrainJob that its task creates
+    train_job.py    a training on several nodes: the TrainJob that its task creates, and its runtime
     retries.py      how often the platform tries a step again
-    frameworks.py   which runtime a training on several nodes wants
     mounts.py       Secrets and claims that the settings give it by name
     notices.py      the exit task that posts how a run ended
     notes.py        what does not count there

@@ -8,21 +8,22 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
+from drivetrain.assets.image import runs_on_spark
 from drivetrain.base.errors import did_you_mean
 from drivetrain.resolving.vendor_libraries import library_of
 from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent, Schedule
-from drivetrain.spec.resources import Checkpoint, Spot
+from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import (
     TRAIN,
+    BaseStep,
     ConditionStep,
     ForEachStep,
     JobStep,
     LambdaStep,
     NativeStep,
     RegisterStep,
-    Step,
     TrainingStep,
     TuningStep,
 )
@@ -40,11 +41,12 @@ from drivetrain.spec.values import (
     Reference,
     references_in,
 )
-from drivetrain.targets.kubeflow.compile import fails, images
+from drivetrain.targets.kubeflow.compile import fails
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, variables
 from drivetrain.targets.kubeflow.compile.values import integers_in, problem_of
+from drivetrain.targets.kubeflow.image_names import ALLOWED, image_name, image_problem
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import RESERVED_VARIABLES, settings_of
 from drivetrain.targets.target import Problem
@@ -58,8 +60,11 @@ _LOG = re.compile(r"executor-logs(-[0-9]+)?")
 # Of a TrainJob's trainer (its CRD).
 _MOST_VARIABLES = 128
 
-Check = Callable[[Step, Graph], Iterator[Problem]]
-_OF_STEPS: list[Check] = []
+# What the images for steps and trainings are called (infra/kubeflow/images).
+_WITHOUT_JAVA = ("drivetrain-cpu", "drivetrain-gpu")
+
+S = TypeVar("S", bound=BaseStep)
+_OF_STEPS: list[tuple[type[BaseStep], Callable[[Any, Graph], Iterator[Problem]]]] = []
 
 
 def task_name(name: str) -> str:
@@ -81,25 +86,29 @@ def text_key_of(metric: str) -> str:
     return f"{_TEXT}{key_of(metric)}"
 
 
-def checkpoints_of(step: JobStep) -> Checkpoint | None:
-    """The checkpoint settings of a training; None for other steps, or without checkpoints."""
-    return step.checkpoint if isinstance(step, TrainingStep) else None
-
-
 def check(pipeline: Pipeline) -> list[Problem]:
     """All problems, in the order of the steps; those of the pipeline come first."""
     settings_of(pipeline.deployment)
     graph = Graph(pipeline)
-    found = [*_names(pipeline, graph), *_step_settings(pipeline, graph), *_triggers(pipeline)]
+    found = [*_names(graph), *_step_settings(graph), *_triggers(pipeline)]
     for step in graph.steps:
-        for each in _OF_STEPS:
-            found += each(step, graph)
+        for kind, rule in _OF_STEPS:
+            if isinstance(step, kind):
+                found += rule(step, graph)
     return [*found, *fails.problems(graph)]
 
 
-def _rule(function: Check) -> Check:
-    _OF_STEPS.append(function)
-    return function
+Rule = Callable[[S, Graph], Iterator[Problem]]
+
+
+def _rule(kind: type[S]) -> Callable[[Rule[S]], Rule[S]]:
+    """Write down a rule that is asked about each step of a kind."""
+
+    def write(function: Rule[S]) -> Rule[S]:
+        _OF_STEPS.append((kind, function))
+        return function
+
+    return write
 
 
 def task_names(graph: Graph) -> dict[str, str]:
@@ -116,9 +125,9 @@ def task_names(graph: Graph) -> dict[str, str]:
     return found
 
 
-def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
+def _names(graph: Graph) -> Iterator[Problem]:
     known = task_names(graph)
-    reserved = (STEPS, NOTICE) if settings_of(pipeline.deployment).notices else ()
+    reserved = (STEPS, NOTICE) if settings_of(graph.pipeline.deployment).notices else ()
     for step in graph.steps:
         name = task_name(step.name)
         if known[name] != step.name:
@@ -131,17 +140,17 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
                 if (other := known.get(branch, step.name)) != step.name:
                     reason = f"there its branch has the name {branch!r}, as step {other!r} has. Give it another one."
                     yield Problem(step.name, "name", reason)
-    if len(task_name(pipeline.name)) > LONGEST_NAME:
+    if len(task_name(graph.pipeline.name)) > LONGEST_NAME:
         yield Problem("", "name", f"has more than {LONGEST_NAME} characters. Give a shorter one.")
-    for parameter in pipeline.parameters:
+    for parameter in graph.pipeline.parameters:
         if "--" in parameter.name:
             yield Problem("", f"parameter {parameter.name!r}", "its name holds `--`. Give it another name.")
         if (reason := problem_of(parameter.default)) is not None:
             yield Problem("", f"parameter {parameter.name!r}", f"{reason} Give it another default.")
 
 
-def _step_settings(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
-    settings = settings_of(pipeline.deployment)
+def _step_settings(graph: Graph) -> Iterator[Problem]:
+    settings = settings_of(graph.pipeline.deployment)
     for name in settings.steps:
         field = f"deployment.targets.kubeflow.steps.{name}"
         if name not in graph.by_name:
@@ -172,8 +181,8 @@ def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
                     yield Problem("", f"trigger {trigger.name!r}, parameters.{name}", f"{reason} Give another value.")
 
 
-@_rule
-def _kinds(step: Step, graph: Graph) -> Iterator[Problem]:
+@_rule(BaseStep)
+def _kinds(step: BaseStep, graph: Graph) -> Iterator[Problem]:
     if isinstance(step, TuningStep):
         yield Problem(step.name, "tune", "there is no tuning. Use for_each(..., best=largest(...)) over values.")
     elif isinstance(step, LambdaStep):
@@ -184,10 +193,8 @@ def _kinds(step: Step, graph: Graph) -> Iterator[Problem]:
         yield Problem(step.name, f"type {step.type}", "a native step is SageMaker's. Use a component or a script.")
 
 
-@_rule
-def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
-    if not isinstance(step, JobStep):
-        return
+@_rule(JobStep)
+def _machines(step: JobStep, graph: Graph) -> Iterator[Problem]:
     cluster = step.cluster
     given = {
         "groups": (cluster.groups, "hosts of one training are alike there. Give a count"),
@@ -207,35 +214,38 @@ def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
         yield Problem(step.name, "cluster.spot", "is a parameter. Give a Spot, or None.")
 
 
-@_rule
-def _images(step: Step, graph: Graph) -> Iterator[Problem]:
-    yield from images.problems(step, graph)
-
-
-@_rule
-def _spot(step: Step, graph: Graph) -> Iterator[Problem]:
-    if isinstance(step, TrainingStep) and isinstance(step.cluster.spot, Spot) and not step.checkpoint:
-        yield Problem(step.name, "cluster.spot", "its program keeps no checkpoints, so an eviction loses all of it.")
-
-
-@_rule
-def _options(step: Step, graph: Graph) -> Iterator[Problem]:
-    if isinstance(step, TrainingStep) and step.options != TrainingOptions():
-        names = [
-            name
-            for name in TrainingOptions.model_fields
-            if getattr(step.options, name) != getattr(TrainingOptions(), name)
-        ]
-        instead = "; the health rules run in the training itself" if names[0] == "debugger" else ""
+@_rule(JobStep)
+def _images(step: JobStep, graph: Graph) -> Iterator[Problem]:
+    if step.image and (problem := image_problem(step.image)):
+        yield Problem(step.name, "image", f"{step.image!r:.80} is no name of an image: {problem}. Give {ALLOWED}.")
+    image = step.image or settings_of(graph.pipeline.deployment).image
+    if runs_on_spark(step) and image_name(image) in _WITHOUT_JAVA:
         yield Problem(
-            step.name, f"options.{names[0]}", f"is an option of SageMaker's training jobs. Leave it out there{instead}."
+            step.name,
+            "image",
+            f"{image} has no Java, and its program runs on Spark, or may by a parameter. Give the name under which you "
+            "have pushed what infra/kubeflow/images/spark.Dockerfile builds, or engine=polars where the step is "
+            "transform_data.",
         )
 
 
-@_rule
-def _inputs(step: Step, graph: Graph) -> Iterator[Problem]:
-    if not isinstance(step, JobStep):
-        return
+@_rule(TrainingStep)
+def _spot(step: TrainingStep, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step.cluster.spot, Spot) and not step.checkpoint:
+        yield Problem(step.name, "cluster.spot", "its program keeps no checkpoints, so an eviction loses all of it.")
+
+
+@_rule(TrainingStep)
+def _options(step: TrainingStep, graph: Graph) -> Iterator[Problem]:
+    usual = dict(TrainingOptions())
+    if names := [name for name, value in step.options if value != usual[name]]:
+        instead = "; the health rules run in the training itself" if names[0] == "debugger" else ""
+        reason = f"is an option of SageMaker's training jobs. Leave it out there{instead}."
+        yield Problem(step.name, f"options.{names[0]}", reason)
+
+
+@_rule(JobStep)
+def _inputs(step: JobStep, graph: Graph) -> Iterator[Problem]:
     for name, value in step.inputs.items():
         if isinstance(value, str) and value.partition("://")[0] in ("fsx", "efs"):
             yield Problem(step.name, f"inputs.{name}", "is a file system of AWS's. Give a path, or an s3:// URI.")
@@ -253,8 +263,8 @@ def _inputs(step: Step, graph: Graph) -> Iterator[Problem]:
             )
 
 
-@_rule
-def _references(step: Step, graph: Graph) -> Iterator[Problem]:
+@_rule(BaseStep)
+def _references(step: BaseStep, graph: Graph) -> Iterator[Problem]:
     for reference in graph.references[step.name]:
         if isinstance(reference, ExecutionRef) and reference.field not in _EXECUTION:
             yield Problem(step.name, reference.field, f"is SageMaker's. There are {' and '.join(_EXECUTION)}.")
@@ -272,10 +282,8 @@ def _references(step: Step, graph: Graph) -> Iterator[Problem]:
             yield Problem(step.name, reference.described(), "is SageMaker's. Use an output, or a logged metric.")
 
 
-@_rule
-def _conditions(step: Step, graph: Graph) -> Iterator[Problem]:
-    if not isinstance(step, ConditionStep):
-        return
+@_rule(ConditionStep)
+def _conditions(step: ConditionStep, graph: Graph) -> Iterator[Problem]:
     for reference in references_in(step.condition):
         value = reference.of if isinstance(reference, IterationRef) else reference
         if not isinstance(value, ParameterRef | MetricRef | LoggedRef):
@@ -286,8 +294,8 @@ def _conditions(step: Step, graph: Graph) -> Iterator[Problem]:
             yield Problem(step.name, "condition", f"{reason} Compare with another number.")
 
 
-@_rule
-def _dependencies(step: Step, graph: Graph) -> Iterator[Problem]:
+@_rule(BaseStep)
+def _dependencies(step: BaseStep, graph: Graph) -> Iterator[Problem]:
     for dependency in step.depends_on:
         if dependency.trigger in ("Failed", "Stopped"):
             yield Problem(
@@ -308,10 +316,8 @@ def _dependencies(step: Step, graph: Graph) -> Iterator[Problem]:
                     yield Problem(step.name, f"after {dependency.step!r}", reason)
 
 
-@_rule
-def _outputs(step: Step, graph: Graph) -> Iterator[Problem]:
-    if not isinstance(step, JobStep):
-        return
+@_rule(JobStep)
+def _outputs(step: JobStep, graph: Graph) -> Iterator[Problem]:
     for name in step.output_names():
         keys = [name]
         if step.name in graph.loops:  # which hands it on by this name
@@ -322,10 +328,10 @@ def _outputs(step: Step, graph: Graph) -> Iterator[Problem]:
                 yield Problem(step.name, f"outputs.{name}", reason)
 
 
-@_rule
-def _nodes(step: Step, graph: Graph) -> Iterator[Problem]:
+@_rule(TrainingStep)
+def _nodes(step: TrainingStep, graph: Graph) -> Iterator[Problem]:
     settings = settings_of(graph.pipeline.deployment)
-    if not isinstance(step, TrainingStep) or not num_nodes(step, settings):
+    if not num_nodes(step, settings):
         return
     if (count := len(variables(settings, step)) + 1) > _MOST_VARIABLES:
         reason = f"a TrainJob has at most {_MOST_VARIABLES} variables, and there are {count} with those of Drivetrain."
@@ -334,8 +340,8 @@ def _nodes(step: Step, graph: Graph) -> Iterator[Problem]:
         yield Problem(step.name, f"environment.{name}", "the Trainer sets it itself. Leave it out.")
 
 
-@_rule
-def _retries(step: Step, graph: Graph) -> Iterator[Problem]:
+@_rule(BaseStep)
+def _retries(step: BaseStep, graph: Graph) -> Iterator[Problem]:
     if isinstance(step, JobStep | RegisterStep):
         for rate in {policy.backoff_rate: policy for policy in step.retry}:
             if rate < 1 or not rate.is_integer():
@@ -343,10 +349,8 @@ def _retries(step: Step, graph: Graph) -> Iterator[Problem]:
                 yield Problem(step.name, "retry", reason)
 
 
-@_rule
-def _loops(step: Step, graph: Graph) -> Iterator[Problem]:
-    if not isinstance(step, ForEachStep):
-        return
+@_rule(ForEachStep)
+def _loops(step: ForEachStep, graph: Graph) -> Iterator[Problem]:
     if isinstance(step.items, Reference) or any(isinstance(item, Reference) for item in _items(step)):
         yield Problem(step.name, "items", "holds a reference. Give a list of literals: items are compiled there.")
     elif reason := next(filter(None, map(problem_of, _items(step))), None):
@@ -359,9 +363,9 @@ def _items(step: ForEachStep) -> tuple[Any, ...]:
     return step.items if isinstance(step.items, tuple) else ()
 
 
-@_rule
-def _checkpoints(step: Step, graph: Graph) -> Iterator[Problem]:
-    if not isinstance(step, TrainingStep) or step.checkpoint is None:
+@_rule(TrainingStep)
+def _checkpoints(step: TrainingStep, graph: Graph) -> Iterator[Problem]:
+    if step.checkpoint is None:
         return
     claim = settings_of(graph.pipeline.deployment).checkpoint_claim
     if isinstance(step.checkpoint.uri, Reference):
@@ -375,9 +379,9 @@ def _checkpoints(step: Step, graph: Graph) -> Iterator[Problem]:
         )
 
 
-@_rule
-def _libraries_of_a_vendor(step: Step, graph: Graph) -> Iterator[Problem]:
-    if isinstance(step, TrainingStep) and (needed := library_of(step, graph)):
+@_rule(TrainingStep)
+def _libraries_of_a_vendor(step: TrainingStep, graph: Graph) -> Iterator[Problem]:
+    if needed := library_of(step, graph):
         yield Problem(
             step.name,
             needed.field,
@@ -385,9 +389,9 @@ def _libraries_of_a_vendor(step: Step, graph: Graph) -> Iterator[Problem]:
         )
 
 
-@_rule
-def _scripts(step: Step, graph: Graph) -> Iterator[Problem]:
-    if isinstance(step, TrainingStep) and step.program.kind == "script":
+@_rule(TrainingStep)
+def _scripts(step: TrainingStep, graph: Graph) -> Iterator[Problem]:
+    if step.program.kind == "script":
         yield Problem(
             step.name, "program", "a script as a training job is SageMaker's. Use the component train_script."
         )

@@ -371,7 +371,7 @@ class _Compiler(References):
         self.executors[executor] = task.executor(
             image, variables_of(self.settings), resources, self.imports.places(task.inputs.values())
         )
-        checkpoint = None if step is None else checks.checkpoints_of(step)
+        checkpoint = step.checkpoint if isinstance(step, TrainingStep) else None
         platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
         for field, given in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
             platform[field] = [*platform.get(field, []), *given] if isinstance(given, list) else given
@@ -383,8 +383,7 @@ class _Compiler(References):
     def checkpoints(self, step: JobStep, words: Mapping[str, Word]) -> Word | None:
         """The place of a training's checkpoints, or None without any: its own URI; else a folder of the claim, or a
         URI below the root, for a step of a loop in a folder of the item's own."""
-        checkpoint = checks.checkpoints_of(step)
-        if checkpoint is None or not isinstance(step, TrainingStep):
+        if not isinstance(step, TrainingStep) or (checkpoint := step.checkpoint) is None:
             return None
         if checkpoint.uri is not None:
             return {"place": str(checkpoint.uri)}

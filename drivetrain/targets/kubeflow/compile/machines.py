@@ -7,7 +7,13 @@ from typing import Any
 from drivetrain.catalog.instances import DEFAULT_TYPE, GIB, find_instance
 from drivetrain.spec.resources import Resources, Spot
 from drivetrain.spec.steps import JobStep, TrainingStep
-from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, claim_mount, secret_named, secret_variables
+from drivetrain.targets.kubeflow.compile.mounts import (
+    CHECKPOINTS,
+    claim_mount,
+    secret_named,
+    secret_variables,
+    store_keys,
+)
 from drivetrain.targets.kubeflow.settings import Pod, Settings
 
 Json = dict[str, Any]
@@ -91,9 +97,8 @@ def platform_of(step: JobStep | None, settings: Settings, *, checkpoints: bool) 
         found["nodeSelector"] = {"labels": labels}
     if checkpoints and settings.checkpoint_claim is not None:
         found["pvcMount"] = [claim_mount(settings.checkpoint_claim, CHECKPOINTS)]
-    if settings.s3_secret is not None:
-        names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-        found["secretAsEnv"] = secret_variables({name: f"{settings.s3_secret}/{name}" for name in names})
+    if keys := store_keys(settings):
+        found["secretAsEnv"] = secret_variables(keys)
     if tolerated := tolerations(settings, resources, spot=spot):
         found["tolerations"] = tolerated
     return found

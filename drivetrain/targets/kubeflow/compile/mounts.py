@@ -14,10 +14,20 @@ CHECKPOINTS = "/drivetrain/checkpoints"
 
 def variables_of(settings: Settings) -> dict[str, str]:
     """Variables of every container. Pipelines' launcher, which brings and takes objects, reads them there, too."""
-    found = {} if settings.s3_endpoint is None else {"AWS_ENDPOINT_URL_S3": settings.s3_endpoint}
-    if region := settings.storage_region:
-        found |= {"AWS_DEFAULT_REGION": region, "AWS_REGION": region}
-    return found
+    endpoint = {} if settings.s3_endpoint is None else {"AWS_ENDPOINT_URL_S3": settings.s3_endpoint}
+    return {**endpoint, **region_variables(settings)}
+
+
+def region_variables(settings: Settings) -> dict[str, str]:
+    """The variables with the region of the object store: some clients read the one, some the other."""
+    region = settings.storage_region
+    return {} if region is None else {"AWS_DEFAULT_REGION": region, "AWS_REGION": region}
+
+
+def store_keys(settings: Settings) -> dict[str, str]:
+    """Variable -> `SECRET/KEY` with the object store's keys; empty without a Secret that holds them."""
+    names = () if settings.s3_secret is None else ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    return {name: f"{settings.s3_secret}/{name}" for name in names}
 
 
 def mounts_of(settings: Settings, step: str) -> Json:
@@ -61,6 +71,18 @@ def secret_variables(secrets: Mapping[str, str]) -> list[Json]:
             **secret_named(secret),
         }
         for secret, entries in groupby(parts, key=lambda part: part[0])
+    ]
+
+
+def secret_environment(secrets: Mapping[str, str]) -> list[Json]:
+    """Variables of a container in Kubernetes' own form, whose values are entries of Secrets.
+
+    Args:
+        secrets: variable -> `SECRET/KEY`.
+    """
+    entries = [(name, *each.split("/", 1)) for name, each in sorted(secrets.items())]
+    return [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}} for name, secret, key in entries
     ]
 
 

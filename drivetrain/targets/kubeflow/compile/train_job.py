@@ -7,18 +7,20 @@ not rely.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from drivetrain.assets.assets import Code
+from drivetrain.catalog.strategies import read_strategy, strategy_names
 from drivetrain.spec.resources import Resources, Spot
-from drivetrain.spec.steps import BaseStep, TrainingStep
+from drivetrain.spec.steps import BaseStep, TrainingStep, is_our_training
 from drivetrain.steps import START_KUBEFLOW_NODE
-from drivetrain.targets.kubeflow.compile.frameworks import framework_of
 from drivetrain.targets.kubeflow.compile.machines import node_labels, requests_of, resources_of, tolerations
 from drivetrain.targets.kubeflow.compile.mounts import (
     CHECKPOINTS,
     metadata_of,
+    secret_environment,
     secrets_of,
+    store_keys,
     variables_of,
     volumes_of,
 )
@@ -30,6 +32,11 @@ GROUP, RUNTIME = "trainer.kubeflow.org", "ClusterTrainingRuntime"
 MANAGER = "drivetrain/task"
 # The replicated job of Trainer's runtimes in which the training runs, and the container in it.
 NODE = "node"
+# The names of the fields of the settings' `trainer`.
+Framework = Literal["mpi", "tensorflow", "torch"]
+FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
+# The launchers of trainings that torchrun does not start (docs/launcher.md).
+_LAUNCHERS: dict[object, Framework] = {"mpirun": "mpi", "tf_config": "tensorflow"}
 
 
 def num_nodes(step: BaseStep, settings: Settings) -> int:
@@ -38,6 +45,15 @@ def num_nodes(step: BaseStep, settings: Settings) -> int:
         return 0
     kinds = ("spot", "always") if isinstance(step.cluster.spot, Spot) else ("always",)
     return count if count > 1 or settings.trainer.one_node in kinds else 0
+
+
+def framework_of(step: TrainingStep) -> Framework:
+    """By the parameter `launcher`, or the variable DRIVETRAIN_LAUNCHER; where neither is given, by the strategy."""
+    launcher = step.parameters.get("launcher") or step.environment.get("DRIVETRAIN_LAUNCHER")
+    strategy = step.parameters.get("strategy")
+    if launcher is None and is_our_training(step) and strategy in strategy_names():
+        return "tensorflow" if read_strategy(str(strategy)).framework == "tensorflow" else "torch"
+    return _LAUNCHERS.get(launcher, "torch")
 
 
 def train_job_of(step: TrainingStep, settings: Settings, *, image: str, code: Code) -> Json:
@@ -80,15 +96,9 @@ def train_job_of(step: TrainingStep, settings: Settings, *, image: str, code: Co
 
 def variables(settings: Settings, step: TrainingStep) -> list[Json]:
     """Variables of every container, and those whose values are entries of Secrets, which go before."""
-    found: dict[str, str] = {}
-    if settings.s3_secret is not None:
-        found = {name: f"{settings.s3_secret}/{name}" for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
-    entries = {name: each.split("/", 1) for name, each in {**found, **secrets_of(settings, step.name)}.items()}
-    plain = [{"name": name, "value": value} for name, value in variables_of(settings).items() if name not in entries]
-    return plain + [
-        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
-        for name, (secret, key) in sorted(entries.items())
-    ]
+    secrets = {**store_keys(settings), **secrets_of(settings, step.name)}
+    plain = [{"name": name, "value": value} for name, value in variables_of(settings).items() if name not in secrets]
+    return plain + secret_environment(secrets)
 
 
 def _resources(resources: Resources) -> Json:

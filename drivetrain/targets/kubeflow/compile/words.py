@@ -17,7 +17,19 @@ from collections.abc import Callable
 from typing import Any
 
 from drivetrain.spec.pipeline import Parameter
-from drivetrain.spec.values import All, AnyOf, Comparison, Condition, In, Join, Not, Reference, Value, value_type
+from drivetrain.spec.values import (
+    All,
+    AnyOf,
+    Comparison,
+    Condition,
+    In,
+    Join,
+    Not,
+    Reference,
+    Value,
+    ValueType,
+    value_type,
+)
 
 Word = Any
 _OPERATORS = {
@@ -27,6 +39,13 @@ _OPERATORS = {
     "LessThan": "<",
     "LessThanOrEqualTo": "<=",
 }
+PARAMETER_TYPES: dict[ValueType, str] = {
+    "String": "STRING",
+    "Integer": "NUMBER_INTEGER",
+    "Float": "NUMBER_DOUBLE",
+    "Boolean": "BOOLEAN",
+}
+"""Type of a value -> the IR's type of a parameter."""
 # What stands for itself in a literal. Everything else is escaped, as CEL and Python both read it: kfp's local runner
 # replaces `&&`, `||` and `!(` also inside of texts.
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:/@=+-]")
@@ -97,9 +116,7 @@ def _escaped(char: str) -> str:
 
 def parameter_type(value: Value) -> str:
     """The IR's type of a parameter with such a value."""
-    return {"String": "STRING", "Integer": "NUMBER_INTEGER", "Float": "NUMBER_DOUBLE", "Boolean": "BOOLEAN"}[
-        value_type(value)
-    ]
+    return PARAMETER_TYPES[value_type(value)]
 
 
 def parameter_definition(parameter: Parameter) -> dict[str, Any]:

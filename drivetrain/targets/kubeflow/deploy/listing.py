@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 from drivetrain.deploying.listing import Listed
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import mark_of, version
-from drivetrain.targets.kubeflow.deploy.executions.executions import execution, is_of
+from drivetrain.targets.kubeflow.deploy.executions.executions import execution, runs_in
 from drivetrain.targets.kubeflow.deploy.rest import Api
 from drivetrain.targets.kubeflow.deploy.service import seconds
 
@@ -35,12 +34,6 @@ def deployed_pipelines(api: Api, limit: int, experiment: str | None = None) -> I
             state = "not ours"
         else:
             state = "being applied" if newest is None else "edited"
-        last = _last(api, name, id, experiment or name)
+        last = next((execution(name, run).summary() for run in runs_in(api, name, id, experiment or name)), None)
         modified = newest.created if newest is not None else seconds(said.get("created_at"))
         yield Listed(name, {"id": id}, state, modified, newest and newest.sha256, last)
-
-
-def _last(api: Api, name: str, id: str, experiment: str) -> dict[str, Any] | None:
-    found = service.find_experiment(api, experiment)
-    runs = service.runs(api, str(found["experiment_id"])) if found is not None else ()
-    return next((execution(name, run).summary() for run in runs if is_of(run, name, id)), None)

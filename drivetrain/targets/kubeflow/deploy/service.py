@@ -6,7 +6,7 @@ Documented at https://www.kubeflow.org/docs/components/pipelines/reference/api/k
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, cast
 from urllib.parse import quote
@@ -72,14 +72,10 @@ def pipelines(api: Api) -> Iterator[Json]:
 def create_pipeline(api: Api, name: str, display_name: str, description: str) -> tuple[Json, bool]:
     """The pipeline, and whether this made it: its name is unique, and others may make it at the same moment."""
     body = {"name": name, "display_name": display_name, "description": description, "namespace": api.namespace}
-    try:
-        about = f"pipeline {name!r}"
-        return api.call("POST", f"{BASE}/pipelines", about=about, body=body, shape=shapes.PIPELINE), True
-    except ConflictError:
-        found = find_pipeline(api, name)
-        if found is None:
-            raise
-        return found, False
+    return _created(
+        lambda: api.call("POST", f"{BASE}/pipelines", about=f"pipeline {name!r}", body=body, shape=shapes.PIPELINE),
+        lambda: find_pipeline(api, name),
+    )
 
 
 def delete_pipeline(api: Api, id: str, name: str, *, versions: bool = True) -> None:
@@ -97,16 +93,14 @@ def versions(api: Api, pipeline_id: str, name: str) -> Iterator[Json]:
 def upload_version(api: Api, pipeline_id: str, name: str, description: str, text: str) -> tuple[Json, bool]:
     """The version, and whether this made it: its name is unique in the pipeline, and says its content."""
     query = {"pipelineid": pipeline_id, "name": name, "display_name": name, "description": description}
-    about = f"pipeline version {name!r}"
-    try:
-        path = f"{BASE}/pipelines/upload_version"
-        content = text.encode("utf-8")
-        return api.call("POST", path, about=about, query=query, file=content, shape=shapes.VERSION), True
-    except ConflictError:
-        for each in versions(api, pipeline_id, name):
-            if name in (each.get("name"), each.get("display_name")):
-                return each, False
-        raise
+    about, file = f"pipeline version {name!r}", text.encode("utf-8")
+    path = f"{BASE}/pipelines/upload_version"
+
+    def there() -> Json | None:
+        known = versions(api, pipeline_id, name)
+        return next((each for each in known if name in (each.get("name"), each.get("display_name"))), None)
+
+    return _created(lambda: api.call("POST", path, about=about, query=query, file=file, shape=shapes.VERSION), there)
 
 
 def get_version(api: Api, pipeline_id: str, version_id: str) -> Json:
@@ -135,14 +129,11 @@ def find_experiment(api: Api, name: str) -> Json | None:
 def create_experiment(api: Api, name: str, description: str) -> tuple[Json, bool]:
     """The experiment, and whether this made it: its name is unique."""
     body = {"display_name": name, "description": description, "namespace": api.namespace}
-    try:
-        about = f"experiment {name!r}"
-        return api.call("POST", f"{BASE}/experiments", about=about, body=body, shape=shapes.EXPERIMENT), True
-    except ConflictError:
-        found = find_experiment(api, name)
-        if found is None:
-            raise
-        return found, False
+    about = f"experiment {name!r}"
+    return _created(
+        lambda: api.call("POST", f"{BASE}/experiments", about=about, body=body, shape=shapes.EXPERIMENT),
+        lambda: find_experiment(api, name),
+    )
 
 
 def delete_experiment(api: Api, id: str, name: str) -> None:
@@ -235,6 +226,16 @@ def pod_log(api: Api, run_id: str, pod: str) -> str:
     """Read what a pod printed so far: the API server asks the cluster, or its archive of logs."""
     # Served beside the documented API, under its first version's path alone.
     return api.text(f"/apis/v1alpha1/runs/{run_id}/nodes/{quote(pod, safe='')}/log", about=f"log of pod {pod!r}")
+
+
+def _created(create: Callable[[], Json], find: Callable[[], Json | None]) -> tuple[Json, bool]:
+    """A thing with a unique name, and whether this made it."""
+    try:
+        return create(), True
+    except ConflictError:
+        if (there := find()) is None:
+            raise
+        return there, False
 
 
 def _delete(api: Api, path: str, about: str, **query: str) -> None:

@@ -6,7 +6,7 @@ follows from that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from drivetrain.run_store.events import (
     StepRetrying,
     StepStarted,
 )
-from drivetrain.run_store.reasons import loop_reason
+from drivetrain.run_store.reasons import first_failure, loop_reason
 from drivetrain.run_store.schema import Child
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.pipeline import Graph, Pipeline
@@ -324,7 +324,7 @@ class Book:
         for step in self.graph.steps:
             if isinstance(step, ForEachStep) and step.name in self.children:
                 self._close(step, last=True)
-        if self._failed_on_purpose():
+        if any(isinstance(step, FailStep) and self.status.get(step.name) == "Failed" for step in self.graph.steps):
             self._settle_held()
         for row in self._rows():
             if row not in self.status:
@@ -333,17 +333,14 @@ class Book:
             return status, STOPPED
         failed = [step.name for step in self.graph.steps if self.status.get(step.name) == "Failed"]
         if unhandled := [name for name in failed if name not in self._handled()]:
-            return "Failed", failed_steps(unhandled, self.reasons)
+            first = unhandled[0]
+            return "Failed", first_failure(first, self.reasons.get(first, "failed"), len(unhandled))
         return ("CompletedWithFailures", f"{failed[0]} failed") if failed else (status, None)
 
     def _handled(self) -> set[str]:
         """The steps whose ends other steps, which have succeeded, had waited for however they ended."""
         done = [step for step in self.graph.steps if self.status.get(step.name) == "Succeeded"]
         return {dependency.step for step in done for dependency in step.depends_on if dependency.trigger is not None}
-
-    def _failed_on_purpose(self) -> bool:
-        """Return True if a fail step was reached."""
-        return any(isinstance(step, FailStep) and self.status.get(step.name) == "Failed" for step in self.graph.steps)
 
     def _settle_held(self) -> None:
         """Settle what a fail step has kept from starting, after those that would not have run without it."""
@@ -389,9 +386,3 @@ class Book:
         yield from (step.name for step in self.outside_loops())
         for names in self.children.values():
             yield from names
-
-
-def failed_steps(failed: Sequence[str], reasons: Mapping[str, str]) -> str:
-    """The reason of what failed by steps of its own: the first one's, and how many more there are."""
-    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-    return f"{failed[0]}: {reasons.get(failed[0], 'failed')}{more}"

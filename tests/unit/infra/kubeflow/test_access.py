@@ -117,7 +117,7 @@ def allows(rules: list[tuple[str, Json]], request: Request) -> bool:
 
 
 def objects_of(pipeline: Pipeline) -> list[Json]:
-    return [each.to_dict() for found in manifests.objects(pipeline).values() for each in found]
+    return [each for found in manifests.objects(pipeline).values() for each in found]
 
 
 CASES: dict[str, tuple[Pipeline, str, list[str]]] = {

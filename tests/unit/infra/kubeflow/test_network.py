@@ -29,7 +29,7 @@ NOTEBOOK = {"app": "notebook"}
 
 
 def policies(**changes: Any) -> list[Json]:
-    return [each.to_dict()["spec"] for each in network_policies(needs_of(full(**changes)))]
+    return [each["spec"] for each in network_policies(needs_of(full(**changes)))]
 
 
 def may_reach(found: list[Json], target: dict[str, str], source: dict[str, str]) -> bool:

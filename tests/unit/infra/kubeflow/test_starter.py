@@ -73,7 +73,7 @@ def test_bad_input_is_one_line(
 
 def test_the_deployment_runs_this_program() -> None:
     _, deployment = objects(full())["starter.yaml"]
-    (container,) = deployment.to_dict()["spec"]["template"]["spec"]["containers"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["command"][:3] == ["python", "-m", starter.__name__]
     given = vars(starter.parser().parse_args(container["command"][3:]))
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}

@@ -40,7 +40,7 @@ def test_an_approval_starts_the_deployed_pipeline(tmp_path: Path, monkeypatch: p
             deployment=Deployment(target="kubeflow", targets={"kubeflow": place.settings}),
             triggers=(RegistryEvent(name="approved", group="champions"),),
         )
-        configuration, deployment = (each.to_dict() for each in objects(pipeline)["starter.yaml"])
+        configuration, deployment = objects(pipeline)["starter.yaml"]
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         (tmp_path / "pipeline.json").write_text(configuration["data"]["pipeline.json"])
         python, *command = container["command"]

@@ -38,7 +38,7 @@ def test_tensorboard_reads_the_object_store(tmp_path: Path) -> None:
     store.upload_file(str(file), bucket, f"pipelines/small/run-1/train/output/tensorboard/{file.name}")
 
     deployment, _ = objects(one_node(root=f"s3://{bucket}/pipelines", s3_endpoint=endpoint))["tensorboard.yaml"]
-    (container,) = deployment.to_dict()["spec"]["template"]["spec"]["containers"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     python, *command = [re.sub("^--port=.*", "--port=0", word) for word in container["command"]]
     assert python == "python"
     told = {variable["name"]: variable["value"] for variable in container["env"]}

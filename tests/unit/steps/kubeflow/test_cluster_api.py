@@ -85,13 +85,6 @@ def test_where_a_pod_finds_the_api(cluster: Cluster, monkeypatch: pytest.MonkeyP
     assert ClusterApi().address == "https://[fd00::1]:6443"
 
 
-def test_the_role_that_infra_writes_has_these_rights() -> None:
-    from drivetrain.infra.kubeflow.access import TRAIN_JOB
-
-    asked = {(right.group, right.resource): set(right.verbs) for right in cluster_api.RIGHTS}
-    assert {(each.group, each.resource): set(each.verbs) for each in TRAIN_JOB} == asked
-
-
 def test_a_pod_without_a_token_is_told(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(cluster_api.ACCOUNT_VARIABLE, str(tmp_path))
     with pytest.raises(TaskError, match=r"no service account's namespace .*automountServiceAccountToken"):

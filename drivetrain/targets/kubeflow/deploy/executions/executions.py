@@ -10,6 +10,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.runs import RemoteRun
 from drivetrain.run_store.model import GOING
+from drivetrain.run_store.reasons import first_failure
 from drivetrain.steps import FRESH_PARAMETER, fresh_token
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
@@ -73,18 +74,20 @@ def required(api: Api, name: str) -> Deployed:
     return there
 
 
-def runs_of(api: Api, name: str, experiment: str, **query: str) -> Iterator[Json]:
+def runs_of(api: Api, name: str, experiment: str) -> Iterator[Json]:
     """The runs of a deployed pipeline, the newest first.
 
     Raises:
         UserError: there is no such pipeline.
     """
-    there = required(api, name)
+    return runs_in(api, name, required(api, name).id, experiment)
+
+
+def runs_in(api: Api, name: str, pipeline_id: str, experiment: str) -> Iterator[Json]:
+    """The runs of a pipeline in an experiment, the newest first; none where there is no such experiment."""
     found = service.find_experiment(api, experiment)
-    if found is not None:
-        for run in service.runs(api, str(found["experiment_id"]), **query):
-            if is_of(run, name, there.id):
-                yield run
+    runs = () if found is None else service.runs(api, str(found["experiment_id"]))
+    return (run for run in runs if is_of(run, name, pipeline_id))
 
 
 def executions(api: Api, name: str, experiment: str, limit: int | None = None) -> list[RemoteRun]:
@@ -163,8 +166,7 @@ def _reason(steps: Sequence[PodStep], workflow: Workflow | None) -> str | None:
     failed = [each for each in steps if each.status == "Failed" and each.reason]
     if not failed:
         return workflow and workflow.failure
-    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
-    return f"{failed[0].name}: {str(failed[0].reason).splitlines()[-1]}{more}"
+    return first_failure(failed[0].name, str(failed[0].reason).splitlines()[-1], len(failed))
 
 
 def stop(api: Api, id: str) -> None:

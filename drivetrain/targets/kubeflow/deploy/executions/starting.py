@@ -9,10 +9,10 @@ from typing import Any
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.spec.binding import typed
 from drivetrain.spec.pipeline import Parameter
-from drivetrain.spec.values import ValueType
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.kubeflow.compile.values import check_given
+from drivetrain.targets.kubeflow.compile.words import PARAMETER_TYPES
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
@@ -102,12 +102,7 @@ def _chosen(api: Api, there: Deployed, number: int | None) -> Version:
     return found[0]
 
 
-_TYPES: Mapping[str, ValueType] = {
-    "STRING": "String",
-    "NUMBER_INTEGER": "Integer",
-    "NUMBER_DOUBLE": "Float",
-    "BOOLEAN": "Boolean",
-}
+_TYPES = {ir: type for type, ir in PARAMETER_TYPES.items()}
 
 
 def _declared(spec: Mapping[str, Any]) -> Json:

@@ -2,8 +2,7 @@
 
 A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours by its name,
 which ends with a hash of the pipeline's name and the trigger's; so one that somebody has turned to another target is
-still known, and one that somebody made by hand is not taken. Tags that others put on a rule are theirs. Those with a
-`former_name` are known by that hash alone: other pipelines' may begin alike, and nothing else is asked about them.
+still known, and one that somebody made by hand is not taken. Tags that others put on a rule are theirs.
 Sources: the API reference of EventBridge (PutRule, PutTargets) and of EventBridge Scheduler (CreateSchedule).
 """
 
@@ -22,7 +21,6 @@ from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.triggers.resource_names import (
     OWNER,
     TRIGGER,
-    former_prefix,
     is_cut_name,
     is_resource_name,
     name_prefix,
@@ -223,36 +221,29 @@ def read_triggers(account: Account, pipeline: str, arn: str) -> tuple[AccountTri
 
 def _rules(account: Account, pipeline: str) -> Iterator[AccountTrigger]:
     about = f"rules of pipeline {pipeline!r}"
-    for prefix in (name_prefix(pipeline), former_prefix(pipeline)):
-        for rule in account.pages("events", "list_rules", "Rules", about=about, NamePrefix=prefix):
-            name = str(rule["Name"])
-            named = is_resource_name(name, pipeline, str(rule.get("Description")))
-            if not named and prefix == former_prefix(pipeline):
-                continue
-            said = account.find("events", "list_tags_for_resource", about=about, ResourceARN=rule["Arn"])
-            tags = [] if said is None else list(said["Tags"])
-            if named or {"Key": OWNER, "Value": pipeline} in tags:
-                targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=name)
-                yield AccountTrigger.rule({**rule, "Tags": tags}, targets)
+    for rule in account.pages("events", "list_rules", "Rules", about=about, NamePrefix=name_prefix(pipeline)):
+        name = str(rule["Name"])
+        said = account.find("events", "list_tags_for_resource", about=about, ResourceARN=rule["Arn"])
+        tags = [] if said is None else list(said["Tags"])
+        is_named = is_resource_name(name, pipeline, str(rule.get("Description")))
+        if is_named or {"Key": OWNER, "Value": pipeline} in tags:
+            targets = account.pages("events", "list_targets_by_rule", "Targets", about=about, Rule=name)
+            yield AccountTrigger.rule({**rule, "Tags": tags}, targets)
 
 
 def _schedules(account: Account, pipeline: str, arn: str) -> Iterator[AccountTrigger]:
     about = f"schedules of pipeline {pipeline!r}"
-    for prefix in (name_prefix(pipeline), former_prefix(pipeline)):
-        for listed in account.pages(
-            "scheduler", "list_schedules", "Schedules", about=about, NamePrefix=prefix, GroupName="default"
+    where = {"NamePrefix": name_prefix(pipeline), "GroupName": "default"}
+    for listed in account.pages("scheduler", "list_schedules", "Schedules", about=about, **where):
+        name = str(listed["Name"])
+        if trigger_part(name, pipeline) is None:
+            continue
+        said = account.find("scheduler", "get_schedule", about=about, Name=name, GroupName="default")
+        if said is not None and (
+            is_resource_name(name, pipeline, str(said.get("Description")))
+            or (is_cut_name(name, pipeline) and AccountTrigger.schedule(listed).starts(arn))
         ):
-            name = str(listed["Name"])
-            if trigger_part(name, pipeline) is None:
-                continue
-            ours = is_resource_name(name, pipeline, "") or (
-                is_cut_name(name, pipeline) and AccountTrigger.schedule(listed).starts(arn)
-            )
-            if not ours and prefix == former_prefix(pipeline):
-                continue
-            said = account.find("scheduler", "get_schedule", about=about, Name=name, GroupName="default")
-            if said is not None and (ours or is_resource_name(name, pipeline, str(said.get("Description")))):
-                yield AccountTrigger.schedule(said)
+            yield AccountTrigger.schedule(said)
 
 
 def write(account: Account, trigger: AccountTrigger, before: AccountTrigger | None) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from drivetrain.run_store.events import ExecutionStatus, StepStatus
+from drivetrain.run_store.reasons import first_failure
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.graph import dependencies
 from drivetrain.targets.sagemaker.document.step_fields import DependsOn
@@ -214,9 +215,7 @@ class Scheduler:
             return "Stopped", "stopped by the user"
         if unhandled:
             first = unhandled[0]
-            reason = self.reasons.get(first, "failed")
-            more = f" (and {len(unhandled) - 1} more failed)" if len(unhandled) > 1 else ""
-            return "Failed", f"{first}: {reason}{more}"
+            return "Failed", first_failure(first, self.reasons.get(first, "failed"), len(unhandled))
         return ("CompletedWithFailures", f"{failed[0]} failed") if failed else ("Succeeded", None)
 
 

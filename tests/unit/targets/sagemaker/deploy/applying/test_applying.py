@@ -13,11 +13,10 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNER
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import APPLIED_AROUND
-from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, write
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.refusals import ServiceError
-from drivetrain.triggers.resource_names import former_name, resource_name
+from drivetrain.triggers.resource_names import resource_name
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, processing
 
 
@@ -128,31 +127,6 @@ def test_an_update_changes_what_differs_and_nothing_else(place: Place) -> None:
     assert list(state["schedules"]) == [resource_name(NAME, "other")]
     assert "Rejected" in state["rules"][f"{NAME}_approved"][0]
     assert place.plan(changed).is_empty
-
-
-def test_rules_and_schedules_of_former_names_are_replaced_and_others_are_left(place: Place) -> None:
-    def formerly(here: Place) -> tuple[AccountTrigger, ...]:
-        rule = replace(here.rule(), name=former_name(here.name, "approved"))
-        return (rule, replace(here.schedule(), name=former_name(here.name, "daily")))
-
-    here, longer = replace(place, name="nightly"), replace(place, name="nightly-too")
-    old, others = formerly(here), formerly(longer)
-    for trigger in others:
-        write(place.account, trigger, None)
-    here.apply(here.wanted(triggers=old))
-    new = (replace(old[0], name=resource_name(here.name, "approved")), here.schedule())
-    wanted = here.wanted(triggers=new)
-    plan = here.plan(wanted)
-    assert plan.refusal is None
-    assert {(change.action, change.name) for change in plan.triggers} == {
-        *(("create", trigger.name) for trigger in new),
-        *(("delete", trigger.name) for trigger in old),
-    }
-    here.apply(wanted)
-    state = place.state()
-    assert sorted(state["rules"]) == sorted((others[0].name, new[0].name))
-    assert sorted(state["schedules"]) == sorted((others[1].name, new[1].name))
-    assert here.plan(wanted).is_empty
 
 
 def scenario(place: Place, update: bool) -> tuple[Any, Any]:
