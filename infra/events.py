@@ -10,6 +10,7 @@ concurrency, of which a new account has little.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
@@ -42,15 +43,11 @@ class Events(Construct):
             "It is the dead-letter queue itself: of rules and schedules, which CloudFormation does not show as such.",
         )
         self.failed = _queue(self, "Failed", names.arn("sqs", names.named("failed-events.fifo")))
-        self.queue = sqs.Queue(
+        self.queue = _queue(
             self,
             "Queue",
-            queue_name=names.event_queue.rpartition(":")[2],
-            fifo=True if names.event_queue.endswith(".fifo") else None,
+            names.event_queue,
             content_based_deduplication=True if names.event_queue.endswith(".fifo") else None,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=KEPT,
             # https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html: six times the function's own.
             visibility_timeout=Duration.seconds(6 * SECONDS),
             dead_letter_queue=sqs.DeadLetterQueue(max_receive_count=ATTEMPTS, queue=self.failed),
@@ -97,8 +94,8 @@ class Events(Construct):
         )
 
 
-def _queue(scope: Construct, name: str, arn: str) -> sqs.Queue:
-    """A queue of what failed, which people look into."""
+def _queue(scope: Construct, name: str, arn: str, **more: Any) -> sqs.Queue:
+    """A queue of that ARN."""
     return sqs.Queue(
         scope,
         name,
@@ -107,4 +104,5 @@ def _queue(scope: Construct, name: str, arn: str) -> sqs.Queue:
         encryption=sqs.QueueEncryption.SQS_MANAGED,
         enforce_ssl=True,
         retention_period=KEPT,
+        **more,
     )

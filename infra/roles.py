@@ -29,10 +29,11 @@ class Roles(Construct):
             self.by_arn[policy.role] = self._role(policy, names)
 
     def _role(self, policy: Policy, names: Names) -> iam.Role:
+        taken = {child.node.id for child in self.node.children}
         path, _, name = policy.role.partition(":role/")[2].rpartition("/")
         made = iam.Role(
             self,
-            "-".join(policy.kinds) if len(policy.kinds) == 1 and policy.kinds[0] not in self._taken() else name,
+            "-".join(policy.kinds) if len(policy.kinds) == 1 and policy.kinds[0] not in taken else name,
             role_name=name,
             path=f"/{path}/" if path else None,
             description=f"Pipeline {names.pipeline}: {', '.join(policy.kinds)}",
@@ -42,9 +43,6 @@ class Roles(Construct):
         )
         acknowledge_wildcards(made, policy.statements)
         return made
-
-    def _taken(self) -> set[str]:
-        return {child.node.id for child in self.node.children}
 
 
 def principal(trust: Trust) -> iam.PrincipalBase:

@@ -143,35 +143,20 @@ class AsksRegistry(Protocol):
         ...
 
 
-class Inspection(Protocol):
+@dataclass(frozen=True)
+class Inspection:
     """A target's findings on the text of a definition, by any author."""
 
-    @property
-    def is_sound(self) -> bool:
-        """True if nothing would be refused."""
-        ...
-
-    @property
-    def num_steps(self) -> int:
-        """How many steps there are, those in branches and loops included."""
-        ...
-
-    @property
-    def num_unchecked(self) -> int:
-        """How many of them are of a type that is not known here, so that nothing of theirs was checked."""
-        ...
-
-    def problems(self) -> list[str]:
-        """List what would be refused, and where, line by line."""
-        ...
-
-    def notes(self) -> list[str]:
-        """List what is not known of it, line by line."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it, for programs."""
-        ...
+    num_steps: int
+    """How many steps there are; those of a loop's body count once."""
+    num_unchecked: int
+    """How many of them are of a type that is not known here, so that nothing of theirs was checked."""
+    problems: Sequence[str]
+    """Lines about what would be refused, and where; empty if nothing would be."""
+    notes: Sequence[str]
+    """Lines about what is not known of it."""
+    facts: Mapping[str, Any]
+    """All of it, for programs, as JSON has it."""
 
 
 class Inspector(Protocol):

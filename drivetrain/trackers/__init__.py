@@ -18,45 +18,42 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from drivetrain.run_store.events import Event, ExecutionStarted, Observer
 from drivetrain.run_store.home import Home, saved_options
 
 PATIENCE_S = 30.0
 """How long the end of a run waits for all trackers together."""
-
-
-@dataclass
-class _Started:
-    execution: str = ""
-    programs: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, "subprocess.Popen[bytes]"])
+Programs = dict[str, subprocess.Popen[bytes]]
 
 
 @contextmanager
 def told_to_trackers(home: Home, observer: Observer) -> Generator[Observer]:
     """An observer that also tells the run's trackers, until the end of the `with`; by then the page must be written."""
-    started = _Started()
+    execution = ""
+    programs: Programs = {}
 
     def seen(event: Event) -> None:
+        nonlocal execution
         if isinstance(event, ExecutionStarted):
-            _start(home, event.execution, started)
+            execution = event.execution
+            _start(home, execution, programs)
         observer(event)
 
     try:
         yield seen
     finally:
-        for problem in _finish(home, started):
+        for problem in _finish(home, execution, programs):
             print(f"warning: {problem}", file=sys.stderr)
 
 
-def _start(home: Home, execution: str, started: _Started) -> None:
-    started.execution = execution
+def _start(home: Home, execution: str, programs: Programs) -> None:
+    """Start the programs of a run's trackers, and enter each under the tracker's name."""
     for name in saved_options(home.run(execution)).get("trackers", {}):
         log = home.trackers(execution) / f"{name}.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:
-            started.programs[name] = subprocess.Popen(
+            programs[name] = subprocess.Popen(
                 [sys.executable, "-m", "drivetrain.trackers.follow", str(home.root), execution, name],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -65,30 +62,26 @@ def _start(home: Home, execution: str, started: _Started) -> None:
             )
 
 
-def _finish(home: Home, started: _Started) -> list[str]:
+def _finish(home: Home, execution: str, programs: Programs) -> list[str]:
     """Wait for the programs; gives what was not told, a sentence each."""
-    for program in started.programs.values():
+    for program in programs.values():
         assert program.stdin is not None
         program.stdin.close()
     deadline = time.monotonic() + PATIENCE_S
     problems: list[str] = []
-    for name, program in started.programs.items():
+    for name, program in programs.items():
         try:
             program.wait(max(deadline - time.monotonic(), 0))
         except subprocess.TimeoutExpired:
-            _kill(program)
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
             problem = f"{name} took more than {PATIENCE_S:g} s"
         else:
             from drivetrain.run_store.told import Told
 
-            problem = Told.load(home, started.execution, name).problem
+            problem = Told.load(home, execution, name).problem
             if not problem and program.returncode:
                 problem = f"{name} ended with exit code {program.returncode}"
         if problem:
-            problems.append(f"{problem}. Tell it again: drivetrain runs track {started.execution}")
+            problems.append(f"{problem}. Tell it again: drivetrain runs track {execution}")
     return problems
-
-
-def _kill(program: subprocess.Popen[bytes]) -> None:
-    os.killpg(program.pid, signal.SIGKILL)
-    program.wait()

@@ -12,7 +12,6 @@ What nobody can look at (a query without a watermark, a file system, an item of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from drivetrain.base.errors import UserError
@@ -80,18 +79,15 @@ def _is_far(value: str) -> bool:
     return "://" in value
 
 
-@dataclass
 class _Looks:
     """One pipeline's looks, by what they look at: two steps that read one source share one."""
 
-    pipeline: Pipeline
-    changed: bool = False
-    _known: dict[_Asked, ProcessingStep] = field(default_factory=dict[_Asked, ProcessingStep])
-    _new: list[ProcessingStep] = field(default_factory=list[ProcessingStep])
-    _names: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._names = {step.name for step in flatten(self.pipeline.steps)}
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self.changed = False
+        self._known: dict[_Asked, ProcessingStep] = {}
+        self._new: list[ProcessingStep] = []
+        self._names = {step.name for step in flatten(pipeline.steps)}
 
     def before(self, steps: Iterable[Step]) -> Iterator[Step]:
         """The steps, each after the looks that it is the first to need."""

@@ -45,17 +45,17 @@ def check(
 
     found = _inspected(target, on, config, set_)
     if as_json:
-        say_json(found.to_json())
-    elif found.is_sound:
+        say_json(found.facts)
+    elif not found.problems:
         unknown = f" ({found.num_unchecked} could not be checked)" if found.num_unchecked else ""
         say(f"{target}: {count(found.num_steps, 'step')}{unknown}, nothing that would be refused.")
     else:
-        say("\n".join(found.problems()))
-    if not as_json and (said := found.notes()):
-        say("\n".join(said))
+        say("\n".join(found.problems))
+    if not as_json and found.notes:
+        say("\n".join(found.notes))
     if not as_json and found.num_unchecked:
         say("`drivetrain run` takes a step of such a type only with its results: --stub STEP=outputs.json.")
-    return 0 if found.is_sound else REFUSED
+    return REFUSED if found.problems else 0
 
 
 def _inspected(target: str, on: str | None, config: Path | None, overrides: list[str] | None) -> Inspection:

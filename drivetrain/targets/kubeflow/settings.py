@@ -17,7 +17,6 @@ from ipaddress import ip_address
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
 from drivetrain.base import addresses
 from drivetrain.base.errors import did_you_mean
@@ -25,20 +24,18 @@ from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.deployment import Deployment, block_of
 from drivetrain.targets.kubeflow import image_names
 
-NAME = "kubeflow"
+NAME, TITLE = "kubeflow", "Kubeflow Pipelines"
 
 
 def _address(text: str) -> str:
     if problem := addresses.address_problem(text):
-        said = {"problem": problem, "allowed": addresses.ALLOWED}
-        raise PydanticCustomError("address", "{problem}. Allowed: {allowed}", said)
+        raise ValueError(f"{problem}. Allowed: {addresses.ALLOWED}")
     return text
 
 
 def _image(text: str) -> str:
     if problem := image_names.image_problem(text):
-        said = {"problem": problem, "allowed": image_names.ALLOWED}
-        raise PydanticCustomError("image", "{problem}. Allowed: {allowed}", said)
+        raise ValueError(f"{problem}. Allowed: {image_names.ALLOWED}")
     return text
 
 
@@ -47,8 +44,7 @@ def _registry(text: str) -> str:
 
     kind, _, place = text.partition(":")
     if kind not in (known := kinds()):
-        said = {"kind": kind, "known": did_you_mean(kind, known)}
-        raise PydanticCustomError("registry", "there is no kind of registry '{kind}'. {known}", said)
+        raise ValueError(f"there is no kind of registry '{kind}'. {did_you_mean(kind, known)}")
     if kind == "kubeflow":
         _address(place)
     return text
@@ -58,7 +54,7 @@ def _ip(text: str) -> str:
     try:
         return str(ip_address(text))
     except ValueError:
-        raise PydanticCustomError("ip", "give an address by number, such as 169.254.20.10") from None
+        raise ValueError("give an address by number, such as 169.254.20.10") from None
 
 
 # Which Trainer sets itself, and refuses of others (recorded of 2.3.0).
@@ -73,16 +69,15 @@ _MOUNTED = re.compile(
 
 def _variable(name: str) -> str:
     if name in RESERVED_VARIABLES:
-        raise PydanticCustomError("variable", "the Trainer sets {name} itself. Give another name", {"name": name})
+        raise ValueError(f"the Trainer sets {name} itself. Give another name")
     return name
 
 
 def _folder(path: str) -> str:
     if {".", ".."} & set(path.split("/")):
-        raise PydanticCustomError("folder", "{path} leads elsewhere. Give it without '.' and '..'", {"path": path})
+        raise ValueError(f"{path} leads elsewhere. Give it without '.' and '..'")
     if _MOUNTED.fullmatch(path):
-        said = {"path": path}
-        raise PydanticCustomError("folder", "{path} is the platform's own. Give another folder, such as /data", said)
+        raise ValueError(f"{path} is the platform's own. Give another folder, such as /data")
     return path
 
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.kubeflow.compile.compile import Compiled
-    from drivetrain.targets.kubeflow.ir.inspection import Inspection
-    from drivetrain.targets.target import Problem
+    from drivetrain.targets.target import Inspection, Problem
 
 TITLE, SUFFIX = "Kubeflow Pipelines", ".yaml"
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled
-    from drivetrain.targets.sagemaker.inspection import Inspection
-    from drivetrain.targets.target import Problem
+    from drivetrain.targets.target import Inspection, Problem
 
 TITLE, SUFFIX = "SageMaker Pipelines", ".json"
 
@@ -72,5 +71,7 @@ def inspect(text: bytes, source: str) -> Inspection:
     """Inspect a definition: what would be refused and where, and what is not known."""
     from drivetrain.targets.sagemaker import inspection
     from drivetrain.targets.sagemaker.document.document import read
+    from drivetrain.targets.target import Inspection
 
-    return inspection.inspect(read(text, source))
+    found = inspection.inspect(read(text, source))
+    return Inspection(found.num_steps, found.num_unchecked, found.problems(), found.notes(), found.to_json())

@@ -1,8 +1,7 @@
 """Checks that a pipeline would run: `drivetrain infra kubeflow PIPELINE --check`.
 
     checks.py    all checks in their order, and what they found
-    place.py     what is asked, and a finding
-    kubectl.py   the Kubernetes API, by kubectl with the rights and the context of the person who asks
+    place.py     what is asked (the Kubernetes API by kubectl), and a finding
     server.py    the Pipelines API: version, users, namespace
     storage.py   the object store and the model registry, from here and as pods name them
     namespace.py what must be there in the pipeline's namespace

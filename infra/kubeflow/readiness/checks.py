@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.infra.kubeflow.needs import needs_of
 from drivetrain.infra.kubeflow.readiness import namespace, platform, server, storage
-from drivetrain.infra.kubeflow.readiness.kubectl import Kubectl
-from drivetrain.infra.kubeflow.readiness.place import Check, Finding, Place, UnaskedError, ok
+from drivetrain.infra.kubeflow.readiness.place import Check, Finding, Kubectl, Place, UnaskedError, ok
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline

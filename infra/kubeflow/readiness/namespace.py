@@ -62,7 +62,8 @@ def kfp_launcher(place: Place) -> Iterator[Finding]:
         return
     edit = f"kubectl -n {place.namespace} edit configmap {launcher.CONFIG_MAP}"
     try:
-        different = list(_different(wanted["s3"]["default"], _default(text)))
+        default = mapping(mapping(mapping(text).get("s3")).get("default"))
+        different = list(_different(wanted["s3"]["default"], default))
     except UnaskedError as error:
         yield fails(f"{launcher.BLOCK}: {error}", edit)
         return
@@ -151,11 +152,6 @@ def _secrets(place: Place) -> dict[str, set[str]]:
     if settings.image_pull_secret is not None:
         found.setdefault(settings.image_pull_secret, set())
     return found
-
-
-def _default(text: str) -> Json:
-    """The store for all of s3:// in a block `providers`; empty where it has none."""
-    return mapping(mapping(mapping(text).get("s3")).get("default"))
 
 
 def _different(wanted: Json, found: Json) -> Iterator[str]:

@@ -51,7 +51,6 @@ from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import RESERVED_VARIABLES, settings_of
 from drivetrain.targets.target import Problem
 
-TITLE = "Kubeflow Pipelines"
 _TEXT = "text-of-"
 LONGEST_NAME = 128
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")

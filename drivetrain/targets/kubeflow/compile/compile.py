@@ -53,6 +53,7 @@ from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_definition, word
+from drivetrain.targets.kubeflow.settings import TITLE
 from drivetrain.targets.target import checkpoint_folder, environment_of, refuse, with_fresh
 
 SCHEMA, SDK = "2.1.0", "kfp-2.17.0"
@@ -106,7 +107,7 @@ def compile_pipeline(
         pipeline = with_looks(pipeline)
     if here:
         pipeline = deployable.for_this_machine(pipeline)
-    refuse([*checks.check(pipeline), *(() if here else deployable.problems(pipeline))], checks.TITLE)
+    refuse([*checks.check(pipeline), *(() if here else deployable.problems(pipeline))], TITLE)
     pipeline = with_fresh(pipeline)
     notes = (*uncounted(pipeline), *(() if here else deployable.notes(pipeline)))
     if any(map(is_our_training, flatten(pipeline.steps))):

@@ -26,7 +26,7 @@ from drivetrain.targets.kubeflow.compile.retries import policies_of, retry_polic
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
-from drivetrain.targets.kubeflow.settings import settings_of
+from drivetrain.targets.kubeflow.settings import TITLE, settings_of
 from drivetrain.targets.target import Problem, refuse
 
 Json = dict[str, Any]
@@ -87,7 +87,7 @@ class References:
             reason = (
                 "would wait for each other, since others wait there for a branch as a whole. Take a step out of it."
             )
-            refuse([Problem("", " -> ".join(cycle), reason)], checks.TITLE)
+            refuse([Problem("", " -> ".join(cycle), reason)], TITLE)
 
     def task(self, step: BaseStep) -> Task:
         """A step's task under construction; every one takes the code."""

@@ -28,9 +28,6 @@ from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import kept_and_gone, make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 
-CREATE_ATTEMPTS = 3
-"""Tries of a request whose answer was lost, and which was not done."""
-
 
 class Namespace:
     """A namespace of a cluster, as one apply writes to it: a `Place` of deploying/applying.py."""
@@ -126,19 +123,11 @@ class Namespace:
         return id
 
     def _create(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Make a recurring run, once: where the answer is lost, it is looked for before the next attempt."""
-        for attempt in range(CREATE_ATTEMPTS):
-            try:
-                return service.create_recurring_run(self.api, body)
-            except ApiError as error:
-                if not error.may_be_done:
-                    raise
-                for each in service.recurring_runs(self.api):
-                    if _is_same(each, body):
-                        return each
-                if attempt == CREATE_ATTEMPTS - 1:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        """Make a recurring run, once."""
+        return service.created_once(
+            lambda: service.create_recurring_run(self.api, body),
+            lambda: next((each for each in service.recurring_runs(self.api) if _is_same(each, body)), None),
+        )
 
     def half_done(self, error: UserError | None, undone: Sequence[str], left: Sequence[Left]) -> str:
         for what in undone:

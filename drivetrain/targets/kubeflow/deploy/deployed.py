@@ -177,19 +177,17 @@ class Deployed:
         if (other := self.other(root, project)) is not None:
             raise UserError(f"Pipeline {self.name!r} there is not this project's: it belongs to {other}. {instead}")
 
-    @property
-    def fingerprint(self) -> str:
-        recurring = [[each.id, each.version_id, digest(each.said)] for each in self.recurring]
-        said = [self.id, self.newest and self.newest.id, recurring]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
-
 
 NOTHING = "nothing"
 
 
 def fingerprint(deployed: Deployed | None) -> str:
     """The fingerprint of the state that a plan is made of."""
-    return NOTHING if deployed is None else deployed.fingerprint
+    if deployed is None:
+        return NOTHING
+    recurring = [[each.id, each.version_id, digest(each.said)] for each in deployed.recurring]
+    said = [deployed.id, deployed.newest and deployed.newest.id, recurring]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:

@@ -29,7 +29,7 @@ from drivetrain.targets.kubeflow.deploy.planning import make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
 from drivetrain.targets.kubeflow.deploy.server import Server
 from drivetrain.targets.kubeflow.deploy.server import read as read_server
-from drivetrain.targets.kubeflow.settings import NAME, settings_of
+from drivetrain.targets.kubeflow.settings import NAME, TITLE, settings_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
     from drivetrain.targets.kubeflow.deploy.executions.output import Output
 
-TITLE = "Kubeflow Pipelines"
 START_OPTIONS = ("version",)
 Json = dict[str, Any]
 

@@ -38,11 +38,6 @@ class Recurring:
     body: Mapping[str, Any]
     """`trigger`, `mode`, `runtime_config`, `service_account`, `max_concurrency`, `no_catchup`."""
 
-    @property
-    def when(self) -> str:
-        """For people: `cron 0 0 2 * * ?`."""
-        return when(self.body)
-
 
 def when(body: Mapping[str, Any]) -> str:
     """When a recurring run starts, for people."""

@@ -6,7 +6,7 @@ Schedules are switched off before executions are looked at: one that starts ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,7 +114,11 @@ def remains(
     own = tuple(each for each in recurring if each.trigger is not None)
     if not any(each.is_on for each in own):
         _refuse_going(mine, name, about_runs)
-    kept = tuple(_kept(recurring))
+    kept = tuple(
+        f"recurring run {each.name!r} of others stays, and fails from then on. Delete it yourself."
+        for each in recurring
+        if each.trigger is None
+    )
     goes = found is not None and mark_of(found) is not None and not strangers and not kept
     return Remains(
         name=name,
@@ -141,12 +145,6 @@ def _refuse_going(mine: list[Json], name: str, about_runs: Callable[[str, str, s
             f"Pipeline {name!r} is executing ({', '.join(going[:3])}). {done}Wait, or stop it: "
             f"{about_runs('stop', name, going[0])}"
         )
-
-
-def _kept(recurring: tuple[RecurringRun, ...]) -> Iterator[str]:
-    for each in recurring:
-        if each.trigger is None:
-            yield f"recurring run {each.name!r} of others stays, and fails from then on. Delete it yourself."
 
 
 def destroy(

@@ -141,7 +141,7 @@ def schedule_changes(wanted: Desired, deployed: Deployed | None, *, replaced: bo
         if before is not None:
             yield _change("update", recurring.trigger, *_details(before, recurring))
         elif recurring.trigger not in kept:
-            yield _change("create", recurring.trigger, recurring.when)
+            yield _change("create", recurring.trigger, when(recurring.body))
     for name in sorted(old):
         yield _change("delete", name)
 
@@ -151,8 +151,9 @@ def _change(action: Literal["create", "update", "delete"], name: str, *lines: st
 
 
 def _details(before: RecurringRun, after: Recurring) -> Iterator[str]:
-    if when(before.said | {"mode": before.body["mode"]}) != after.when:
-        yield f"{when(before.said | {'mode': before.body['mode']})} -> {after.when}"
+    starts, will_start = when(before.said | {"mode": before.body["mode"]}), when(after.body)
+    if starts != will_start:
+        yield f"{starts} -> {will_start}"
     old, new = (body["runtime_config"]["parameters"] for body in (before.body, after.body))
     if old != new:
         changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))

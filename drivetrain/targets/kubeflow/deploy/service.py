@@ -16,6 +16,8 @@ from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, 
 
 BASE = "/apis/v2beta1"
 PAGE = 100
+CREATE_ATTEMPTS = 3
+"""Tries of a request whose answer was lost, and which was not done."""
 Json = dict[str, Any]
 
 
@@ -226,6 +228,21 @@ def pod_log(api: Api, run_id: str, pod: str) -> str:
     """Read what a pod printed so far: the API server asks the cluster, or its archive of logs."""
     # Served beside the documented API, under its first version's path alone.
     return api.text(f"/apis/v1alpha1/runs/{run_id}/nodes/{quote(pod, safe='')}/log", about=f"log of pod {pod!r}")
+
+
+def created_once(create: Callable[[], Json], find: Callable[[], Json | None]) -> Json:
+    """Make a thing without a unique name once: where the answer is lost, it is looked for before the next attempt."""
+    for attempt in range(1, CREATE_ATTEMPTS + 1):
+        try:
+            return create()
+        except ApiError as error:
+            if not error.may_be_done:
+                raise
+            if (there := find()) is not None:
+                return there
+            if attempt == CREATE_ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _created(create: Callable[[], Json], find: Callable[[], Json | None]) -> tuple[Json, bool]:

@@ -6,9 +6,11 @@ import json
 import os
 import secrets
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -157,7 +159,7 @@ class Runner:
                     child.kill()
                     end_survivors([record], grace_s=0.0)
             code = child.returncode
-        _remove(folder / "tmp")
+        shutil.rmtree(folder / "tmp", ignore_errors=True)
         if stopped:
             return "Stopped", STOPPED
         if code == kfp_process.REFUSED:
@@ -222,8 +224,6 @@ def _signal_tasks(book: Book, number: signal.Signals) -> None:
 
 def _wait_for_tasks(book: Book, stop: int) -> None:
     """Give the tasks at work their grace, which another signal to stop ends."""
-    import time
-
     deadline = time.monotonic() + STOP_GRACE_S
     with selectors.DefaultSelector() as selector:
         selector.register(stop, selectors.EVENT_READ)
@@ -279,12 +279,6 @@ def _stopping() -> Generator[int]:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _last_line(path: Path) -> str:

@@ -5,7 +5,6 @@ The ledger and the page of a run know pipelines by their definitions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from drivetrain.base.json_text import text_of
@@ -40,13 +39,9 @@ def skeleton(pipeline: Pipeline) -> str:
     definition: Any = {
         "Version": "2020-12-01",
         "Parameters": parameters,
-        "Steps": _steps(pipeline.steps, graph),
+        "Steps": [_step(each, graph) for each in pipeline.steps],
     }
     return text_of(definition, indent=2)
-
-
-def _steps(steps: Sequence[Step], graph: Graph) -> list[Json]:
-    return [_step(step, graph) for step in steps]
 
 
 def _step(step: Step, graph: Graph) -> Json:
@@ -60,8 +55,8 @@ def _step(step: Step, graph: Graph) -> Json:
     if isinstance(step, ConditionStep):
         arguments = {
             "Conditions": [],
-            "IfSteps": _steps(step.then, graph),
-            "ElseSteps": _steps(step.otherwise, graph),
+            "IfSteps": [_step(each, graph) for each in step.then],
+            "ElseSteps": [_step(each, graph) for each in step.otherwise],
         }
     elif isinstance(step, ForEachStep):
         given = step.items if isinstance(step.items, tuple) else ()
@@ -69,7 +64,7 @@ def _step(step: Step, graph: Graph) -> Json:
         arguments = {
             "IterableItems": items,
             "MaxConcurrency": step.max_concurrency,
-            "ForEachBody": _steps(step.body, graph),
+            "ForEachBody": [_step(each, graph) for each in step.body],
         }
     elif isinstance(step, ProcessingStep) and step.metrics != ():
         built["PropertyFiles"] = [

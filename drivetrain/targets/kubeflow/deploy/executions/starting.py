@@ -18,10 +18,9 @@ from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
 from drivetrain.targets.kubeflow.deploy.desired import MAX_RUN_NAME, pipeline_root
 from drivetrain.targets.kubeflow.deploy.executions.executions import required
-from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
+from drivetrain.targets.kubeflow.deploy.rest import Api
 
 Json = dict[str, Any]
-ATTEMPTS = 3
 DIGITS = 12
 
 
@@ -61,19 +60,13 @@ def start(
     }
     if service_account:
         body["service_account"] = service_account
-    started = _with_token(api, body, token) if request.token else []
-    for attempt in range(ATTEMPTS):
-        if started:
-            break
-        try:
-            started = [service.create_run(api, body)]
-        except ApiError as error:
-            if not error.may_be_done:
-                raise
-            started = _with_token(api, body, token)
-            if not started and attempt == ATTEMPTS - 1:
-                raise
-    return _first(api, body, token) if request.token else str(started[0]["run_id"])
+
+    def there() -> Json | None:
+        return next(iter(_with_token(api, body, token)), None)
+
+    run = there() if request.token else None
+    run = run or service.created_once(lambda: service.create_run(api, body), there)
+    return _first(api, body, token) if request.token else str(run["run_id"])
 
 
 def _with_token(api: Api, body: Json, token: str) -> list[Json]:

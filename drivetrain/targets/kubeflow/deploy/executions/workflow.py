@@ -171,7 +171,8 @@ def _seen(workflow: Json, task: _Task) -> Seen | None:
     if not tried and (broken := [each for each in task.drivers if _status(each) == "Failed"]):
         attempts = tuple(_attempt(workflow, each) for each in broken if each.get("type") == "Pod")
         messages = (f"its driver: {broken[-1].get('message') or 'failed'}",)
-        return Seen("Failed", _started(broken[0]), _ended(broken[-1]), messages, bool(attempts), attempts)
+        began, ended = seconds(broken[0].get("startedAt")), seconds(broken[-1].get("finishedAt"))
+        return Seen("Failed", began, ended, messages, bool(attempts), attempts)
     if not task.nodes:
         return None
     node = (tried or task.nodes)[-1]
@@ -183,8 +184,8 @@ def _seen(workflow: Json, task: _Task) -> Seen | None:
     told = [_plain(str(each["message"])) for each in last if each.get("message") not in (None, "", _NO_MORE)]
     return Seen(
         status,
-        _started((tried or task.nodes)[0]),
-        _ended(node) if status != "Executing" else None,
+        seconds((tried or task.nodes)[0].get("startedAt")),
+        seconds(node.get("finishedAt")) if status != "Executing" else None,
         tuple(dict.fromkeys(told))[:2] if status == "Failed" else (),
         by_program=bool(pods) and str(pods[-1].get("message")).endswith(_LAUNCHER_FAILED),
         attempts=tuple(_attempt(workflow, each) for each in pods),
@@ -199,14 +200,6 @@ def _plain(message: str) -> str:
 
 def _status(node: Json) -> str:
     return _PHASES.get(str(node.get("phase") or ""), "Executing")
-
-
-def _started(node: Json) -> float | None:
-    return seconds(node.get("startedAt"))
-
-
-def _ended(node: Json) -> float | None:
-    return seconds(node.get("finishedAt"))
 
 
 def _attempt(workflow: Json, node: Json) -> Attempt:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.infra.kubeflow.readiness.kubectl import Kubectl
-from drivetrain.infra.kubeflow.readiness.place import UnaskedError
+from drivetrain.infra.kubeflow.readiness.place import Kubectl, UnaskedError
 from tests.fixtures.kubectl import CONTEXT, Cluster
 
 FORBIDDEN = 'Error from server (Forbidden): secrets "keys" is forbidden: User "ann" cannot get resource "secrets"'
