@@ -19,7 +19,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from drivetrain.infra.acknowledged import acknowledge
-from drivetrain.infra.logs import log_group
+from drivetrain.infra.groups import log_group
 from drivetrain.infra.options import Options
 from drivetrain.infra.starter.bundle import HANDLER, write_archive
 from drivetrain.targets.sagemaker.permissions.names import MAX_ROLE_NAME, Names

@@ -9,7 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from drivetrain.infra.logs import log_group
+from drivetrain.infra.groups import log_group
 from drivetrain.infra.options import Options, PrivateNetwork
 from drivetrain.targets.sagemaker.permissions.names import Names
 

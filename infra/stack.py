@@ -10,11 +10,10 @@ from constructs import Construct
 
 from drivetrain.infra.events import Events
 from drivetrain.infra.given import check_given, left_to_the_owner
-from drivetrain.infra.logs import JobLogs
+from drivetrain.infra.groups import JobLogs, ModelGroups
 from drivetrain.infra.network import Network
 from drivetrain.infra.notices import Notices
 from drivetrain.infra.options import Options
-from drivetrain.infra.registry import Groups
 from drivetrain.infra.roles import Roles, ci_trusts
 from drivetrain.infra.storage import Storage
 from drivetrain.infra.studio import Studio
@@ -56,7 +55,7 @@ class PipelineStack(Stack):
         self.policies = tuple(policy for policy in derived.policies if policy.trust)
         check_given(names, (policy.role for policy in self.policies), options)
         roles = Roles(self, self.policies, names)
-        Groups(self, uses, names, options)
+        ModelGroups(self, uses, names, options)
         JobLogs(self, uses, options)
         events = Events(self, names, options, roles.by_arn[names.role("starter")], folder)
         key = None if storage is None else storage.key

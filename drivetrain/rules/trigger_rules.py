@@ -96,7 +96,7 @@ def schedules_can_be_read(trigger: Schedule, graph: Graph) -> Iterator[str]:
             "it would run all the same. Leave out what does not hold."
         )
         return
-    from drivetrain.triggers.schedules import clock
+    from drivetrain.triggers.timing import clock
 
     try:
         read = clock(trigger)

@@ -26,8 +26,8 @@ from drivetrain.targets.sagemaker.run.options import region_of
 from drivetrain.triggers.formatting import when
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
-from drivetrain.triggers.schedules import Clock, clock
 from drivetrain.triggers.starting import start_name
+from drivetrain.triggers.timing import Clock, clock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from drivetrain.triggers.pattern_syntax import Alternative, FieldTest, compiled
-from drivetrain.triggers.values import Scalar, written
+from drivetrain.triggers.value_tests import Scalar, written
 
 Membership = frozenset[tuple[int, int]]
 """The elements that hold a value of the event: pairs of a list (a number) and a place in it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drivetrain.spec.pipeline import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Schedule, Trigger, Upload
-from drivetrain.triggers.schedules import clock
+from drivetrain.triggers.timing import clock
 
 
 def when(trigger: Trigger) -> str:

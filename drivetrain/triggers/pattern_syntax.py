@@ -15,8 +15,7 @@ from typing import Any, NoReturn, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.triggers import value_tests as tests
-from drivetrain.triggers.value_tests import ValueTest
-from drivetrain.triggers.values import is_number, written
+from drivetrain.triggers.value_tests import ValueTest, is_number, written
 
 MAX_COMBINATIONS = 1_000
 """The product of the lengths of all `$or` lists may not be larger."""

@@ -18,7 +18,7 @@ from drivetrain.triggers.event_pattern import explain
 from drivetrain.triggers.patterns import Where, pattern
 from drivetrain.triggers.resources import request
 from drivetrain.triggers.starting import Earlier, Skip, decide, generated_by, is_execution_of
-from drivetrain.triggers.values import MAX_BYTES, loads
+from drivetrain.triggers.value_tests import MAX_BYTES, loads
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline

@@ -23,9 +23,8 @@ from drivetrain.triggers.event_values import ParameterSource
 from drivetrain.triggers.pattern_syntax import compiled
 from drivetrain.triggers.patterns import Where, pattern
 from drivetrain.triggers.resource_names import OWNER, TRIGGER, description, resource_name
-from drivetrain.triggers.schedules import clock
 from drivetrain.triggers.starting import Request
-from drivetrain.triggers.timing import rate
+from drivetrain.triggers.timing import clock, rate
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline

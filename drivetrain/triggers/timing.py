@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.triggers.cron import Cron, CronError
+from drivetrain.spec.pipeline import Schedule
+from drivetrain.triggers.cron import Cron, CronError, cron
 
 _UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
 _MAX_RATE = timedelta(days=366 * 100)
@@ -208,3 +209,39 @@ def _existing(local: datetime, place: tzinfo) -> datetime | None:
     found = local.replace(tzinfo=place)
     there_and_back = found.astimezone(UTC).astimezone(place)
     return found if there_and_back.replace(tzinfo=None) == local else None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When a schedule runs."""
+
+    timing: Timing
+    place: tzinfo
+    start: datetime | None
+    end: datetime | None
+
+    def next_times(self, after: datetime) -> Iterator[datetime]:
+        """The times later than `after`, in the schedule's zone."""
+        return next_times(self.timing, after, self.place, start=self.start, end=self.end)
+
+
+def clock(trigger: Schedule) -> Clock:
+    """Read a schedule that names exactly one of cron, rate and at.
+
+    Raises:
+        CronError: one of its fields cannot be read.
+    """
+    if trigger.cron is not None:
+        timing: Timing = cron(trigger.cron)
+    elif trigger.rate is not None:
+        timing = rate(trigger.rate)
+    else:
+        assert trigger.at is not None
+        timing = at(trigger.at)
+    place = zone(trigger.timezone)
+    return Clock(
+        timing=timing,
+        place=place,
+        start=None if trigger.start is None else moment(trigger.start, place),
+        end=None if trigger.end is None else moment(trigger.end, place),
+    )

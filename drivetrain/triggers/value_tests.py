@@ -2,18 +2,53 @@
 
 Operators and their limits: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html.
 Where that page is silent (what an operator says to values of another type, what is refused), the service's own matcher
-decides, which is public: https://github.com/aws/event-ruler.
+decides, which is public: https://github.com/aws/event-ruler. Values are JSON that still knows how a number was written.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
-from drivetrain.triggers.values import Scalar, is_number, written
+from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import SpelledFloat, parse
+
+Scalar = str | int | float | bool | None
+Json = Mapping[str, "Json"] | list["Json"] | Scalar
+
+MAX_BYTES = 1_048_576
+"""The largest event, as PutEvents takes it."""
+
+
+def loads(text: str | bytes, what: str, most: int = MAX_BYTES) -> Any:
+    """JSON text as Python values that still know how their numbers were written: EventBridge compares those of a
+    pattern by their text.
+
+    Raises:
+        UserError: naming `what`, for text that is no JSON (`json_text.parse` says what is none), or has more than
+            `most` bytes: as many as one event can have, unless given.
+    """
+    if len(text) > most:
+        raise UserError(f"{what} has {len(text):,} bytes; at most {most:,} are read.")
+    return parse(text, what)
+
+
+def written(value: Scalar) -> str:
+    """The JSON text of a scalar, a number as it was written where that is known."""
+    if isinstance(value, SpelledFloat):
+        return value.text
+    return json.dumps(value, ensure_ascii=False)
+
+
+def is_number(value: object) -> bool:
+    """Return True if a value is a JSON number (Python counts True among its integers)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 LARGEST_NUMBER = 5_000_000_000
 MAX_DECIMALS = 6

@@ -62,7 +62,7 @@ def _is_served(folder: Path) -> bool:
 def _next(trigger: dict[str, Any], waits: dict[str, str]) -> Content:
     """When it starts next, or what it waits for in the server's words (`waits`, by the trigger's name)."""
     from drivetrain.spec.pipeline import Schedule
-    from drivetrain.triggers.schedules import clock
+    from drivetrain.triggers.timing import clock
 
     if not trigger["enabled"]:
         return "off"

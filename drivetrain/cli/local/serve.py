@@ -162,7 +162,7 @@ def _announce(pipeline: Pipeline, say: Says) -> None:
     from drivetrain.serve.local_events import is_seen
     from drivetrain.spec.pipeline import Schedule
     from drivetrain.triggers.formatting import when
-    from drivetrain.triggers.schedules import clock
+    from drivetrain.triggers.timing import clock
 
     for trigger in pipeline.triggers:
         notes: list[str] = []

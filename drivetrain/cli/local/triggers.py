@@ -139,7 +139,7 @@ def _next_times(trigger: Trigger, now: datetime) -> list[datetime]:
     from itertools import islice
 
     from drivetrain.spec.pipeline import Schedule
-    from drivetrain.triggers.schedules import clock
+    from drivetrain.triggers.timing import clock
 
     if not isinstance(trigger, Schedule) or not trigger.enabled:
         return []
@@ -161,7 +161,7 @@ def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dic
     from drivetrain.triggers.event_values import is_path
     from drivetrain.triggers.formatting import when
     from drivetrain.triggers.patterns import Where, pattern
-    from drivetrain.triggers.schedules import clock
+    from drivetrain.triggers.timing import clock
 
     # A place in an event is no secret, whatever it is called.
     fixed = {name: value for name, value in trigger.parameters.items() if not is_path(str(value))}

@@ -15,8 +15,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Schedule
 from drivetrain.triggers.cron import DAY_OF_MONTH, HOURS, MINUTES, MONTH, YEAR, Cron
-from drivetrain.triggers.schedules import clock
-from drivetrain.triggers.timing import At, Rate
+from drivetrain.triggers.timing import At, Rate, clock
 
 _UTC = ("UTC", "Etc/UTC", "Etc/GMT", "GMT", "Zulu", "Universal")
 Json = dict[str, Any]

@@ -63,6 +63,6 @@ def reads(text: bytes) -> bool:
 
 def inspect(text: bytes, source: str) -> Inspection:
     """Find what a cluster would refuse of a pipeline's YAML, by any compiler."""
-    from drivetrain.targets.kubeflow.ir import inspection
+    from drivetrain.targets.kubeflow.ir import check
 
-    return inspection.inspect(text, source)
+    return check.inspect(text, source)

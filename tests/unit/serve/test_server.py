@@ -39,7 +39,7 @@ from drivetrain.serve.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.serve.server import ClockTrigger, Server
 from drivetrain.spec.pipeline import Trigger
 from drivetrain.triggers.package_events import package_event
-from drivetrain.triggers.schedules import clock
+from drivetrain.triggers.timing import clock
 
 OWN = "arn:aws:sagemaker:us-east-1:000000000000:pipeline/retrain/execution/abc"
 APPROVED = RegistryEvent(name="approved", group="digits", parameters={"Model": "$.detail.ModelPackageArn"})

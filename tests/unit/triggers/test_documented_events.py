@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from drivetrain.triggers.event_pattern import explain, matches
-from drivetrain.triggers.values import loads
+from drivetrain.triggers.value_tests import loads
 
 EVENTS = Path(__file__).parents[2] / "fixtures" / "events"
 ABSENT = object()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drivetrain.base.errors import UserError
 from drivetrain.triggers.event_pattern import explain, matches
 from drivetrain.triggers.pattern_syntax import MAX_COMBINATIONS, PatternError, compiled
-from drivetrain.triggers.values import loads
+from drivetrain.triggers.value_tests import loads
 
 PEOPLE = {"people": [{"first": "Ada", "last": "Lovelace"}, {"first": "Alan", "last": "Turing"}]}
 

@@ -45,7 +45,7 @@ from drivetrain.targets.kubeflow.compile import fails
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, variables
-from drivetrain.targets.kubeflow.compile.values import integers_in, problem_of
+from drivetrain.targets.kubeflow.compile.words import integers_in, problem_of
 from drivetrain.targets.kubeflow.image_names import ALLOWED, image_name, image_problem
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import RESERVED_VARIABLES, settings_of

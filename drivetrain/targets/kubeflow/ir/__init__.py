@@ -1,8 +1,7 @@
 """The IR of Kubeflow Pipelines v2, as anybody may have written it: read within bounds, and checked without kfp.
 
     reading.py        text -> the documents, as plain values
-    messages.py       which fields there are, and of which types; messages.json has them
-    fields.py         unknown fields and wrong types; the rest goes on to those below
+    fields.py         unknown fields and wrong types, by messages.json; the rest goes on to those below
     components.py     components, who uses them, and what they take and give
     tasks.py          the tasks of a DAG: what they take, in which order, how often
     outputs.py        what a DAG gives
@@ -12,8 +11,7 @@
     executors.py      containers and importers
     kubernetes.py     the platform's part
     problems.py       one problem, and how its place is written
-    check.py          all of it: `problems(documents)`
-    inspection.py     what the command line says of a text
+    check.py          all of it: `problems(documents)`, and as the command line says it: `inspect(text, source)`
 
 Messages and rules follow pipeline_spec.proto and kubernetes_executor_config.proto of kubeflow/pipelines; tests compare
 the fields with kfp's protobufs, and hold that what kfp's own compiler writes is accepted.

@@ -12,16 +12,19 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, cast
 
+from drivetrain.base.formatting import printable
 from drivetrain.targets.kubeflow.ir.components import Components
 from drivetrain.targets.kubeflow.ir.executors import executor_problems
 from drivetrain.targets.kubeflow.ir.fields import cleaned
 from drivetrain.targets.kubeflow.ir.kubernetes import PLATFORM, platform_problems
 from drivetrain.targets.kubeflow.ir.outputs import output_problems
 from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry, quoted
-from drivetrain.targets.kubeflow.ir.reading import Documents
+from drivetrain.targets.kubeflow.ir.reading import Documents, read
 from drivetrain.targets.kubeflow.ir.tasks import task_problems
+from drivetrain.targets.target import Inspection
 
 SCHEMA = "2.1.0"
+_MOST_SHOWN = 20
 _PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 
 
@@ -93,3 +96,27 @@ def _workspace(components: Components) -> Iterator[Problem]:
 
 def _is_around(place: str, wrong: list[str]) -> bool:
     return any(each == place or each.startswith((f"{place}.", f"{place}[")) for each in wrong)
+
+
+def inspect(text: bytes, source: str) -> Inspection:
+    """Everything there is to say of a text: the first MOST problems. What is not known here is a problem, too.
+
+    Raises:
+        UserError: it is no pipeline at all.
+    """
+    documents = read(text, source)
+    found = problems(documents)
+    num_steps = sum(len(component.tasks) for component in components_of(documents).all)
+    facts = {"steps": num_steps, "problems": [problem._asdict() for problem in found]}
+    return Inspection(num_steps, num_unchecked=0, problems=_lines(found), notes=(), facts=facts)
+
+
+def _lines(found: list[Problem]) -> list[str]:
+    """What would be refused or done otherwise, with its place, as lines for people."""
+    if not found:
+        return []
+    said = ["A cluster would refuse, or do otherwise:", *(f"    {each}" for each in found[:_MOST_SHOWN])]
+    if len(found) > _MOST_SHOWN:
+        least = "at least " if len(found) == MOST else ""
+        said.append(f"    ... and {least}{len(found) - _MOST_SHOWN} more")
+    return [printable(line) for line in said]

@@ -1,4 +1,4 @@
-"""Containers and importers: images, commands, environment, resources, URIs."""
+"""Containers and importers: images, commands, environment, resources, URIs; and quantities of Kubernetes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from drivetrain.targets.kubeflow.image_names import image_problem
 from drivetrain.targets.kubeflow.ir import placeholders
 from drivetrain.targets.kubeflow.ir.components import Component, Components
 from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
-from drivetrain.targets.kubeflow.ir.quantities import ALLOWED, amount
 
+_QUANTITY = re.compile(
+    r"(?P<number>\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?P<unit>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
+)
+_UNITS = {
+    **{"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18},
+    **{f"{prefix}i": 1024.0**power for power, prefix in enumerate("KMGTPE", 1)},
+}
+ALLOWED_QUANTITY = "Allowed: a number, as in 2, 500m, 512Mi, 1.5Gi, 4G."
 ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _RESOURCES = ("Cpu", "Memory")
 
@@ -91,7 +98,7 @@ def _resources(resources: Json, place: str, known: placeholders.Known) -> Iterat
                 continue
             found = amount(text)
             if found is None or found <= 0:
-                yield Problem(at(place, field), f"{quoted(text)} is no quantity above 0. {ALLOWED}")
+                yield Problem(at(place, field), f"{quoted(text)} is no quantity above 0. {ALLOWED_QUANTITY}")
             else:
                 amounts[bound] = found
         if amounts.get("Request", 0.0) > amounts.get("Limit", float("inf")):
@@ -130,3 +137,12 @@ def _importer(importer: Json, place: str, known: placeholders.Known, implemented
         if len(component.outputs("artifacts")) != 1:
             reason = "an importer gives one artifact."
             yield Problem(at(component.place, "outputDefinitions.artifacts"), reason)
+
+
+def amount(text: str) -> float | None:
+    """The number that a quantity of Kubernetes says, such as `500m` CPUs or `1.5Gi` bytes; None where it is none."""
+    found = _QUANTITY.fullmatch(text.strip())
+    if found is None:
+        return None
+    unit = found["unit"] or ""
+    return float(found["number"]) * (_UNITS[unit] if unit in _UNITS else float(f"1{unit}"))

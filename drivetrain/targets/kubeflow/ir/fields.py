@@ -1,14 +1,62 @@
-"""Unknown fields and wrong types; what is left of a document when they are taken out has the right ones."""
+"""Unknown fields and wrong types; what is left of a document when they are taken out has the right ones.
+
+Which fields there are say the protobufs, pipeline_spec.proto and kubernetes_executor_config.proto: all of it is in
+messages.json, which `make shapes` extracts from the installed kfp (tests/fixtures/kfp_messages.py). A field's type is
+`text`, `bool`, `int`, `number`, `duration`, `any`, `object` (of any content), the name of an enum or a message, or a
+`list` or `map` of one. Of the fields of a message with the same word after `|` at most one is given.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.targets.kubeflow.ir.messages import Field, enums, messages
 from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry
+
+FILE = Path(__file__).with_name("messages.json")
+
+
+class Field(NamedTuple):
+    """A field of a message."""
+
+    container: str
+    """`list`, `map`, or empty for one value."""
+    kind: str
+    """The type of the value, or of each of them."""
+    choice: str
+    """The choice that it is one alternative of; empty where it stands alone."""
+
+
+@cache
+def enums() -> dict[str, list[str]]:
+    """Enum -> its words."""
+    return _file()["enums"]
+
+
+@cache
+def messages() -> dict[str, dict[str, Field]]:
+    """Message -> field -> its type."""
+    return {
+        message: {name: _field(text) for name, text in fields.items()}
+        for message, fields in _file()["messages"].items()
+    }
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return json.loads(FILE.read_bytes())
+
+
+def _field(text: str) -> Field:
+    words, _, choice = text.partition(" | ")
+    container, _, kind = words.rpartition(" ")
+    return Field(container, kind, choice)
+
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _DURATION = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?s")

@@ -8,9 +8,8 @@ from typing import Any, cast
 
 from drivetrain.base.errors import did_you_mean
 from drivetrain.targets.kubeflow.ir.components import Components
-from drivetrain.targets.kubeflow.ir.executors import ENVIRONMENT_NAME
+from drivetrain.targets.kubeflow.ir.executors import ALLOWED_QUANTITY, ENVIRONMENT_NAME, amount
 from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
-from drivetrain.targets.kubeflow.ir.quantities import ALLOWED, amount
 from drivetrain.targets.kubeflow.ir.sources import Sources
 
 PLATFORM = "kubernetes"
@@ -73,7 +72,7 @@ def _values(value: Any, place: str, field: str = "") -> Iterator[Problem]:
     elif field in _WORDS and value and value not in _WORDS[field]:
         yield Problem(place, f"is {quoted(str(value))}. {did_you_mean(str(value), _WORDS[field])}")
     elif field in _QUANTITIES and amount(str(value)) is None:
-        yield Problem(place, f"{quoted(str(value))} is no quantity. {ALLOWED}")
+        yield Problem(place, f"{quoted(str(value))} is no quantity. {ALLOWED_QUANTITY}")
     elif field in _COUNTS and int(value) < 0:
         yield Problem(place, f"is {value}. Give 0 or more.")
     elif field == "mountPath" and not str(value).startswith("/"):

@@ -31,7 +31,7 @@ from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.binding import bind
 from drivetrain.steps.start import unpack_code
 from drivetrain.targets.fresh import is_fresh
-from drivetrain.targets.kubeflow.compile.values import check_given
+from drivetrain.targets.kubeflow.compile.words import check_given
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import STOPPED, Book
 from drivetrain.targets.kubeflow.run.inputs import lost_inputs

@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
-from drivetrain.triggers.schedules import clock
+from drivetrain.triggers.timing import clock
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 

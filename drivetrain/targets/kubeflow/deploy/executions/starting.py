@@ -11,8 +11,7 @@ from drivetrain.spec.binding import typed
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.fresh import deployed_start
-from drivetrain.targets.kubeflow.compile.values import check_given
-from drivetrain.targets.kubeflow.compile.words import PARAMETER_TYPES
+from drivetrain.targets.kubeflow.compile.words import PARAMETER_TYPES, check_given
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
