@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
@@ -17,7 +17,7 @@ from constructs import Construct
 
 from drivetrain import catalog
 from drivetrain.infra.options import Options
-from drivetrain.infra.storage import let_services_notify
+from drivetrain.infra.storage import key_of_notices
 from drivetrain.targets.sagemaker.permissions.names import Names
 
 
@@ -30,15 +30,7 @@ class Notices(Construct):
         super().__init__(scope, "Notices")
         if key is None:
             # The key of a bucket that is there already does not let services notify, nor does the one of AWS's own.
-            made = kms.Key(
-                self,
-                "Key",
-                description=f"Notices of pipeline {names.pipeline}",
-                enable_key_rotation=True,
-                removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
-            )
-            let_services_notify(made, names)
-            key = made
+            key = key_of_notices(self, f"Notices of pipeline {names.pipeline}", names)
         self.topic = sns.Topic(
             self, "Topic", topic_name=names.topic.rpartition(":")[2], master_key=key, enforce_ssl=True
         )

@@ -26,15 +26,8 @@ class Storage(Construct):
 
     def __init__(self, scope: Construct, pipeline: Pipeline, names: Names, options: Options) -> None:
         super().__init__(scope, "Storage")
-        self.key = kms.Key(
-            self,
-            "Key",
-            description=f"Objects, queues and notices of pipeline {pipeline.name}",
-            enable_key_rotation=True,
-            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
-        )
+        self.key = key_of_notices(self, f"Objects, queues and notices of pipeline {pipeline.name}", names)
         self.key.add_alias(names.key_alias).apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
-        let_services_notify(self.key, names)
         logs = s3.Bucket(
             self,
             "AccessLogs",
@@ -78,12 +71,19 @@ class Storage(Construct):
             )
 
 
-def let_services_notify(key: kms.Key, names: Names) -> None:
-    """EventBridge and CloudWatch write to the encrypted topic.
+def key_of_notices(scope: Construct, description: str, names: Names) -> kms.Key:
+    """A key by which EventBridge and CloudWatch, too, write to the encrypted topic.
 
     For EventBridge no condition on the source's account or ARN is ever met here
     (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html); what SNS encrypts is known by its topic.
     """
+    key = kms.Key(
+        scope,
+        "Key",
+        description=description,
+        enable_key_rotation=True,
+        removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    )
     bound = {
         "events.amazonaws.com": {"kms:EncryptionContext:aws:sns:topicArn": names.topic},
         "cloudwatch.amazonaws.com": {"aws:SourceAccount": names.account},
@@ -97,6 +97,7 @@ def let_services_notify(key: kms.Key, names: Names) -> None:
                 conditions={"StringEquals": condition},
             )
         )
+    return key
 
 
 def lifecycle(names: Names, options: Options) -> list[s3.LifecycleRule]:

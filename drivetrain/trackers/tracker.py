@@ -16,11 +16,13 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from drivetrain.base.errors import UserError, did_you_mean
+
+AbsolutePath = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 class TrackerSettings(BaseModel):

@@ -45,20 +45,11 @@ class Request:
     max_parallel_steps: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        values: dict[str, Any] = {
-            "trigger": self.trigger,
-            "pipeline": self.pipeline,
-            "pipeline_arn": self.pipeline_arn,
-            "parameters": {
-                name: {"type": one.type, "value": one.value, **({"choices": list(one.choices)} if one.choices else {})}
-                for name, one in self.parameters.items()
-            },
-            "loop_guard": self.loop_guard,
-            "starts": self.starts,
-            "seconds": self.seconds,
-            "window_seconds": self.window_seconds,
-            "max_parallel_steps": self.max_parallel_steps,
+        parameters = {
+            name: {"type": one.type, "value": one.value, **({"choices": list(one.choices)} if one.choices else {})}
+            for name, one in self.parameters.items()
         }
+        values = {**vars(self), "parameters": parameters}
         return {name: value for name, value in values.items() if value is not None}
 
     @staticmethod

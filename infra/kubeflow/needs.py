@@ -10,7 +10,7 @@ from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_trainin
 from drivetrain.targets.kubeflow.compile import retries
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.train_job import FRAMEWORKS, Framework, framework_of, num_nodes
-from drivetrain.targets.kubeflow.settings import Settings, settings_of
+from drivetrain.targets.kubeflow.settings import BLOCK, Settings, settings_of
 
 # The key pair of MPI jobs' ssh.
 SSH_SECRET = "drivetrain-mpi-ssh"
@@ -84,26 +84,25 @@ def own_runtimes(needs: Needs) -> dict[str, Framework]:
 
 
 def _check(needs: Needs) -> None:
-    block = "deployment.targets.kubeflow"
     infrastructure = needs.settings.infrastructure
     if infrastructure.steps_reach == "named" and infrastructure.kubernetes_api is None:
         raise UserError(
-            f"{block}.infrastructure.steps_reach is 'named', and kubernetes_api beside it is not set, which the pod of "
+            f"{BLOCK}.infrastructure.steps_reach is 'named', and kubernetes_api beside it is not set, which the pod of "
             "each step calls. Set it to https://ADDRESS:PORT of: kubectl get endpoints kubernetes"
         )
     if needs.makes_train_jobs and needs.settings.service_account is None:
         raise UserError(
-            f"{block}.service_account is not set, and a training on several nodes (or any, by trainer.one_node) needs "
+            f"{BLOCK}.service_account is not set, and a training on several nodes (or any, by trainer.one_node) needs "
             f"an account that may create TrainJobs. Set it to a name, such as {needs.name!r}: the account is made with "
             "the other objects."
         )
     if needs.events and needs.settings.registry is None:
         raise UserError(
-            f"{block}.registry is not set, and trigger {needs.events[0].name!r} asks the model registry. Set it, for "
+            f"{BLOCK}.registry is not set, and trigger {needs.events[0].name!r} asks the model registry. Set it, for "
             "example to kubeflow:http://model-registry-service.kubeflow:8080."
         )
     if needs.events and not needs.settings.endpoint:
         raise UserError(
-            f"{block}.endpoint is not set, and trigger {needs.events[0].name!r} starts runs by the Pipelines API. Set "
+            f"{BLOCK}.endpoint is not set, and trigger {needs.events[0].name!r} starts runs by the Pipelines API. Set "
             "it, for example to http://ml-pipeline.kubeflow:8888."
         )

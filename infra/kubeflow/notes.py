@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from drivetrain.infra.kubeflow import launcher
 from drivetrain.infra.kubeflow.needs import SSH_SECRET, Needs, own_runtimes
 from drivetrain.targets.kubeflow.compile import retries
-from drivetrain.targets.kubeflow.settings import Settings
+from drivetrain.targets.kubeflow.settings import BLOCK, Settings
 
-_BLOCK = "deployment.targets.kubeflow"
 _TRAINER = "https://github.com/kubeflow/trainer.git/manifests/overlays/runtimes?ref=v2.3.0"
 INSTALL_RUNTIMES = f"kubectl apply --server-side -k {_TRAINER!r}"
 """The runtimes that Trainer ships, `torch-distributed` among them."""
@@ -47,24 +46,24 @@ def _of_settings(needs: Needs) -> Iterator[str]:
     settings = needs.settings
     if "namespace" not in settings.model_fields_set:
         yield (
-            f"{_BLOCK}.namespace is not set: all of it is written for namespace {settings.namespace!r}, in which "
+            f"{BLOCK}.namespace is not set: all of it is written for namespace {settings.namespace!r}, in which "
             "Kubeflow itself is usually installed. An installation for one user runs everything there; in one for many "
             "users set it to your team's."
         )
     if settings.root == Settings.model_fields["root"].default:
-        yield f"{_BLOCK}.root is {settings.root}, which stands for a folder of this machine. Set it."
+        yield f"{BLOCK}.root is {settings.root}, which stands for a folder of this machine. Set it."
     if settings.service_account == "default":
         yield (
-            f"{_BLOCK}.service_account is 'default', under which each pod of namespace {settings.namespace!r} runs "
+            f"{BLOCK}.service_account is 'default', under which each pod of namespace {settings.namespace!r} runs "
             "that names none: all of them get the rights of the steps. Set it to another name: the account is then "
             "made."
         )
 
 
 def _of_images(needs: Needs) -> Iterator[str]:
-    images = {f"{_BLOCK}.image": needs.settings.image}
+    images = {f"{BLOCK}.image": needs.settings.image}
     if needs.trains or needs.events:
-        images[f"{_BLOCK}.infrastructure.image"] = needs.settings.infrastructure.image
+        images[f"{BLOCK}.infrastructure.image"] = needs.settings.infrastructure.image
     for field, image in images.items():
         if not re.match(r"[^/]*[.:][^/]*/|localhost/", image):
             yield f"{field} is {image!r}: no registry, so each node looks in its own default one. Name yours."
@@ -80,7 +79,7 @@ def _of_the_store(needs: Needs) -> Iterator[str]:
         )
     elif settings.region is None:
         yield (
-            f"{_BLOCK}.region is not set. Set it to the region of root's bucket: on AWS Pipelines needs nothing else, "
+            f"{BLOCK}.region is not set. Set it to the region of root's bucket: on AWS Pipelines needs nothing else, "
             f"and no block in {launcher.CONFIG_MAP}."
         )
 
@@ -97,7 +96,7 @@ def _of_runtimes(needs: Needs) -> Iterator[str]:
         if name not in ours:
             how = f" Trainer ships it: {INSTALL_RUNTIMES}." if name == Settings().trainer.torch else ""
             yield (
-                f"The ClusterTrainingRuntime {name!r} must be there.{how} Set {_BLOCK}.trainer.{framework} to "
+                f"The ClusterTrainingRuntime {name!r} must be there.{how} Set {BLOCK}.trainer.{framework} to "
                 f"drivetrain-{framework} for one that is written here, whose pods get no token and are not started "
                 "again alone."
             )

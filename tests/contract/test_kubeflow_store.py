@@ -24,10 +24,10 @@ def test_a_pipeline_is_applied_read_and_destroyed(tmp_path: Path) -> None:
         there = objects.listed(folder)
         assert {asset.uri: len(objects.read(asset.uri) or b"") for asset in wanted.assets}.items() <= there.items()
         assert place.deployer().plan(wanted).is_empty
-        assert objects.read(f"{folder}pipelines/nightly/none") is None is objects.tail(f"{folder}none", 3)
+        assert objects.read(f"{folder}pipelines/nightly/none") is None is objects.part(f"{folder}none", 3)
         for content, end in ((b"", b""), (b"ab", b"ab"), (b"abcdef", b"def")):
             objects.write(f"{folder}log", content)
-            assert objects.tail(f"{folder}log", 3) == end
+            assert objects.part(f"{folder}log", 3) == end
         objects.delete([f"{folder}log"])
         deployer = place.deployer()
         deployer.destroy(deployer.remains("nightly"), lambda line: None)

@@ -25,6 +25,7 @@ from drivetrain.spec.deployment import Deployment, block_of
 from drivetrain.targets.kubeflow import image_names
 
 NAME, TITLE = "kubeflow", "Kubeflow Pipelines"
+BLOCK = f"deployment.targets.{NAME}"
 
 
 def _address(text: str) -> str:

@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import field_validator
-
-from drivetrain.trackers.tracker import Point, TrackedRun, TrackerSettings, plain_name
+from drivetrain.trackers.tracker import AbsolutePath, Point, TrackedRun, TrackerSettings, plain_name
 
 PACKAGE = "tensorboard"
 
@@ -22,12 +20,7 @@ PACKAGE = "tensorboard"
 class Settings(TrackerSettings):
     """Below which folder the run's folder is made."""
 
-    folder: Path = Path("tensorboard")
-
-    @field_validator("folder")
-    @classmethod
-    def _absolute(cls, folder: Path) -> Path:
-        return folder.absolute()
+    folder: AbsolutePath = Path("tensorboard")
 
 
 def connect(settings: Settings, run: TrackedRun, earlier: str | None) -> TensorBoardRun:

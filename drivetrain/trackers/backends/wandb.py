@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import field_validator
-
-from drivetrain.trackers.tracker import Point, TrackedRun, TrackerSettings, plain_name
+from drivetrain.trackers.tracker import AbsolutePath, Point, TrackedRun, TrackerSettings, plain_name
 
 PACKAGE = "wandb"
 _INIT_TIMEOUT_S = 20.0
@@ -25,12 +23,7 @@ class Settings(TrackerSettings):
     project: str = "drivetrain"
     entity: str | None = None
     mode: Literal["online", "offline"] = "online"
-    folder: Path = Path()
-
-    @field_validator("folder")
-    @classmethod
-    def _absolute(cls, folder: Path) -> Path:
-        return folder.absolute()
+    folder: AbsolutePath = Path()
 
 
 def connect(settings: Settings, run: TrackedRun, earlier: str | None) -> WandbRun:
@@ -55,7 +48,7 @@ def connect(settings: Settings, run: TrackedRun, earlier: str | None) -> WandbRu
             silent=True, console="off", disable_git=True, x_disable_stats=True, init_timeout=_INIT_TIMEOUT_S
         ),
     )
-    return WandbRun(wandb, made, settings, run)
+    return WandbRun(wandb, made, run)
 
 
 def _logged_in() -> bool:
@@ -70,12 +63,11 @@ def _logged_in() -> bool:
 class WandbRun:
     """One run in W&B."""
 
-    def __init__(self, wandb: Any, made: Any, settings: Settings, run: TrackedRun) -> None:
+    def __init__(self, wandb: Any, made: Any, run: TrackedRun) -> None:
         self._wandb, self._run = wandb, made
         self._axes: set[str] = set()
         self.id = run.id
         self.url = made.url or str(Path(made.dir).parent)
-        self._kept = settings
 
     def parameters(self, values: Mapping[str, str]) -> None:
         self._run.config.update(dict(values), allow_val_change=True)

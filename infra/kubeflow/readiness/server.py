@@ -9,9 +9,9 @@ from drivetrain.infra.kubeflow.readiness.place import Finding, Place, UnaskedErr
 from drivetrain.targets.kubeflow.deploy.rest import ApiError
 from drivetrain.targets.kubeflow.deploy.server import STOCK_NAMESPACE, TRIED
 from drivetrain.targets.kubeflow.deploy.service import pipelines as listed
+from drivetrain.targets.kubeflow.settings import BLOCK
 
 _FORWARDED = "http://localhost:8888"
-_SETTING = "deployment.targets.kubeflow"
 
 
 def pipelines(place: Place) -> Iterator[Finding]:
@@ -20,7 +20,7 @@ def pipelines(place: Place) -> Iterator[Finding]:
         server = place.server
     except ApiError as error:
         forward = f"kubectl -n {place.platform} port-forward service/ml-pipeline 8888:8888"
-        mend = f"From a machine outside of the cluster: {forward}, and {_SETTING}.endpoint: {_FORWARDED}"
+        mend = f"From a machine outside of the cluster: {forward}, and {BLOCK}.endpoint: {_FORWARDED}"
         yield fails(str(error), mend)
         return
     try:
@@ -40,13 +40,13 @@ def namespace(place: Place) -> Iterator[Finding]:
     except ApiError as error:
         if not error.status:
             raise UnaskedError("the Pipelines API does not answer") from None
-        yield fails(str(error), f"Set {_SETTING}.namespace to one of yours, and a token that is good for it")
+        yield fails(str(error), f"Set {BLOCK}.namespace to one of yours, and a token that is good for it")
         return
     if single_user and place.namespace != place.platform:
         yield fails(
             f"an installation for one user runs all pods in its own namespace, {place.platform!r}, "
             f"not in {place.namespace!r}",
-            f"Set {_SETTING}.namespace: {place.platform} (or infrastructure.platform_namespace to where Pipelines is)",
+            f"Set {BLOCK}.namespace: {place.platform} (or infrastructure.platform_namespace to where Pipelines is)",
         )
         return
     yield ok(f"pods run in {place.namespace}")

@@ -9,8 +9,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.infra.kubeflow.network import service_namespace
 from drivetrain.infra.kubeflow.readiness.place import Finding, Place, UnaskedError, fails, ok
 from drivetrain.registry.registry import open_registry
-
-_SETTING = "deployment.targets.kubeflow"
+from drivetrain.targets.kubeflow.settings import BLOCK
 
 
 def object_store(place: Place) -> Iterator[Finding]:
@@ -42,7 +41,7 @@ def services(place: Place) -> Iterator[Finding]:
             stock = f"; the store that Pipelines brings is http://seaweedfs.{place.platform}:9000"
             yield fails(
                 f"{address}: there is no service {name!r} in namespace {there!r}",
-                f"Set {_SETTING}.{field} to one of: kubectl -n {there} get services"
+                f"Set {BLOCK}.{field} to one of: kubectl -n {there} get services"
                 + (stock if field == "s3_endpoint" else ""),
             )
         else:
@@ -60,6 +59,6 @@ def registry(place: Place) -> Iterator[Finding]:
         host = urlsplit(url.partition(":")[2]).hostname or ""
         if service_namespace(host, place.needs) is not None:
             raise UnaskedError(f"{url} is for pods; from this machine: {error}") from None
-        yield fails(str(error), f"Set {_SETTING}.registry to an address that answers, as pods reach it")
+        yield fails(str(error), f"Set {BLOCK}.registry to an address that answers, as pods reach it")
         return
     yield ok(url)

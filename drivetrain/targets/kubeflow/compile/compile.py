@@ -40,14 +40,7 @@ from drivetrain.targets.kubeflow.compile.imports import free_name
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of, variables_of
 from drivetrain.targets.kubeflow.compile.notes import notes as uncounted
-from drivetrain.targets.kubeflow.compile.notices import (
-    NOTICE,
-    STEPS,
-    notice_component,
-    notice_executor,
-    notice_platform,
-    notice_task,
-)
+from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS, notice, notice_platform
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
@@ -175,10 +168,11 @@ class _Compiler(References):
 
     def fill_notices(self, secret: str) -> None:
         """All steps in one task, and one that says how it ended."""
-        self.outermost.add(NOTICE, notice_task())
-        self.components[f"comp-{NOTICE}"] = notice_component()
+        task, component, container = notice(self.pipeline.name, self.settings.image)
+        self.outermost.add(NOTICE, task)
+        self.components[f"comp-{NOTICE}"] = component
         executor = f"exec-{NOTICE}"
-        self.executors[executor] = notice_executor(self.pipeline.name, self.settings.image)
+        self.executors[executor] = container
         platform = platform_of(None, self.settings, checkpoints=False)
         self.platform[executor] = {**platform, **notice_platform(secret)}
 

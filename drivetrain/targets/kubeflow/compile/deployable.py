@@ -17,14 +17,13 @@ from drivetrain.spec.values import ParameterRef
 from drivetrain.targets.kubeflow.compile import retries
 from drivetrain.targets.kubeflow.compile.mounts import volumes_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes
-from drivetrain.targets.kubeflow.settings import NAME, Settings, settings_of
+from drivetrain.targets.kubeflow.settings import BLOCK, NAME, Settings, settings_of
 from drivetrain.targets.target import REGISTRY_VARIABLE, Problem
 
 # A training that saves more often loses little.
 _OFTEN_SECONDS = 900
-_BLOCK = f"deployment.targets.{NAME}"
 _GIVE = (
-    f"Set {_BLOCK}.registry to one that outlives a pod, such as "
+    f"Set {BLOCK}.registry to one that outlives a pod, such as "
     "kubeflow:http://model-registry-service.kubeflow:8080 or mlflow:http://mlflow.mlflow:5000."
 )
 
@@ -65,7 +64,7 @@ def notes(pipeline: Pipeline) -> Iterator[str]:
     settings, graph = settings_of(pipeline.deployment), Graph(pipeline)
     if settings.storage_region is None and "root" in settings.model_fields_set:
         yield (
-            f"{_BLOCK}.region is not set: pods ask for {settings.root} without a region, which fails unless the "
+            f"{BLOCK}.region is not set: pods ask for {settings.root} without a region, which fails unless the "
             "service account or the ConfigMap kfp-launcher brings one. Set it to the bucket's."
         )
     if retries.are_needed(pipeline):
@@ -74,7 +73,7 @@ def notes(pipeline: Pipeline) -> Iterator[str]:
         if isinstance(step, TrainingStep) and _may_lose_much(step, settings):
             yield (
                 f"Step {step.name!r}: a spot pod ends within a second of SIGTERM, and what was learnt since the last "
-                f"checkpoint is lost. Save often, or set {_BLOCK}.trainer.one_node to spot: a TrainJob has time to "
+                f"checkpoint is lost. Save often, or set {BLOCK}.trainer.one_node to spot: a TrainJob has time to "
                 "save (docs/spot.md)."
             )
 

@@ -20,9 +20,12 @@ _RUN_ID = "{{$.pipeline_job_uuid}}"
 _PROGRAM = "drivetrain.steps.kubeflow.notice"
 
 
-def notice_task() -> Json:
-    """The exit task in the root."""
-    return {
+def notice(pipeline: str, image: str) -> tuple[Json, Json, Json]:
+    """The exit task in the root, its component, and the container that it runs.
+
+    The comment in the command is for kfp's local runner, which runs nothing without that word.
+    """
+    task = {
         "cachingOptions": {},
         "componentRef": {"name": f"comp-{NOTICE}"},
         "dependentTasks": [STEPS],
@@ -35,11 +38,7 @@ def notice_task() -> Json:
         "taskInfo": {"name": NOTICE},
         "triggerPolicy": {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"},
     }
-
-
-def notice_component() -> Json:
-    """The component that the exit task runs."""
-    return {
+    component = {
         "executorLabel": f"exec-{NOTICE}",
         "inputDefinitions": {
             "parameters": {
@@ -48,20 +47,14 @@ def notice_component() -> Json:
             }
         },
     }
-
-
-def notice_executor(pipeline: str, image: str) -> Json:
-    """The container of the exit task. The comment is for kfp's local runner, which runs nothing without that word."""
-    words = [f"{{{{$.inputs.parameters[{name!r}]}}}}" for name in (STATUS, RUN)]
     command = 'exec "python3" -I -S -c "$0" "$@"  # kfp.dsl.executor_main'
-    return {
-        "container": {
-            "args": words,
-            "command": ["sh", "-c", command, _program_text()],
-            "env": [{"name": "DRIVETRAIN_PIPELINE", "value": pipeline}],
-            "image": image,
-        }
+    container = {
+        "args": [f"{{{{$.inputs.parameters[{name!r}]}}}}" for name in (STATUS, RUN)],
+        "command": ["sh", "-c", command, _program_text()],
+        "env": [{"name": "DRIVETRAIN_PIPELINE", "value": pipeline}],
+        "image": image,
     }
+    return task, component, {"container": container}
 
 
 def notice_platform(secret: str) -> Json:

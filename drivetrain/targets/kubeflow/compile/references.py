@@ -176,7 +176,7 @@ class References:
             case ExecutionRef(field="PipelineName"):
                 return self.pipeline.name
             case ExecutionRef():
-                return {"parameter": task.take_constant(EXECUTION_INPUT, "STRING", RUN_ID), "type": "String"}
+                return {"parameter": task.take_constant(EXECUTION_INPUT, RUN_ID), "type": "String"}
             case OutputRef() | IterationRef(of=OutputRef()):
                 return {"uri": task.take_value(self.channel(reference))}
             case MetricRef(step=step, name=metric):

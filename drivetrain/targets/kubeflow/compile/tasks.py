@@ -44,7 +44,7 @@ class Task:
     parameters: dict[str, str] = field(default_factory=dict[str, str])
     artifacts: tuple[str, ...] = ()
     inputs: dict[str, Channel] = field(default_factory=dict[str, Channel])
-    constants: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    constants: set[str] = field(default_factory=set[str])
     cached: bool = False
 
     def take(self, name: str, channel: Channel) -> None:
@@ -75,9 +75,9 @@ class Task:
         self.document.setdefault(source, {})[key] = name
         return Channel("parameters", key, self.scope, self.name, type)
 
-    def take_constant(self, name: str, type: str, text: str) -> str:
+    def take_constant(self, name: str, text: str) -> str:
         """The input with a text of the platform's, such as a placeholder."""
-        self.constants[name] = (type, text)
+        self.constants.add(name)
         parameters = self.scope.tasks[self.name].setdefault("inputs", {}).setdefault("parameters", {})
         parameters[name] = {"runtimeValue": {"constant": text}}
         return name
@@ -90,7 +90,7 @@ class Task:
             for name, channel in self.inputs.items()
             if channel.flow == "parameters"
         }
-        parameters |= {name: {"parameterType": type} for name, (type, _) in self.constants.items()}
+        parameters |= {name: {"parameterType": "STRING"} for name in self.constants}
         artifacts = {name: channel.definition for name, channel in self.inputs.items() if channel.flow == "artifacts"}
         if given := _definitions(artifacts, parameters):
             built["inputDefinitions"] = given

@@ -73,15 +73,9 @@ class Objects:
         with self._storage(uri, "read") as (client, key):
             return client.read(key)
 
-    def head(self, uri: str, most: int) -> bytes | None:
-        """The first bytes of an object, at most so many; None where there is none."""
-        return self._part(uri, f"0-{most - 1}")
-
-    def tail(self, uri: str, most: int) -> bytes | None:
-        """The last bytes of an object, at most so many; None where there is none."""
-        return self._part(uri, f"-{most}")
-
-    def _part(self, uri: str, span: str) -> bytes | None:
+    def part(self, uri: str, most: int, *, first: bool = False) -> bytes | None:
+        """The last bytes of an object, or its first, at most so many; None where there is none."""
+        span = f"0-{most - 1}" if first else f"-{most}"
         with self._storage(uri, "read") as (client, key):
             try:
                 return bytes(client.fetch(key, Range=f"bytes={span}")[0])

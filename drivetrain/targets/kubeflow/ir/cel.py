@@ -173,7 +173,7 @@ class _Reader:
             if self.is_at("("):
                 if name not in _FUNCTIONS:
                     raise self.error(f"there is no function {name!r}. Allowed: {', '.join(_FUNCTIONS)}")
-                self.arguments(level)
+                self.items("(", ")", level)
                 result = _FUNCTIONS[name]
         return result
 
@@ -200,11 +200,8 @@ class _Reader:
         if token not in _FUNCTIONS:
             raise self.error(f"there is no {token!r}. Allowed: inputs.parameter_values['NAME'] and functions")
         self.advance()
-        self.arguments(level)
-        return _FUNCTIONS[token]
-
-    def arguments(self, level: int) -> None:
         self.items("(", ")", level)
+        return _FUNCTIONS[token]
 
     def items(self, opening: str, closing: str, level: int) -> None:
         """Values with commas between them."""

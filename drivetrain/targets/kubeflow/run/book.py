@@ -48,6 +48,7 @@ class Book:
 
     Args:
         parameters: the pipeline's, typed.
+        codes: step -> the archive with its program.
     """
 
     def __init__(
@@ -59,10 +60,6 @@ class Book:
         observer: Observer,
         codes: Mapping[str, Code],
     ) -> None:
-        """
-        Args:
-            codes: step -> the archive with its program.
-        """
         self.pipeline, self.execution, self.parameters = pipeline, execution, parameters
         self.ledger, self.observer, self.codes = ledger, observer, codes
         self.recorded = Recorded(ledger.home)

@@ -95,7 +95,7 @@ class Output:
             # Each answer counts, so that somebody without storage here does not wait for it.
             self._objects = self._objects or Objects(self._storage, Patience(seconds=0.0, stall_seconds=60.0))
             for uri in (f"{attempt.log}-{attempt.number}", attempt.log):
-                content = (self._objects.head if first else self._objects.tail)(uri, most)
+                content = self._objects.part(uri, most, first=first)
                 if content is not None:
                     lines = content.decode(errors="replace").split("\n")
                     return lines if lines[-1] else lines[:-1]

@@ -9,6 +9,7 @@ from typing import Any
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.spec.binding import typed
 from drivetrain.spec.pipeline import Parameter
+from drivetrain.spec.values import ValueType
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.kubeflow.compile.words import PARAMETER_TYPES, check_given
@@ -60,11 +61,11 @@ def start(
     if service_account:
         body["service_account"] = service_account
 
-    def there() -> Json | None:
+    def begun() -> Json | None:
         return next(iter(_with_token(api, body, token)), None)
 
-    run = there() if request.token else None
-    run = run or service.created_once(lambda: service.create_run(api, body), there)
+    run = begun() if request.token else None
+    run = run or service.created_once(lambda: service.create_run(api, body), begun)
     return _first(api, body, token) if request.token else str(run["run_id"])
 
 
@@ -94,7 +95,7 @@ def _chosen(api: Api, there: Deployed, number: int | None) -> Version:
     return found[0]
 
 
-_TYPES = {ir: type for type, ir in PARAMETER_TYPES.items()}
+_TYPES: Mapping[str, ValueType] = {ir: type for type, ir in PARAMETER_TYPES.items()}
 
 
 def _declared(spec: Mapping[str, Any]) -> Json:
