@@ -72,11 +72,12 @@ def _follow(
         told.id, told.url, told.ended = tracker.id, tracker.url, False
         told.save(home, execution, name)
         tracker.parameters(_parameters(home, ledger, execution))
-        points, done = _Points(), False
+        counts: dict[tuple[str, str], int] = {}
+        done = False
         while not done:
             done = wait(EVERY_S)
             while new := ledger.rows(_NEW, execution, told.row, MOST_POINTS):
-                tracker.metrics(list(points.placed(new)))
+                tracker.metrics(list(_points(new, counts)))
                 told.row = new[-1][0]
                 told.save(home, execution, name)
         status = ledger.execution(execution).status
@@ -99,17 +100,15 @@ def _begun(home: Home, ledger: Ledger, execution: str) -> TrackedRun:
     )
 
 
-class _Points:
-    """Places each value at the training's step, as its log says it; else by its number."""
+def _points(rows: list[tuple[Any, ...]], counts: dict[tuple[str, str], int]) -> Iterator[Point]:
+    """Rows of _NEW as points: each value at the training's step, as its log says it; else by its number.
 
-    def __init__(self) -> None:
-        self._counts: dict[tuple[str, str], int] = {}
-
-    def placed(self, rows: list[tuple[Any, ...]]) -> Iterator[Point]:
-        """Rows of _NEW as points."""
-        for _, step, name, value, position, at in rows:
-            count = self._counts[step, name] = self._counts.get((step, name), -1) + 1
-            yield Point(step, name, value, count if position is None else round(position), at)
+    Args:
+        counts: step and metric -> the number of its last value so far; brought up to date.
+    """
+    for _, step, name, value, position, at in rows:
+        count = counts[step, name] = counts.get((step, name), -1) + 1
+        yield Point(step, name, value, count if position is None else round(position), at)
 
 
 def _parameters(home: Home, ledger: Ledger, execution: str) -> dict[str, str]:

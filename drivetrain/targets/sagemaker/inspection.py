@@ -50,11 +50,6 @@ class Inspection:
     """Why it cannot run at all: names, references, conditions, cycles."""
 
     @property
-    def is_sound(self) -> bool:
-        """True if nothing would be refused."""
-        return not self.refused and not self.faults
-
-    @property
     def num_steps(self) -> int:
         """How many steps there are; those of a ForEach's body count once."""
         return sum(self.types.values())

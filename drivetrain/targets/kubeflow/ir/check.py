@@ -112,7 +112,7 @@ def inspect(text: bytes, source: str) -> Inspection:
 
 
 def _lines(found: list[Problem]) -> list[str]:
-    """What would be refused or done otherwise, with its place, as lines for people."""
+    """Lines for people about what would be refused or done otherwise, each with its place."""
     if not found:
         return []
     said = ["A cluster would refuse, or do otherwise:", *(f"    {each}" for each in found[:_MOST_SHOWN])]

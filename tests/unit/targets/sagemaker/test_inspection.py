@@ -84,7 +84,7 @@ def test_names_that_a_run_refuses_are_found() -> None:
 )
 def test_a_default_is_of_its_parameters_type(kind: str, default: Any, allowed: str | None) -> None:
     found = inspect(from_json({"Parameters": [{"Name": "P", "Type": kind, "DefaultValue": default}], "Steps": []}))
-    assert found.is_sound == (allowed is None)
+    assert (not found.problems()) == (allowed is None)
     assert [line.partition(". Allowed: ")[2].startswith(str(allowed)) for line in found.refused] == [True] * (
         allowed is not None
     )

@@ -11,7 +11,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.deploying.runs import RemoteRun
 from drivetrain.run_store.model import GOING
 from drivetrain.run_store.reasons import first_failure
-from drivetrain.steps import FRESH_PARAMETER, fresh_token
+from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, mark_of, version
@@ -106,7 +106,7 @@ def execution(name: str, run: Mapping[str, Any]) -> RemoteRun:
         started=seconds(run.get("created_at")) or 0.0,
         ended=None if status in GOING else seconds(run.get("finished_at")),
         reason=part(run, "error").get("message") or None,
-        fresh=fresh_token(part(part(run, "runtime_config"), "parameters"), FRESH_PARAMETER) != "",
+        fresh=is_fresh(part(part(run, "runtime_config"), "parameters")),
     )
 
 
