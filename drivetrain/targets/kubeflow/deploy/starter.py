@@ -51,10 +51,10 @@ class Change:
 
 
 class Seen(NamedTuple):
-    """How a version stood at a look; `at` is None where it is not known."""
+    """How a version stood at a look, and when that was decided."""
 
     status: str
-    at: float | None
+    at: float
 
 
 class State:
@@ -73,12 +73,9 @@ class State:
             said = said if content is None else json.loads(content)
             if said["format"] != FORMAT:
                 raise ValueError(f"format {said['format']!r}")
-            # By group and version: the status, and when that was decided, which earlier states do not say.
+            # By group and version: the status, and when that was decided.
             self.seen: dict[str, dict[str, Seen]] = {
-                str(group): {
-                    str(version): Seen(each, None) if isinstance(each, str) else Seen(*each)
-                    for version, each in of.items()
-                }
+                str(group): {str(version): Seen(*each) for version, each in of.items()}
                 for group, of in said["seen"].items()
             }
             self.pending = [Change(**each) for each in said["pending"]]
@@ -234,6 +231,6 @@ def _status_before(seen: Seen | None, version: ModelVersion) -> str | None:
     """
     if seen is None:
         return None if version.modified_at == version.created_at else "PendingManualApproval"
-    if seen.status == version.status and seen.at not in (None, version.modified_at):
+    if seen.status == version.status and seen.at != version.modified_at:
         return "PendingManualApproval" if version.status != "PendingManualApproval" else "Rejected"
     return seen.status

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -90,19 +89,6 @@ def test_a_version_that_is_approved_again_between_two_looks_starts_it(served: Se
     served.registry.set_status("champions", version, "Approved")
     served.starter().poll()
     assert len(served.runs()) == 2
-
-
-def test_a_state_that_an_earlier_release_wrote_is_read(served: Served) -> None:
-    served.register("old", approval="Approved")
-    second = served.register("new")
-    seen = {"champions": {"1": "Approved", "2": "PendingManualApproval"}}
-    uri = f"s3://{served.place.bucket}/pipelines/nightly/starting/state.json"
-    served.place.deployer().objects.write(uri, json.dumps({"format": 1, "seen": seen, "pending": []}).encode())
-    served.starter().poll()
-    assert served.runs() == [] and served.said == []
-    served.registry.set_status("champions", second, "Approved")
-    served.starter().poll()
-    assert len(served.runs()) == 1
 
 
 def test_a_look_asks_for_the_groups_of_its_triggers_alone(served: Served) -> None:
