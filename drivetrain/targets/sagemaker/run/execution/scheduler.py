@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from drivetrain.run_store.events import ExecutionStatus, StepStatus
-from drivetrain.run_store.reasons import first_failure
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.graph import dependencies
 from drivetrain.targets.sagemaker.document.step_fields import DependsOn
@@ -214,6 +213,8 @@ class Scheduler:
         if stopped:
             return "Stopped", "stopped by the user"
         if unhandled:
+            from drivetrain.run_store.reasons import first_failure  # most runs succeed
+
             first = unhandled[0]
             return "Failed", first_failure(first, self.reasons.get(first, "failed"), len(unhandled))
         return ("CompletedWithFailures", f"{failed[0]} failed") if failed else ("Succeeded", None)
