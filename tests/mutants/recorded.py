@@ -94,13 +94,17 @@ MUTANTS: tuple[Mutant, ...] = (
         "infra/kubeflow/access.py",
         ("infra/kubeflow/test_access.py",),
         ("access: every ConfigMap can be read", ', names=("kfp-launcher",)', ""),
-        ("access: TrainJobs cannot be deleted", '("create", "delete", "get", "list")', '("create", "get", "list")'),
         (
             "access: one node may make TrainJobs",
             "TRAIN_JOB if needs.makes_train_jobs else ()",
             "TRAIN_JOB",
         ),
-        ("access: the binding is of another account", '"name": account,', '"name": name,'),
+        ("access: the binding is of another account", '"name": account,', '"name": name_of(needs, part),'),
+    ),
+    *_of(
+        "drivetrain/steps/kubeflow/cluster_api.py",
+        ("infra/kubeflow/test_access.py",),
+        ("access: TrainJobs cannot be deleted", '("create", "delete", "get", "list")', '("create", "get", "list")'),
     ),
     *_of(
         "infra/kubeflow/network.py",
@@ -110,8 +114,8 @@ MUTANTS: tuple[Mutant, ...] = (
             '{"cidr": cidr, "except": [but]} for cidr, but in',
             '{"cidr": cidr} for cidr, but in',
         ),
-        ("network: no ingress rule is no policy", "if self.ingress is not None:", "if self.ingress:"),
-        ("network: a policy is about all pods", '"podSelector": dict(self.selector)', '"podSelector": {}'),
+        ("network: no ingress rule is no policy", "if ingress is not None:", "if ingress:"),
+        ("network: a policy is about all pods", '"podSelector": selector', '"podSelector": {}'),
         (
             "network: an address by number is a name",
             "        found = ip_address(host)\n",
@@ -123,14 +127,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ("infra/kubeflow/test_manifests.py",),
         ("pods: root is allowed", '"runAsNonRoot": True', '"runAsNonRoot": False'),
         (
-            "pods: a Secret's value is written",
-            '"valueFrom": {"secretKeyRef": {"name": of, "key": key}}',
-            '"value": f"{of}/{key}"',
-        ),
-        (
             "pods: every pod has a token",
             '"automountServiceAccountToken": False',
             '"automountServiceAccountToken": True',
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/compile/mounts.py",
+        ("infra/kubeflow/test_manifests.py",),
+        (
+            "pods: a Secret's value is written",
+            '"valueFrom": {"secretKeyRef": {"name": secret, "key": key}}',
+            '"value": f"{secret}/{key}"',
         ),
     ),
     *_of(
@@ -898,19 +906,19 @@ MUTANTS: tuple[Mutant, ...] = (
         ("targets/kubeflow/deploy/test_executions.py",),
         (
             "kubeflow: a run whose answer is lost is started again",
-            "            started = _with_token(api, body, token)\n            if not started",
-            "            started = []\n            if not started",
+            "service.create_run(api, body), begun)",
+            "service.create_run(api, body), lambda: None)",
         ),
         (
             "kubeflow: a token is not looked for",
-            "started = _with_token(api, body, token) if request.token else []",
-            "started: list[Json] = []",
+            "run = begun() if request.token else None",
+            "run = None",
         ),
     ),
     *_of(
         "drivetrain/targets/kubeflow/deploy/applying.py",
         ("targets/kubeflow/deploy/test_applying.py",),
-        ("kubeflow: a lost recurring run is not looked for", "if _is_same(each, body):", "if False:"),
+        ("kubeflow: a lost recurring run is not looked for", "if _is_same(each, body)), None)", "if False), None)"),
     ),
     *_of(
         "drivetrain/deploying/applying.py",
@@ -942,7 +950,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         (
             "kubeflow: a version approved again between two looks is not seen",
-            "if seen.status == version.status and seen.at not in (None, version.modified_at):",
+            "if seen.status == version.status and seen.at != version.modified_at:",
             "if seen.status == version.status and seen.at == 0.0:",
         ),
     ),
