@@ -38,7 +38,6 @@ def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -
         description: `framework`, `recipe`, `recipe_options`, `precision`, and what else is worth keeping, as plain JSON
             values. `code` (name -> text) becomes the files of code/; without it there is no such folder.
     """
-    described = {name: value for name, value in description.items() if name != CODE}
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / CODE_FOLDER).is_dir():  # what an earlier model needed
         shutil.rmtree(folder / CODE_FOLDER)
@@ -48,13 +47,20 @@ def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -
     for path, content in files.items():
         path.write_bytes(content)
     (folder / WEIGHTS_FILE).write_bytes(weights)
-    complete = {
-        "format": FORMAT,
-        "weights": {"file": WEIGHTS_FILE, "bytes": len(weights), "sha256": hashlib.sha256(weights).hexdigest()},
-        **described,
-    }
-    text = json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n"
-    (folder / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
+    described = description_of(description, len(weights), hashlib.sha256(weights).hexdigest())
+    (folder / DESCRIPTION_FILE).write_bytes(described)
+
+
+def description_of(description: Mapping[str, Any], size: int, digest: str) -> bytes:
+    """The content of model.json.
+
+    Args:
+        size: bytes of the weights.
+        digest: their SHA-256.
+    """
+    weights = {"file": WEIGHTS_FILE, "bytes": size, "sha256": digest}
+    described = {name: value for name, value in description.items() if name != CODE}
+    return _text({"format": FORMAT, "weights": weights, **described})
 
 
 def with_threshold(folder: Path, to: Path, threshold: float) -> None:
@@ -68,8 +74,11 @@ def with_threshold(folder: Path, to: Path, threshold: float) -> None:
         raise InputError(f"threshold={threshold}; allowed are numbers from 0 to 1.")
     description = {**read_description(folder), THRESHOLD: float(threshold)}
     shutil.copytree(folder, to, dirs_exist_ok=True)
-    text = json.dumps(description, indent=2, sort_keys=True, allow_nan=False) + "\n"
-    (to / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
+    (to / DESCRIPTION_FILE).write_bytes(_text(description))
+
+
+def _text(description: Mapping[str, Any]) -> bytes:
+    return (json.dumps(description, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def read_description(folder: Path) -> dict[str, Any]:

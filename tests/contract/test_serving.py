@@ -27,7 +27,7 @@ from drivetrain.training.outputs import answers_of, task_of
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
 from drivetrain.training.serving.model import ServedModel
-from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.values import Values
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data

@@ -14,7 +14,7 @@ import torch
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.process import Process
-from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 from tests.fixtures.local_runs import BUCKET, LocalRuns

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from drivetrain.training.checkpointing.tensors.index import Index, TensorEntry
 from drivetrain.training.checkpointing.tensors.writing import merge_values
@@ -17,7 +19,8 @@ from drivetrain.training.process import Process
 from drivetrain.training.strategy import load_strategy
 from drivetrain.training.torch import gathering as state
 from drivetrain.training.torch.checkpoints import state as tensors
-from drivetrain.training.torch.parallel.sharded import fill
+from drivetrain.training.torch.parallel.flat_slice import FlatSlice
+from drivetrain.training.torch.parallel.sharded import local
 from drivetrain.training.torch.strategy import Strategy
 from tests.distributed.strategy_models import Memory, Recipe, recipe_of
 from tests.distributed.strategy_runs import Run
@@ -207,3 +210,17 @@ def identical(one: Trained, other: Trained) -> bool:
             for first, second in groups
         )
     )
+
+
+@torch.no_grad()
+def fill(tensor: Tensor | FlatSlice, values: Tensor) -> None:
+    """Overwrite it with `values`, the whole tensor, which every rank has."""
+    if isinstance(tensor, FlatSlice):
+        tensor.flat.copy_(values.reshape(-1)[tensor.start : tensor.start + tensor.flat.numel()])
+        return
+    if isinstance(tensor, DTensor):
+        # src_data_rank=None: each rank cuts its own slice, nothing travels.
+        values = distribute_tensor(
+            values.to(tensor.device, tensor.dtype), tensor.device_mesh, tensor.placements, src_data_rank=None
+        ).to_local()
+    local(tensor).copy_(values)

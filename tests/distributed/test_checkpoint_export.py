@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from drivetrain.training.process import Process
-from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training_scripts import checkpoints
 from drivetrain.training_scripts.evaluate import run as evaluate
 from drivetrain.training_scripts.train import Config, Folders, train

@@ -24,7 +24,7 @@ from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.model_folder import with_threshold
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
-from drivetrain.training.torch.models.saved_model import save_model
+from drivetrain.training.torch.framework import Framework
 from drivetrain.training_scripts import evaluate
 from drivetrain.training_scripts.evaluate import run
 
@@ -55,7 +55,7 @@ def model(tmp_path: Path) -> Path:
     tensors = recipe.model().state_dict()
     tensors = {name: tensor * 3 for name, tensor in tensors.items()}
     description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32", "step": 7}
-    save_model(tmp_path / "model", tensors, description)
+    Framework.save_model(tmp_path / "model", tensors, description)
     return tmp_path / "model"
 
 
@@ -330,7 +330,9 @@ def write_binary(prepared_data: ModuleType, folder: Path) -> Path:
     torch.manual_seed(0)
     options = {**OPTIONS, "num_classes": 2}
     tensors = {name: 3 * tensor for name, tensor in load_recipe("digits_cnn", options).model().state_dict().items()}
-    save_model(folder / "model", tensors, {"recipe": "digits_cnn", "recipe_options": options, "precision": "fp32"})
+    Framework.save_model(
+        folder / "model", tensors, {"recipe": "digits_cnn", "recipe_options": options, "precision": "fp32"}
+    )
     given = columns(prepared_data, 60)
     given["label"] = np.arange(60) // 4 % 2
     return write_data(prepared_data, folder / "data", given)
@@ -403,7 +405,7 @@ def test_a_language_model_on_raw_text(pooled: Any, tmp_path: Path) -> None:
     torch.manual_seed(0)
     options = tiny_data.SMALL["decoder_lm"]
     description = {"recipe": "decoder_lm", "recipe_options": options, "precision": "fp32"}
-    save_model(tmp_path / "model", load_recipe("decoder_lm", options).model().state_dict(), description)
+    Framework.save_model(tmp_path / "model", load_recipe("decoder_lm", options).model().state_dict(), description)
     data = tiny_data.write("text", tmp_path / "data", rows=10)
     settings = Settings(batch_size=3, bootstrap=20, predictions=True)
     (alone,) = pooled(1, evaluated, tmp_path / "model", data, tmp_path / "1", settings)

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
-from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training_scripts import evaluate, predict
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_transformers as tiny

@@ -25,7 +25,7 @@ from drivetrain.training.outputs import answers_of, task_of
 from drivetrain.training.prediction.identity import model_hash
 from drivetrain.training.prediction.settings import Settings
 from drivetrain.training.process import Process
-from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.values import Values
 from drivetrain.training_scripts import predict as predict_program
 from drivetrain.training_scripts.predict import run
@@ -319,11 +319,11 @@ def test_bad_settings_and_columns(model: Path, digits: Path, tmp_path: Path) -> 
 def test_an_answer_that_is_no_number(pooled: Forked, digits: Path, model: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    from drivetrain.training.torch.models.saved_model import save_model
+    from drivetrain.training.torch.framework import Framework
 
     weights = load_file(model / "model.safetensors")
     weights = {name: torch.full_like(tensor, float("nan")) for name, tensor in weights.items()}
-    save_model(
+    Framework.save_model(
         tmp_path / "broken", weights, {k: v for k, v in load_model(model)[2].items() if k not in ("format", "weights")}
     )
     said = refused(ALONE, tmp_path / "broken", digits, tmp_path / "out", SETTINGS, None)

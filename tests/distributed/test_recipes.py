@@ -22,8 +22,8 @@ from drivetrain.training import plugins
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
+from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.models.resnet import imagenet_resnet
-from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 

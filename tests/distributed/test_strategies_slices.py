@@ -12,7 +12,8 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from drivetrain.training.process import Process
 from drivetrain.training.torch import gradients
 from drivetrain.training.torch.parallel.layout import lay_out
-from drivetrain.training.torch.parallel.sharded import fill, local, num_slices, whole
+from drivetrain.training.torch.parallel.sharded import local, num_slices, whole
+from tests.distributed.strategy_training import fill
 
 WHOLE = torch.arange(15, dtype=torch.float64).reshape(5, 3)
 PLACEMENTS = [(Replicate(), Replicate()), (Replicate(), Shard(0)), (Shard(0), Replicate()), (Shard(0), Shard(1))]

@@ -23,8 +23,8 @@ from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import optimizers, strategy
 from drivetrain.training.torch.accumulation import NOTHING, pieces
 from drivetrain.training.torch.buffers import kept_modules
-from drivetrain.training.torch.checkpoints.generators import kept_generators
 from drivetrain.training.torch.freezing import refuse_freed
+from drivetrain.training.torch.generators import kept_generators
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("replicate",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,10 @@ RANK_COLUMNS = (
     "queued",  # of the seconds of data and forward, those in which the rank was ready and waited for a CPU
     "starved",  # of all its seconds, those in which its thread was ready and waited for a CPU
 )
+# Weights and updates are summed over so many elements of a tensor: a copy of all weights, to tell what a step has
+# changed, would take their memory once more.
+_SAMPLE = 1024
+_GOLDEN = (math.sqrt(5) - 1) / 2
 _DIGITS = 9  # of what is written down; the rules see the same digits, live and in a replay
 
 
@@ -121,6 +125,31 @@ class Names:
             "num_ranks": self.num_ranks,
             "scaled": self.scaled,
         }
+
+
+def sampled_places(size: int) -> NDArray[np.int64]:
+    """Positions of the sampled elements of a tensor; evenly spread, without a step that could be that of its rows."""
+    if size <= _SAMPLE:
+        return np.arange(size)
+    return (np.mod((np.arange(_SAMPLE) + 0.5) * _GOLDEN, 1.0) * size).astype(np.int64)
+
+
+def sampled_sums(before: Any, after: Any, moved: Any, of_each: Callable[[Any], Any]) -> dict[str, Any]:
+    """The columns of TENSOR_COLUMNS that come of the sampled elements, in a framework's own arrays.
+
+    Args:
+        before, after: the elements around the step, float64.
+        moved: which of them have a gradient, bool.
+        of_each: gives the sums of elements for each tensor.
+    """
+    updates = after - before
+    return {
+        "weight_sum": of_each(before),
+        "weight_sq": of_each(before**2),
+        "update_sq": of_each(updates**2),
+        "with_grad": of_each(moved),
+        "changed": of_each(moved & (updates != 0)),
+    }
 
 
 def rounded(values: Floats) -> Floats:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from drivetrain.training.checkpointing.store.manifest import DamagedError
-from drivetrain.training.checkpointing.store.reading import STATE_FILE
+from drivetrain.training.checkpointing.tensors.index import STATE_FILE
 
 Is = Callable[[Any], bool]
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors import arrays, generators
-from drivetrain.training.checkpointing.tensors.index import Index, Sizes
-from drivetrain.training.errors import unknown_name
+from drivetrain.training.checkpointing.tensors.index import AVERAGE, BEST, ENTRY, MODEL, OPTIMIZER, Index, Sizes
 from drivetrain.training.group import Group
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
@@ -38,7 +37,6 @@ from drivetrain.training.tensorflow.strategy import variables_of
 from drivetrain.training.tensorflow.values import Values
 
 Array = NDArray[Any]
-MODEL, OPTIMIZER, AVERAGE, BEST, ENTRY = "model/", "optimizer/", "average/", "best/", "//"
 
 
 class Framework(Values):
@@ -167,14 +165,7 @@ class Framework(Values):
         found = {name: np.empty_like(value) for name, value in cls.tensors_of(strategy, best).items()}
         if not any(name.startswith(AVERAGE) for name in index.tensors):  # it begins with the parameters
             found = {name: value for name, value in found.items() if not name.startswith(AVERAGE)}
-        for name, value in found.items():
-            if name not in index.tensors:
-                raise unknown_name("tensor", name, index.tensors, advice="The saved model is another one.")
-            if index.tensors[name].shape != value.shape:
-                raise InputError(
-                    f"tensor {name!r} is of shape {list(index.tensors[name].shape)}, the model's of shape "
-                    f"{list(value.shape)}."
-                )
+        index.check_targets({name: value.shape for name, value in found.items()})
         return found
 
     @staticmethod
@@ -216,7 +207,7 @@ class Framework(Values):
 
     # Tensors in the memory of a checkpoint's files: numpy's, which is the host's.
 
-    parts = staticmethod(arrays.parts)
+    parts = dict  # an array is held whole
     piece_of = staticmethod(arrays.piece_of)
     views = staticmethod(arrays.views)
     copy_all = staticmethod(arrays.copy_all)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from drivetrain.training.checkpointing.tensors.index import Sizes
 from drivetrain.training.health.clock import Clock
+from drivetrain.training.model_folder import write_folder
 from drivetrain.training.recipe import Batch
 from drivetrain.training.serving import code_folder
-from drivetrain.training.torch import gathering, joining, placing, recipes, seeding, threads
-from drivetrain.training.torch.checkpoints import generators, memory, state
+from drivetrain.training.torch import gathering, generators, joining, placing, recipes
+from drivetrain.training.torch.checkpoints import memory, state
 from drivetrain.training.torch.health.profiler import Profiler
 from drivetrain.training.torch.health.watcher import Watcher
-from drivetrain.training.torch.models import saved_model, weights
+from drivetrain.training.torch.models import loaded_model, weights
+from drivetrain.training.torch.parallel.flat_slice import in_boxes
 from drivetrain.training.torch.strategy import Strategy
 from drivetrain.training.torch.values import Values
 
@@ -28,14 +35,12 @@ class Framework(Values):
 
     build_model = staticmethod(recipes.build_model)
     load_weights = staticmethod(weights.load_weights)
-    save_model = staticmethod(saved_model.save_model)
-    load_model = staticmethod(saved_model.load_model)
+    load_model = staticmethod(loaded_model.load_model)
     code_of = staticmethod(code_folder.code_of)
     placed = staticmethod(placing.placed)
 
-    computing_threads = staticmethod(threads.computing_threads)
-    seed_everything = staticmethod(seeding.seed_everything)
-    step_seeds = staticmethod(seeding.StepSeeds)
+    seed_everything = staticmethod(generators.seed_everything)
+    step_seeds = staticmethod(generators.StepSeeds)
     generator_states = staticmethod(generators.generator_states)
     restore_generators = staticmethod(generators.restore_generators)
     kept_generators = staticmethod(generators.kept_generators)
@@ -50,7 +55,7 @@ class Framework(Values):
     gather = staticmethod(gathering.gather_parts)
     gather_model = staticmethod(gathering.gather_model)
 
-    parts = staticmethod(memory.parts)
+    parts = staticmethod(in_boxes)
     piece_of = staticmethod(memory.piece_of)
     pin_of = staticmethod(memory.pin_of)
     views = staticmethod(memory.views)
@@ -71,6 +76,23 @@ class Framework(Values):
             return batch, model(batch.inputs)
         finally:
             model.train(training)
+
+    @staticmethod
+    def save_model(folder: Path, weights: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
+        whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in weights.items()}
+        write_folder(folder, save(whole), description)
+
+    @staticmethod
+    @contextmanager
+    def computing_threads(number: int) -> Generator[None]:
+        """By themselves they are as many as the host's cores, shared out among its processes: then the last bits would
+        depend on where and on how many processes a batch went through the model."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     @staticmethod
     def versions() -> dict[str, str]:

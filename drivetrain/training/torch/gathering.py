@@ -6,7 +6,6 @@ drivetrain.training.checkpointing.)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -61,13 +60,17 @@ def gather(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Tenso
         gathered = whole(tensor)  # all that hold a slice of it take part
         if speaks:
             found[name] = _copied(gathered, tensor)
-    if strategy.layout.degrees.get("stage", 1) == 1 or not speaks:
+    if strategy.layout.degrees.get("stage", 1) == 1:
         return found if strategy.process.is_main else {}
     listing = {name: [list(t.shape), str(t.dtype).removeprefix("torch.")] for name, t in found.items()}
-    ranks, group = _stages(strategy)
+    listings = strategy.process.group.gather_json(listing)
+    if not speaks:
+        return {}
+    assert strategy.layout.mesh is not None
+    group = strategy.layout.mesh["stage"].get_group()
     merged: dict[str, Tensor] = {}
-    for rank, listed in zip(ranks, _from_all_stages(strategy, json.dumps(listing).encode()), strict=True):
-        for name, (shape, dtype) in json.loads(listed).items():
+    for rank in dist.get_process_group_ranks(group):
+        for name, (shape, dtype) in listings[rank].items():
             own = rank == strategy.process.rank
             tensor = found[name] if own else torch.empty(shape, dtype=getattr(torch, dtype))
             dist.broadcast(tensor, src=rank, group=group)
@@ -80,33 +83,3 @@ def gather(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Tenso
 def _copied(gathered: Tensor, tensor: Tensor) -> Tensor:
     copied = gathered.cpu()
     return copied.clone() if copied.data_ptr() == local(tensor).data_ptr() else copied
-
-
-def _from_all_stages(strategy: Strategy, own: bytes) -> list[bytes]:
-    """The bytes of each pipeline stage, in their order."""
-    if strategy.layout.degrees.get("stage", 1) == 1:
-        return [own]
-    ranks, group = _stages(strategy)
-    return [
-        _broadcast(own if rank == strategy.process.rank else None, rank, strategy.process.device, group)
-        for rank in ranks
-    ]
-
-
-def _stages(strategy: Strategy) -> tuple[list[int], dist.ProcessGroup]:
-    """The ranks of this rank's pipeline, and their group."""
-    assert strategy.layout.mesh is not None
-    group = strategy.layout.mesh["stage"].get_group()
-    return dist.get_process_group_ranks(group), group
-
-
-def _broadcast(data: bytes | None, source: int, device: torch.device, group: dist.ProcessGroup) -> bytes:
-    """The bytes of rank `source` on every rank of `group`; the others give None."""
-    length = torch.tensor([len(data) if data is not None else 0], dtype=torch.int64, device=device)
-    dist.broadcast(length, src=source, group=group)
-    buffer = torch.empty(int(length.item()), dtype=torch.uint8, device=device)
-    if data:
-        buffer.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-    if buffer.numel():
-        dist.broadcast(buffer, src=source, group=group)
-    return data if data is not None else buffer.cpu().numpy().tobytes()

@@ -11,7 +11,7 @@ from torch import Tensor
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.recipe import HasLossParts, Recipe
-from drivetrain.training.torch.checkpoints.generators import kept_generators
+from drivetrain.training.torch.generators import kept_generators
 from drivetrain.training.torch.recipes import check_values
 from drivetrain.training.trees import Tree
 

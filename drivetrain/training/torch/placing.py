@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,30 +39,21 @@ def placed(
     """
     options = parse_options(strategy_options, "strategy")
     precision: Precision = "fp64" if next(model.parameters()).dtype == torch.float64 else "fp32"
-    if strategy in WHOLE and not options:  # (the strategies themselves take their time to import)
-        if strategy == "single" and process.world_size > 1:
-            raise InputError(
-                f"strategy 'single' is for one process, but {process.world_size} were started. Use strategy 'ddp', or "
-                "one host with processes 1."
-            )
-        precision_of(precision).set_up()
-        yield model.to(process.device).eval(), Layout(process, {"replicate": process.world_size})
-        return
-    with _by_strategy(recipe, model, process, strategy, options, precision) as found:
-        yield found
-
-
-@contextmanager
-def _by_strategy(
-    recipe: Recipe, model: nn.Module, process: Process, name: str, options: dict[str, Any], precision: Precision
-) -> Generator[tuple[Forward, Layout]]:
-    strategy_class, built = load_strategy(name, options)
-    if name in WHOLE:  # the options are about gradients, of which there are none
-        with placed(recipe, model, process, strategy=name, strategy_options="{}") as found:
-            yield found
-        return
-    # (An optimizer has no state before its first step, and there is none.)
-    strategy = strategy_class(recipe, model, process, Config(recipe="", precision=precision), built)
-    strategy.model.eval()
-    with strategy.in_evaluation():
-        yield strategy.forward, strategy.layout
+    is_whole = strategy in WHOLE
+    if options or not is_whole:  # (the strategies themselves take their time to import)
+        strategy_class, built = load_strategy(strategy, options)
+        if not is_whole:
+            # (An optimizer has no state before its first step, and there is none.)
+            made = strategy_class(recipe, model, process, Config(recipe="", precision=precision), built)
+            made.model.eval()
+            with made.in_evaluation():
+                yield made.forward, made.layout
+            return
+    # Options of these strategies are about gradients, of which there are none.
+    if strategy == "single" and process.world_size > 1:
+        raise InputError(
+            f"strategy 'single' is for one process, but {process.world_size} were started. Use strategy 'ddp', or "
+            "one host with processes 1."
+        )
+    precision_of(precision).set_up()
+    yield model.to(process.device).eval(), Layout(process, {"replicate": process.world_size})

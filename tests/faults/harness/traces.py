@@ -13,9 +13,9 @@ from typing import Any
 
 from drivetrain.training.loop import agreement
 from drivetrain.training.torch.checkpoints import state
+from drivetrain.training.torch.generators import StepSeeds
 from drivetrain.training.torch.parallel.flat_slice import in_boxes
 from drivetrain.training.torch.parallel.sharded import local
-from drivetrain.training.torch.seeding import StepSeeds
 from drivetrain.training.torch.strategy import Strategy
 
 # Steps take a millisecond here: a training would be over before its ranks ask each other for the first time.

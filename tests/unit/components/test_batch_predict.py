@@ -29,11 +29,11 @@ def model(tmp_path: Path) -> Path:
     import torch
 
     from drivetrain.training.recipe import load_recipe
-    from drivetrain.training.torch.models.saved_model import save_model
+    from drivetrain.training.torch.framework import Framework
 
     torch.manual_seed(0)
     description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32"}
-    save_model(tmp_path / "model", load_recipe("digits_cnn", OPTIONS).model().state_dict(), description)
+    Framework.save_model(tmp_path / "model", load_recipe("digits_cnn", OPTIONS).model().state_dict(), description)
     return tmp_path / "model"
 
 

@@ -18,7 +18,7 @@ from drivetrain.training.loop import setup
 from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe, load_recipe
-from drivetrain.training.torch.seeding import StepSeeds, seed_everything
+from drivetrain.training.torch.generators import StepSeeds, seed_everything
 from drivetrain.training_scripts.train import train
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

@@ -6,12 +6,11 @@ same tensors the very file that `safetensors.torch.save` makes. The format: http
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Generator, Mapping
 
 from drivetrain.training.checkpointing.store.manifest import DamagedError
-from drivetrain.training.checkpointing.tensors.index import DTYPES, Chunk, Sizes, TensorEntry
+from drivetrain.training.checkpointing.tensors.index import DTYPES, Chunk, Sizes, TensorEntry, safetensors_header
 
 # How the safetensors library sorts number formats: the widest first, and this way among those of a width.
 ORDER = (
@@ -29,21 +28,9 @@ def in_order(tensors: Mapping[str, TensorEntry]) -> list[str]:
     return sorted(tensors, key=lambda name: (ORDER.index(tensors[name].dtype), name))
 
 
-def num_bytes(entry: TensorEntry) -> int:
-    return math.prod(entry.shape) * DTYPES[entry.dtype][1]
-
-
 def header(tensors: Mapping[str, TensorEntry]) -> bytes:
     """Length and JSON, as the library writes them."""
-    described: dict[str, object] = {}
-    end = 0
-    for name in in_order(tensors):
-        start, end = end, end + num_bytes(tensors[name])
-        tag = DTYPES[tensors[name].dtype][0]
-        described[name] = {"dtype": tag, "shape": tensors[name].shape, "data_offsets": [start, end]}
-    text = json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
+    return safetensors_header((name, tensors[name].dtype, tensors[name].shape) for name in in_order(tensors))[0]
 
 
 def pieces(tensors: Mapping[str, TensorEntry], read: Read) -> Generator[bytes | bytearray]:
@@ -84,7 +71,7 @@ def each_once(name: str, entry: TensorEntry) -> list[Chunk]:
 def assembled(entry: TensorEntry, chunks: list[Chunk], read: Read) -> bytearray:
     """A tensor from boxes of it, row by row: numbers of a box that lie side by side in the tensor, too, are one run."""
     itemsize = DTYPES[entry.dtype][1]
-    whole = bytearray(num_bytes(entry))
+    whole = bytearray(math.prod(entry.shape) * itemsize)
     strides = _strides(entry.shape)
     for chunk in chunks:
         data = memoryview(read(chunk.file, chunk.start, chunk.length))

@@ -11,8 +11,7 @@ from drivetrain.training.checkpointing.inspection.listing import metrics_of
 from drivetrain.training.checkpointing.inspection.trainings import Training, held
 from drivetrain.training.checkpointing.inspection.verification import read_index
 from drivetrain.training.checkpointing.store.manifest import DamagedError, FileEntry
-
-STATE_FILE = "state.json"
+from drivetrain.training.checkpointing.tensors.index import STATE_FILE
 
 
 @dataclass(frozen=True)

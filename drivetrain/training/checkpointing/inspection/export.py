@@ -15,16 +15,22 @@ from typing import Any
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.inspection import verification
 from drivetrain.training.checkpointing.inspection.consolidated import pieces
-from drivetrain.training.checkpointing.inspection.contents import STATE_FILE, read_state
+from drivetrain.training.checkpointing.inspection.contents import read_state
 from drivetrain.training.checkpointing.inspection.trainings import Training, held
 from drivetrain.training.checkpointing.inspection.whole_files import named_as_given, write_file, write_folder
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import DamagedError
-from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Index, TensorEntry
+from drivetrain.training.checkpointing.tensors.index import (
+    AVERAGE,
+    BEST,
+    INDEX_FILE,
+    MODEL,
+    STATE_FILE,
+    Index,
+    TensorEntry,
+)
 from drivetrain.training.model_folder import CODE_FOLDER, DESCRIPTION_FILE, WEIGHTS_FILE
 
-# As in drivetrain.training.torch.checkpoints.state, which needs torch.
-MODEL, AVERAGE, BEST = "model/", "average/", "best/"
 SUFFIX = ".safetensors"
 # What a training says of the model that it would hand on, in its state.
 DESCRIPTION = "description"

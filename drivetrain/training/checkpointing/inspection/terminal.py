@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import TextIO
 
 from drivetrain.base.formatting import cells, duration, printable, size
 
@@ -45,15 +44,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[S
 
 
 class Bar:
-    """`verify rank-00000...  [#####...]  1.2 of 3.4 GB`; without a terminal a line now and then.
+    """`verify rank-00000...  [#####...]  1.2 of 3.4 GB` on stderr, so that results can be redirected; without a
+    terminal a line now and then."""
 
-    Args:
-        stream: stderr, so that what is found can be redirected.
-    """
-
-    def __init__(self, what: str, stream: TextIO | None = None) -> None:
+    def __init__(self, what: str) -> None:
         self._what = what
-        self._stream = stream or sys.stderr
+        self._stream = sys.stderr
         self._live = self._stream.isatty()
         self._drawn = False
         self._last = time.monotonic() - (_EVERY_S if self._live else 0)

@@ -15,7 +15,7 @@ from drivetrain.training.checkpointing.inspection.terminal import ago, paint, ta
 from drivetrain.training.checkpointing.inspection.verification import Problem, Verdict
 from drivetrain.training.checkpointing.store.retention import seconds_of
 
-_METRICS, _ENTRIES, _HISTORY = 3, 12, 5
+_METRICS, _HISTORY = 3, 5
 _LONG_TEXT = 100
 # So many files of another program are shown to people.
 _OWN = 20

@@ -121,11 +121,8 @@ def read_index(store: Store, step: int) -> Index | None:
 
 def contradiction(index: Index, manifest: Manifest) -> str | None:
     """Describe where an index contradicts the files of the manifest, which no checksum can find."""
-    sizes = {file.name: file.size for file in manifest.files}
-    for name, entry in index.tensors.items():
-        for chunk in entry.chunks:
-            if chunk.start + chunk.length > sizes.get(chunk.file, -1):
-                return f"{INDEX_FILE} says that a part of {name} is in {chunk.file}, where it is not"
+    if problem := index.misplaced({file.name: file.size for file in manifest.files}):
+        return problem
     missing = index.incomplete()
     return None if missing is None else f"{INDEX_FILE} lacks a part of {missing}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Generator, Iterable, Mapping
@@ -13,7 +12,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.file_locks import make_durable
-from drivetrain.training.model_folder import CODE, CODE_FOLDER, DESCRIPTION_FILE, FORMAT, WEIGHTS_FILE
+from drivetrain.training.model_folder import CODE, CODE_FOLDER, DESCRIPTION_FILE, WEIGHTS_FILE, description_of
 
 _UNFINISHED = ".partial"
 
@@ -83,14 +82,14 @@ def write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mappi
             if code:
                 new_code.rename(to / CODE_FOLDER)
             weights.replace(to / WEIGHTS_FILE)
-            write_file(to / DESCRIPTION_FILE, [_described(description, size, digest)])
+            write_file(to / DESCRIPTION_FILE, [description_of(description, size, digest)])
         return size, digest
     folder = to.with_name(_unfinished(to.name))
     folder.mkdir()
     try:
         size, digest = write_file(folder / WEIGHTS_FILE, data)
         _write_code(folder / CODE_FOLDER, code)
-        write_file(folder / DESCRIPTION_FILE, [_described(description, size, digest)])
+        write_file(folder / DESCRIPTION_FILE, [description_of(description, size, digest)])
         folder.rename(to)
         make_durable(to.parent)
     finally:
@@ -131,11 +130,3 @@ def _write_code(folder: Path, code: Mapping[str, str]) -> None:
             os.fsync(stream.fileno())
     for made in {folder.joinpath(name).parent for name in code}:
         make_durable(made)
-
-
-def _described(description: Mapping[str, Any], size: int, digest: str) -> bytes:
-    """model.json, as models.saved_model writes it."""
-    weights = {"file": WEIGHTS_FILE, "bytes": size, "sha256": digest}
-    described = {name: value for name, value in description.items() if name != CODE}
-    complete = {"format": FORMAT, "weights": weights, **described}
-    return (json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()

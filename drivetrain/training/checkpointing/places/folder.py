@@ -27,7 +27,7 @@ from pathlib import Path
 
 from drivetrain.base.file_locks import hold, hold_soon, make_durable
 from drivetrain.training.checkpointing.store.direct_io import write_new
-from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, check_name
+from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, check_name, check_size
 
 # What a file system answers that has no links (FUSE, SMB).
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -114,12 +114,12 @@ class FolderPlace:
         buffer = buffer.cast("B")
         descriptor = self._open(name)
         try:
-            _expect(name, len(buffer), os.fstat(descriptor).st_size)
+            check_size(name, len(buffer), os.fstat(descriptor).st_size)
             filled, checksum = 0, 0
             while filled < len(buffer) and (count := os.readv(descriptor, [buffer[filled : filled + _PIECE]])):
                 checksum = zlib.crc32(buffer[filled : filled + count], checksum)
                 filled += count
-            _expect(name, len(buffer), filled + len(os.pread(descriptor, 1, filled)))
+            check_size(name, len(buffer), filled + len(os.pread(descriptor, 1, filled)))
             return checksum
         finally:
             os.close(descriptor)
@@ -272,10 +272,3 @@ class FolderPlace:
                     return
                 raise
             folder = folder.parent
-
-
-def _expect(name: str, expected: int, found: int) -> None:
-    if found != expected:
-        raise DamagedError(
-            f"{name} has {found:,} bytes instead of {expected:,}", file=name, expected=expected, found=found
-        )

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from drivetrain.aws.s3 import Patience
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.places._s3_objects import PART, Objects, Upload
-from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, check_name
+from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, check_name, check_size
 
 _READERS = ".readers"
 _RETIRING = "retiring"
@@ -107,10 +107,7 @@ class S3Place:
 
     def read_into(self, name: str, buffer: memoryview) -> int:
         size, tag = self._objects.look(self._key(name))
-        if size != buffer.nbytes:
-            raise DamagedError(
-                f"{name} has {size:,} bytes instead of {buffer.nbytes:,}", file=name, expected=buffer.nbytes, found=size
-            )
+        check_size(name, buffer.nbytes, size)
         return self._objects.get_into(self._key(name), buffer, tag=tag)
 
     def read_part(self, name: str, start: int, length: int) -> bytes:

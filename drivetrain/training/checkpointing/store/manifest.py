@@ -155,6 +155,20 @@ def check_name(name: object) -> str:
     return name
 
 
+def check_size(name: str, expected: int, found: int, *, file: str = "") -> None:
+    """
+    Args:
+        file: the name in the manifest, where that is another one.
+
+    Raises:
+        DamagedError: a file is not of the expected size.
+    """
+    if found != expected:
+        raise DamagedError(
+            f"{name} has {found:,} bytes instead of {expected:,}", file=file or name, expected=expected, found=found
+        )
+
+
 def is_leftover(name: str) -> bool:
     """Return True if a file is a killed writer's leftover, by its name."""
     return name.endswith(LEFTOVERS)

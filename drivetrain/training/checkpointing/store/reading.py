@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from typing import Any
 
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import DamagedError, FileEntry, Manifest
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
-from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Index
-
-STATE_FILE = "state.json"
+from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, STATE_FILE, Index
 
 
 def read_checked(place: Place, folder: str, manifest: Manifest, name: str) -> bytes:
@@ -51,13 +48,8 @@ def check_places(index: Index, manifest: Manifest) -> None:
     Raises:
         DamagedError: the index points outside of the checkpoint's files.
     """
-    sizes = {file.name: file.size for file in manifest.files}
-    for name, entry in index.tensors.items():
-        for chunk in entry.chunks:
-            itemsize = chunk.length // max(1, math.prod(chunk.sizes))
-            misplaced = itemsize and chunk.start % itemsize
-            if misplaced or chunk.start + chunk.length > sizes.get(chunk.file, -1):
-                raise DamagedError(f"{INDEX_FILE} points outside of {chunk.file!r:.200} for {name}", file=INDEX_FILE)
+    if problem := index.misplaced({file.name: file.size for file in manifest.files}):
+        raise DamagedError(problem, file=INDEX_FILE)
 
 
 def parse_values(data: bytes) -> dict[str, Any]:

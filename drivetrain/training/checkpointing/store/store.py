@@ -44,6 +44,7 @@ from drivetrain.training.checkpointing.store.manifest import (
     FileEntry,
     Manifest,
     MissingError,
+    check_size,
     is_leftover,
 )
 from drivetrain.training.checkpointing.store.retention import Retention, to_remove
@@ -268,8 +269,7 @@ class Store:
             raise _missing(folder, entry) from None
         except OSError as error:
             raise _unreadable(error, entry.name) from error
-        if size != entry.size:
-            raise _wrong_size(folder, entry, size)
+        check_size(f"{folder}/{entry.name}", entry.size, size, file=entry.name)
         if checksum != entry.crc32:
             raise DamagedError(
                 f"{folder}/{entry.name} has the checksum {checksum:08x} instead of {entry.crc32:08x}",
@@ -280,12 +280,11 @@ class Store:
 
     def _check_sizes(self, folder: str, files: Sequence[FileEntry], sizes: dict[str, int]) -> None:
         for entry in files:
-            size = sizes.get(f"{folder}/{entry.name}")
-            if size is None:
-                if self.shared:
-                    raise _missing(folder, entry)
-            elif size != entry.size:
-                raise _wrong_size(folder, entry, size)
+            name = f"{folder}/{entry.name}"
+            if name in sizes:
+                check_size(name, entry.size, sizes[name], file=entry.name)
+            elif self.shared:
+                raise _missing(folder, entry)
 
     def _remove(self, folder: str, names: dict[str, int]) -> bool:
         """Remove a checkpoint, the manifest first; returns False if somebody is reading it."""
@@ -346,15 +345,6 @@ def _below(folder: str, names: Iterable[str]) -> list[str]:
 
 def _missing(folder: str, entry: FileEntry) -> MissingError:
     return MissingError(f"{folder}/{entry.name} is not there", file=entry.name, expected=entry.size, found=None)
-
-
-def _wrong_size(folder: str, entry: FileEntry, size: int) -> DamagedError:
-    return DamagedError(
-        f"{folder}/{entry.name} has {size:,} bytes instead of {entry.size:,}",
-        file=entry.name,
-        expected=entry.size,
-        found=size,
-    )
 
 
 def _unreadable(error: OSError, file: str) -> Exception:

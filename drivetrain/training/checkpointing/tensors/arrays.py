@@ -17,11 +17,6 @@ from drivetrain.training.checkpointing.tensors.rank_file import Place
 Array = NDArray[Any]
 
 
-def parts(arrays: dict[str, Array]) -> dict[str, Array]:
-    """An array is held whole."""
-    return arrays
-
-
 def piece_of(name: str, array: Array) -> Piece:
     """
     Raises:

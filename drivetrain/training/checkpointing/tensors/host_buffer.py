@@ -9,50 +9,14 @@ The format: https://huggingface.co/docs/safetensors (8 bytes of length, a JSON h
 
 from __future__ import annotations
 
-import json
-import math
 import mmap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 import numpy as np
-
-from drivetrain.training.checkpointing.tensors.index import DTYPES, Sizes
 
 PAGE = 4096
 
 Pin = Callable[[int, int], Callable[[], None] | None]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A safetensors file before it has its numbers: the header, where each tensor starts in it, and its size."""
-
-    header: bytes
-    starts: Mapping[str, int]
-    size: int
-
-
-def lay_out(tensors: Sequence[tuple[str, str, Sizes]]) -> Layout:
-    """The file of tensors (key, dtype, shape); data starts at a page, each tensor at a multiple of its numbers' size.
-
-    Raises:
-        KeyError: a dtype that is not in `DTYPES`.
-    """
-    # Wide numbers first: what follows stays aligned without gaps, which the format does not allow.
-    ordered = sorted(tensors, key=lambda each: (-DTYPES[each[1]][1], each[0]))
-    described: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    relative: dict[str, int] = {}
-    end = 0
-    for key, dtype, shape in ordered:
-        tag, itemsize = DTYPES[dtype]
-        relative[key] = end
-        end += math.prod(shape) * itemsize
-        described[key] = {"dtype": tag, "shape": shape, "data_offsets": [relative[key], end]}
-    text = json.dumps(described, separators=(",", ":")).encode()
-    text += b" " * (-(8 + len(text)) % PAGE)  # the format's own padding
-    header = len(text).to_bytes(8, "little") + text
-    return Layout(header, {key: len(header) + start for key, start in relative.items()}, len(header) + end)
 
 
 class HostBuffer:

@@ -17,10 +17,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import DamagedError
+from drivetrain.training.errors import unknown_name
 
 INDEX_FILE = "index.json"
+STATE_FILE = "state.json"
 FORMAT = 1
+# Beginnings of the names of tensors: the model's, the optimizer's state, the moving average, the best model so far.
+MODEL, OPTIMIZER, AVERAGE, BEST = "model/", "optimizer/", "average/", "best/"
+# Between the name of a parameter and that of an entry of the optimizer's state; names of parameters have dots.
+ENTRY = "//"
 
 # torch's name of a number format -> that of safetensors, and bytes a number.
 DTYPES: dict[str, tuple[str, int]] = {
@@ -42,6 +49,31 @@ DTYPES: dict[str, tuple[str, int]] = {
 }
 
 Sizes = tuple[int, ...]
+
+
+def safetensors_header(
+    tensors: Iterable[tuple[str, str, Sizes]], *, metadata: Mapping[str, str] | None = None, align: int = 8
+) -> tuple[bytes, dict[str, int]]:
+    """The header of a safetensors file, and the byte after it at which each tensor starts.
+
+    Args:
+        tensors: key, dtype and shape of each, in the order in which their numbers follow, without gaps.
+        align: the header's length is a multiple of it.
+
+    Raises:
+        KeyError: a dtype that is not in `DTYPES`.
+    """
+    described: dict[str, object] = {} if metadata is None else {"__metadata__": metadata}
+    starts: dict[str, int] = {}
+    end = 0
+    for key, dtype, shape in tensors:
+        tag, itemsize = DTYPES[dtype]
+        starts[key] = end
+        end += math.prod(shape) * itemsize
+        described[key] = {"dtype": tag, "shape": shape, "data_offsets": [starts[key], end]}
+    text = json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % align)  # the format's own padding
+    return len(text).to_bytes(8, "little") + text, starts
 
 
 @dataclass(frozen=True)
@@ -100,9 +132,27 @@ class Index:
                 raise
             raise DamagedError(f"{INDEX_FILE} is no index of a checkpoint ({problem!r:.200})") from None
 
-    @property
-    def files(self) -> set[str]:
-        return {chunk.file for entry in self.tensors.values() for chunk in entry.chunks}
+    def check_targets(self, shapes: Mapping[str, Sizes]) -> None:
+        """
+        Raises:
+            InputError: the checkpoint is of another model: a tensor of these names is missing, or of another shape.
+        """
+        for name, shape in shapes.items():
+            if name not in self.tensors:
+                raise unknown_name("tensor", name, self.tensors, advice="The saved model is another one.")
+            if self.tensors[name].shape != shape:
+                raise InputError(
+                    f"tensor {name!r} is of shape {list(self.tensors[name].shape)}, the model's of shape {list(shape)}."
+                )
+
+    def misplaced(self, sizes: Mapping[str, int]) -> str | None:
+        """A part of a tensor that lies outside of the checkpoint's files, as text: no checksum can find that."""
+        for name, entry in self.tensors.items():
+            for chunk in entry.chunks:
+                is_misaligned = chunk.length and chunk.start % DTYPES[entry.dtype][1]
+                if is_misaligned or chunk.start + chunk.length > sizes.get(chunk.file, -1):
+                    return f"{INDEX_FILE} points outside of {chunk.file!r:.200} for {name}"
+        return None
 
     def incomplete(self) -> str | None:
         """The first tensor of which something is nowhere, as text; None where all is there."""

@@ -19,7 +19,6 @@ from drivetrain.base.stopping import AwayError
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training.checkpointing.store.reading import (
-    STATE_FILE,
     check_file,
     check_places,
     parse_values,
@@ -28,7 +27,7 @@ from drivetrain.training.checkpointing.store.reading import (
 )
 from drivetrain.training.checkpointing.store.store import DISK_SAYS_DAMAGED, Store, folders_of
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
-from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Chunk, Index, TensorEntry
+from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, STATE_FILE, Chunk, Index, TensorEntry
 from drivetrain.training.checkpointing.tensors.pieces import Read, reads_of, uncovered
 from drivetrain.training.checkpointing.tensors.rank_file import file_name
 from drivetrain.training.group import Group

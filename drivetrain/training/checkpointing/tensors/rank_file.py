@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer, lay_out
-from drivetrain.training.checkpointing.tensors.index import Chunk, Sizes, TensorEntry
+from drivetrain.training.checkpointing.tensors.host_buffer import PAGE, HostBuffer
+from drivetrain.training.checkpointing.tensors.index import DTYPES, Chunk, Sizes, TensorEntry, safetensors_header
 from drivetrain.training.checkpointing.tensors.pieces import Piece
 
 
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class RankFile:
-    """The layout of pieces in the file `name`.
+    """The layout of pieces in the file `name`: data starts at a page, each piece at a multiple of its numbers' size.
 
     Attributes:
         part: what the index says of this file.
@@ -36,10 +36,13 @@ class RankFile:
     def __init__(self, name: str, pieces: Sequence[Piece]) -> None:
         self.name = name
         self.pieces = pieces
-        self.layout = lay_out([(piece.key, piece.dtype, piece.sizes) for piece in pieces])
-        self.size = self.layout.size
-        starts = self.layout.starts
-        self.places = [Place(piece.held_as, starts[piece.key], piece.sizes, piece.dtype) for piece in pieces]
+        # Wide numbers first: what follows stays aligned without gaps, which the format does not allow.
+        ordered = sorted(pieces, key=lambda piece: (-DTYPES[piece.dtype][1], piece.key))
+        described = [(piece.key, piece.dtype, piece.sizes) for piece in ordered]
+        self._header, starts = safetensors_header(described, metadata={"format": "pt"}, align=PAGE)
+        first = len(self._header)
+        self.size = first + sum(piece.num_bytes for piece in pieces)
+        self.places = [Place(piece.held_as, first + starts[piece.key], piece.sizes, piece.dtype) for piece in pieces]
         self.part: dict[str, TensorEntry] = {}
         for piece, place in zip(pieces, self.places, strict=True):
             chunk = Chunk(piece.offsets, piece.sizes, name, place.start, piece.num_bytes)
@@ -48,4 +51,4 @@ class RankFile:
             self.part[piece.name] = TensorEntry(piece.dtype, piece.shape, chunks)
 
     def write_header(self, buffer: HostBuffer) -> None:
-        buffer.view(len(self.layout.header))[:] = self.layout.header
+        buffer.view(len(self._header))[:] = self._header

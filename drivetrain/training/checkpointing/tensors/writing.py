@@ -33,13 +33,13 @@ from drivetrain.training.checkpointing.store.sync_lag import SyncWatch, is_mark
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.checkpointing.tensors.index import (
     INDEX_FILE,
+    STATE_FILE,
     Index,
     TensorEntry,
     merge,
     part_from_json,
     part_to_json,
 )
-from drivetrain.training.checkpointing.tensors.loading import STATE_FILE
 from drivetrain.training.checkpointing.tensors.rank_file import RankFile
 from drivetrain.training.group import Group
 

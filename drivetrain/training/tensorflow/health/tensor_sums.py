@@ -14,10 +14,7 @@ import numpy as np
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 from numpy.typing import NDArray
 
-from drivetrain.training.health.record import TENSOR_COLUMNS, Floats
-
-_SAMPLE = 1024
-_GOLDEN = (math.sqrt(5) - 1) / 2
+from drivetrain.training.health.record import TENSOR_COLUMNS, Floats, sampled_places, sampled_sums
 
 
 class TensorSums:
@@ -37,7 +34,7 @@ class TensorSums:
         self._variables, self._share = list(variables.values()), share
         sizes = [math.prod(variable.shape) for variable in self._variables]
         self._sizes = np.array(sizes, np.float64)
-        self._places = [places_of(size) for size in sizes]
+        self._places = [sampled_places(size) for size in sizes]
         self._owners = np.repeat(np.arange(len(sizes)), [len(places) for places in self._places])
         self.sampled: Any = tf.function(self._sampled, autograph=False)
         self.sampled.get_concrete_function()  # it is traced before the first step, whose time is taken
@@ -64,16 +61,11 @@ class TensorSums:
             before, after: of `sampled`.
             scale: what the gradients have been multiplied with.
         """
-        updates = after - before
         columns = {
             "size": self._sizes,
             "grad_sq": squares / scale**2,
             "sampled": self._of_each(np.ones_like(before)),
-            "weight_sum": self._of_each(before),
-            "weight_sq": self._of_each(before**2),
-            "update_sq": self._of_each(updates**2),
-            "with_grad": self._of_each(moved),
-            "changed": self._of_each(moved & (updates != 0)),
+            **sampled_sums(before, after, moved, self._of_each),
         }
         return np.stack([columns[name] for name in TENSOR_COLUMNS], axis=1) * self._share
 
@@ -88,10 +80,3 @@ class TensorSums:
         return [
             tf.gather(tf.reshape(tensor, [-1]), places) for tensor, places in zip(tensors, self._places, strict=True)
         ]
-
-
-def places_of(size: int) -> NDArray[np.int64]:
-    """Positions of the sampled elements of a tensor; evenly spread, without a step that could be that of its rows."""
-    if size <= _SAMPLE:
-        return np.arange(size)
-    return (np.mod((np.arange(_SAMPLE) + 0.5) * _GOLDEN, 1.0) * size).astype(np.int64)

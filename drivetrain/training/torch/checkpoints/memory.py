@@ -17,13 +17,8 @@ from drivetrain.training.checkpointing.tensors.index import Sizes
 from drivetrain.training.checkpointing.tensors.pieces import Piece, Read, check_dtype
 from drivetrain.training.checkpointing.tensors.rank_file import Place
 from drivetrain.training.torch.checkpoints.state import MADE
-from drivetrain.training.torch.parallel.flat_slice import Box, FlatSlice, in_boxes
+from drivetrain.training.torch.parallel.flat_slice import Box
 from drivetrain.training.torch.parallel.sharded import local
-
-
-def parts(tensors: dict[str, Tensor | FlatSlice]) -> dict[str, Tensor | Box]:
-    """Every FlatSlice as its boxes."""
-    return in_boxes(tensors)
 
 
 def piece_of(name: str, tensor: Tensor | Box) -> Piece:

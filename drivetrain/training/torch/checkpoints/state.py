@@ -16,20 +16,15 @@ from typing import Any
 
 import torch
 
-from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import DamagedError
-from drivetrain.training.checkpointing.tensors.index import Index
-from drivetrain.training.errors import unknown_name
+from drivetrain.training.checkpointing.tensors.index import AVERAGE, BEST, ENTRY, MODEL, OPTIMIZER, Index
 from drivetrain.training.torch.optimizer_state import Entries
 from drivetrain.training.torch.optimizers import refuse_lost_state
 from drivetrain.training.torch.parallel.sharded import empty_like
 from drivetrain.training.torch.strategy import Strategy
 
-MODEL, OPTIMIZER, AVERAGE, BEST = "model/", "optimizer/", "average/", "best/"
 # What `targets` makes new.
 MADE = (OPTIMIZER, BEST)
-# Between the name of a parameter and that of an entry of the optimizer's state; names of parameters have dots.
-ENTRY = "//"
 
 
 def tensors_of(strategy: Strategy, best: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -44,7 +39,7 @@ def tensors_of(strategy: Strategy, best: Mapping[str, Any] | None = None) -> dic
     """
     average = strategy.average.values if strategy.average else {}
     return {
-        **_prefixed(MODEL, _model(strategy)),
+        **_prefixed(MODEL, strategy.model_state()),
         **_prefixed(OPTIMIZER, _optimizer(strategy)),
         **_prefixed(AVERAGE, average),
         **_prefixed(BEST, best or {}),
@@ -55,7 +50,7 @@ def model_parts(strategy: Strategy) -> dict[str, Any]:
     """A copy of this rank's part of the model as it is evaluated: with the moving average where there is one. Every
     rank must call it."""
     with strategy.in_evaluation():
-        return {name: tensor.detach().clone() for name, tensor in _model(strategy).items()}
+        return {name: tensor.detach().clone() for name, tensor in strategy.model_state().items()}
 
 
 def values_of(strategy: Strategy) -> dict[str, Any]:
@@ -77,20 +72,13 @@ def targets(strategy: Strategy, index: Index) -> dict[str, Any]:
     Raises:
         InputError: the checkpoint is of another model: a tensor is missing, or of another shape.
     """
-    model = _model(strategy)
+    model = strategy.model_state()
     found = _prefixed(MODEL, model)
     if strategy.average and any(name.startswith(AVERAGE) for name in index.tensors):
         found |= _prefixed(AVERAGE, strategy.average.values)
     if any(name.startswith(BEST) for name in index.tensors):
         found |= _prefixed(BEST, {name: empty_like(tensor) for name, tensor in model.items()})
-    for name, tensor in found.items():
-        if name not in index.tensors:
-            raise unknown_name("tensor", name, index.tensors, advice="The saved model is another one.")
-        if index.tensors[name].shape != tuple(tensor.shape):
-            raise InputError(
-                f"tensor {name!r} is of shape {list(index.tensors[name].shape)}, the model's of shape "
-                f"{list(tensor.shape)}."
-            )
+    index.check_targets({name: tuple(tensor.shape) for name, tensor in found.items()})
     for name, entry in index.tensors.items():
         if name.startswith(OPTIMIZER):
             parameter = name.removeprefix(OPTIMIZER).rpartition(ENTRY)[0]
@@ -132,10 +120,6 @@ def adopt(strategy: Strategy, loaded: Mapping[str, Any], values: Mapping[str, An
 def speaks_for_stage(strategy: Strategy) -> bool:
     """Return True if this rank is the first of all that hold the same layers."""
     return strategy.process.rank % strategy.layout.stage_size == 0
-
-
-def _model(strategy: Strategy) -> dict[str, Any]:
-    return strategy.model_state()
 
 
 def _optimizer(strategy: Strategy) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training.recipe import Batch
-from drivetrain.training.torch.checkpoints.generators import kept_generators
+from drivetrain.training.torch.buffers import kept_modules
+from drivetrain.training.torch.generators import kept_generators
 from drivetrain.training.torch.parallel.sharded import local
 
 
@@ -43,15 +44,12 @@ def first_nonfinite(strategy: Any, piece: Batch, *, again: bool) -> str:
     model: nn.Module = strategy.model
     leaves = [(name, module) for name, module in model.named_modules() if next(module.children(), None) is None]
     handles = [module.register_forward_hook(look(name)) for name, module in leaves]
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:
-        with kept_generators(strategy.process.device):  # dropout draws what it drew
+        with kept_modules(model), kept_generators(strategy.process.device):  # dropout draws what it drew
             strategy.call(model, piece.inputs)
     finally:
         for handle in handles:
             handle.remove()
-        for buffer, value in buffers:
-            buffer.copy_(value)
     if found:
         return f"the outputs of layer {found[0] or 'the model'} are the first that are not finite"
     return "the model's outputs are finite, and the recipe's losses of them are not"

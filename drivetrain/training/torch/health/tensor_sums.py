@@ -1,13 +1,11 @@
 """Sums of each parameter's gradient, weights and update, in a few fused operations on the device.
 
 The squares of gradients are summed over all elements; they are the pass over memory that it costs. Weights and updates
-are summed over a sample of the elements, the same ones however a tensor is cut: a copy of all weights, to tell what a
-step has changed, would take their memory once more. What several ranks hold counts once.
+are summed over a sample of the elements, the same ones however a tensor is cut. What several ranks hold counts once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,14 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Placement, Replicate, distribute_tensor
 
-from drivetrain.training.health.record import TENSOR_COLUMNS
+from drivetrain.training.health.record import TENSOR_COLUMNS, sampled_places, sampled_sums
 from drivetrain.training.layout import Layout
 from drivetrain.training.torch.parallel.sharded import local, num_slices
 
 # Elements a norm is taken of at once: in float32 a norm of millions would be wrong in the fourth digit.
 _CHUNK = 65_536
-_SAMPLE = 1024
-_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class TensorSums:
@@ -73,24 +69,19 @@ class TensorSums:
     @torch.no_grad()
     def after_update(self) -> None:
         """The optimizer has taken its step."""
-        before = self._before
-        updates = self._sampled([local(parameter).reshape(-1) for parameter in self._parameters]) - before
-        moved = self._gradients != 0
+        after = self._sampled([local(parameter).reshape(-1) for parameter in self._parameters])
         self._column("sampled")[:] = self._counts
-        for column, values in (
-            ("weight_sum", before),
-            ("weight_sq", before.square()),
-            ("update_sq", updates.square()),
-            ("with_grad", moved.double()),
-            ("changed", (moved & (updates != 0)).double()),
-        ):
-            self._column(column)[:] = torch.segment_reduce(values, "sum", lengths=self._counts)
+        for column, sums in sampled_sums(self._before, after, self._gradients != 0, self._of_each).items():
+            self._column(column)[:] = sums
 
     def taken(self) -> Tensor:
         """This rank's part of the sums of all ranks, float64 [tensors, columns], on the device."""
         sums, self._sums = self._sums * self._shares[:, None], torch.zeros(0, 0)
         self._before = self._gradients = torch.empty(0)
         return sums
+
+    def _of_each(self, values: Tensor) -> Tensor:
+        return torch.segment_reduce(values.double(), "sum", lengths=self._counts)
 
     def _column(self, name: str) -> Tensor:
         return self._sums[:, TENSOR_COLUMNS.index(name)]
@@ -115,12 +106,8 @@ class TensorSums:
 def places_of(tensor: Tensor) -> Tensor:
     """Positions of the whole tensor's sampled elements in this rank's part of it, int64; those of other ranks are
     left out."""
-    size = tensor.numel()
-    count = min(size, _SAMPLE)
-    # Evenly spread, and without a step that could be that of the rows.
-    spread = torch.arange(count, dtype=torch.float64) if count == size else _spread(count, size)
-    places = spread.long()
-    if not isinstance(tensor, DTensor) or not count:
+    places = torch.from_numpy(sampled_places(tensor.numel()))
+    if not isinstance(tensor, DTensor) or not len(places):
         return places
     held = local(tensor)
     found, kept = torch.zeros_like(places), torch.ones_like(places, dtype=torch.bool)
@@ -136,10 +123,6 @@ def places_of(tensor: Tensor) -> Tensor:
         found += coordinate * stride
         stride *= held.shape[dimension]
     return found[kept]
-
-
-def _spread(count: int, size: int) -> Tensor:
-    return torch.frac((torch.arange(count, dtype=torch.float64) + 0.5) * _GOLDEN) * size
 
 
 def _held(tensor: DTensor, dimension: int) -> Tensor:

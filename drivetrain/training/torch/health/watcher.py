@@ -7,21 +7,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from drivetrain.training.health import clock as phases
 from drivetrain.training.health.clock import Clock
+from drivetrain.training.health.record import Floats
 from drivetrain.training.recipe import Batch
 from drivetrain.training.strategy import WHOLE
 from drivetrain.training.torch.health.first_nonfinite import first_nonfinite
 from drivetrain.training.torch.health.layer_sums import LayerSums
 from drivetrain.training.torch.health.tensor_sums import TensorSums
-
-Floats = NDArray[np.float64]
 
 
 class Watcher:

@@ -1,4 +1,4 @@
-"""Load a model folder (saved_model.py writes it). Needs torch and nothing else, so that it travels with the model."""
+"""Load a model folder of torch. Needs torch and nothing else, so that it travels with the model."""
 
 from __future__ import annotations
 

@@ -20,11 +20,7 @@ def decay_matrices(model: nn.Module, weight_decay: float) -> list[Group]:
     "Decoupled Weight Decay Regularization", 2019, decay all; leaving vectors out is the custom since T. He and others,
     "Bag of Tricks for Image Classification", 2019, section 3.1.)
     """
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return [
-        {"params": [parameter for parameter in trained if parameter.dim() > 1], "weight_decay": weight_decay},
-        {"params": [parameter for parameter in trained if parameter.dim() <= 1], "weight_decay": 0.0},
-    ]
+    return _by_dimension([parameter for parameter in model.parameters() if parameter.requires_grad], weight_decay)
 
 
 def share_learning_rate(
@@ -44,12 +40,12 @@ def share_learning_rate(
             for name, parameter in model.named_parameters()
             if parameter.requires_grad and max(filter(name.startswith, shares), key=len) == prefix
         ]
-        for decays in (True, False):
-            groups.append(
-                {
-                    "params": [parameter for parameter in named if (parameter.dim() > 1) == decays],
-                    "weight_decay": weight_decay if decays else 0.0,
-                    "lr": learning_rate * share,
-                }
-            )
+        groups += [{**group, "lr": learning_rate * share} for group in _by_dimension(named, weight_decay)]
     return groups
+
+
+def _by_dimension(parameters: list[nn.Parameter], weight_decay: float) -> list[Group]:
+    return [
+        {"params": [parameter for parameter in parameters if parameter.dim() > 1], "weight_decay": weight_decay},
+        {"params": [parameter for parameter in parameters if parameter.dim() <= 1], "weight_decay": 0.0},
+    ]

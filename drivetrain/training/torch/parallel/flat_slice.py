@@ -58,11 +58,6 @@ class FlatSlice:
         return replace(self, flat=flat)
 
     @torch.no_grad()
-    def fill(self, values: Tensor) -> None:
-        """Take this rank's numbers out of the whole tensor."""
-        self.flat.copy_(values.reshape(-1)[self.start : self.start + self.flat.numel()])
-
-    @torch.no_grad()
     def whole(self) -> Tensor:
         """All of it. Every rank must call it."""
         found = self.flat.new_zeros(math.prod(self.shape))

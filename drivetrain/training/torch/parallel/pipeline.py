@@ -29,7 +29,7 @@ from drivetrain.training.errors import unknown_name
 from drivetrain.training.recipe import Batch, HasExample
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
-from drivetrain.training.torch.checkpoints.generators import kept_generators
+from drivetrain.training.torch.generators import kept_generators
 from drivetrain.training.torch.layers import chain_of, refuse_sparse_gradients
 from drivetrain.training.torch.parallel.stage_split import Boundary, Shadow, StageModule, split_chain
 from drivetrain.training.torch.precision import Precision

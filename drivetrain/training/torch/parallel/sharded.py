@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate
 
 from drivetrain.training.torch.parallel.flat_slice import Box, FlatSlice
 
@@ -36,20 +36,6 @@ def whole(tensor: Tensor | FlatSlice) -> Tensor:
 def empty_like(tensor: Tensor | FlatSlice) -> Tensor | FlatSlice:
     """Room for as much as this rank holds of it."""
     return tensor.empty_like() if isinstance(tensor, FlatSlice) else torch.empty_like(tensor.detach())
-
-
-@torch.no_grad()
-def fill(tensor: Tensor | FlatSlice, values: Tensor) -> None:
-    """Overwrite it with `values`, the whole tensor, which every rank has."""
-    if isinstance(tensor, FlatSlice):
-        tensor.fill(values)
-        return
-    if isinstance(tensor, DTensor):
-        # src_data_rank=None: each rank cuts its own slice, nothing travels.
-        values = distribute_tensor(
-            values.to(tensor.device, tensor.dtype), tensor.device_mesh, tensor.placements, src_data_rank=None
-        ).to_local()
-    local(tensor).copy_(values)
 
 
 def num_slices(tensor: Tensor) -> int:

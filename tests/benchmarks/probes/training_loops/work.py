@@ -21,7 +21,7 @@ from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.loader import Step
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe, load_recipe
-from drivetrain.training.torch.seeding import seed_everything
+from drivetrain.training.torch.generators import seed_everything
 
 GLOBAL_BATCH = 32
 LEARNING_RATE, WEIGHT_DECAY = 3e-3, 1e-2

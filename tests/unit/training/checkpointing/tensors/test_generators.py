@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.torch.checkpoints.generators import generator_states, kept_generators, restore_generators
+from drivetrain.training.torch.generators import generator_states, kept_generators, restore_generators
 
 CPU = torch.device("cpu")
 

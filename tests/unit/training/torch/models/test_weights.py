@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from drivetrain.base.errors import InputError
 from drivetrain.training import weights_file
 from drivetrain.training.process import Process
-from drivetrain.training.torch.models.saved_model import save_model
+from drivetrain.training.torch.framework import Framework
 from drivetrain.training.torch.models.weights import head_of, load_weights, read_weights
 
 
@@ -100,7 +100,7 @@ def test_other_number_formats_and_older_files(pretrained: dict[str, Tensor], tmp
 
 
 def test_the_model_folder_of_an_earlier_training(pretrained: dict[str, Tensor], tmp_path: Path) -> None:
-    save_model(tmp_path / "model", pretrained, {"recipe": "any"})
+    Framework.save_model(tmp_path / "model", pretrained, {"recipe": "any"})
     model = network(10)
     (line,) = load_weights(model, tmp_path / "model")
     assert line.endswith("took 9 of 9 tensors")

@@ -8,7 +8,8 @@ import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.recipe import load_recipe
-from drivetrain.training.torch.models.saved_model import load_model, save_model
+from drivetrain.training.torch.framework import Framework
+from drivetrain.training.torch.models.loaded_model import load_model
 
 OPTIONS = {"channels": 2, "hidden": 4}
 
@@ -17,7 +18,7 @@ def write(folder: Path, **changes: object) -> torch.nn.Module:
     torch.manual_seed(0)
     model = load_recipe("digits_cnn", OPTIONS).model()
     description = {"recipe": "digits_cnn", "recipe_options": OPTIONS, "precision": "fp32", **changes}
-    save_model(folder, model.state_dict(), description)
+    Framework.save_model(folder, model.state_dict(), description)
     return model
 
 

@@ -1,4 +1,4 @@
-"""The state of every generator of random numbers that a rank has: Python's, NumPy's, torch's, and its GPU's."""
+"""The generators of random numbers of a rank: Python's, NumPy's, torch's, and its GPU's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.tensors import generators
+from drivetrain.training.seeds import seed_generators, step_base
 
 
 def generator_states(device: torch.device) -> dict[str, Tensor]:
@@ -52,3 +53,26 @@ def kept_generators(device: torch.device) -> Generator[None]:
         yield
     finally:
         restore_generators(states, device)
+
+
+def seed_everything(*key: int) -> None:
+    """Seed the generators of Python, NumPy and torch (all devices) from `key`."""
+    torch.manual_seed(seed_generators(*key))
+
+
+class StepSeeds:
+    """Seeds of torch's generators, on the CPU and on `device`, as a function of the key and the step.
+
+    What a model draws (dropout) then depends on the step alone, wherever a training was interrupted. Cheap enough for
+    every step: torch's generators make unlike sequences of neighbouring seeds.
+    """
+
+    def __init__(self, device: torch.device, *key: int) -> None:
+        self._base = step_base(*key)
+        self._generators = [torch.default_generator]
+        if device.type == "cuda":
+            self._generators.append(torch.cuda.default_generators[device.index])
+
+    def start(self, step: int) -> None:
+        for generator in self._generators:
+            generator.manual_seed(self._base + step)
