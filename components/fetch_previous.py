@@ -57,7 +57,7 @@ def fetch_previous(
     """
     from drivetrain.registry.artifacts import fetch
     from drivetrain.registry.content_hash import content_hash as hash_of
-    from drivetrain.registry.intact import MEND
+    from drivetrain.registry.intact import MEND, difference
     from drivetrain.registry.model_package import CONTINUES_FILE
     from drivetrain.registry.registry import open_registry
     from drivetrain.training.continuation import MODEL
@@ -80,11 +80,7 @@ def fetch_previous(
                 model = fetch(artifact, Path(room) / "fetched")
             except InputError as error:
                 raise InputError(f"the files of {named}, from which to continue, cannot be had: {error}") from None
-            try:
-                problem = "" if hash_of(model) == content_hash else "other files lie there"
-            except InputError as error:
-                problem = str(error).rstrip(".")
-            if problem:
+            if problem := difference(model, content_hash):
                 raise InputError(
                     f"{artifact} does not hold the files that {named} was registered with: {problem}. "
                     f"{MEND} Or continue from another version."

@@ -143,6 +143,15 @@ def as_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
+def parsed_object(text: str) -> dict[str, Any] | None:
+    """The object in a text; None for a text that is no JSON object."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
 def object_in(given: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The object under a key; an empty one where there is none."""
     return as_object(given.get(key))

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.formatting import approval_words
+from drivetrain.base.json_text import as_list, as_object
 from drivetrain.registry.binding import AGAINST
 from drivetrain.registry.model_card import HEALTH, TRAINED_BY_OTHERS, TRAINED_BY_US
 from drivetrain.registry.registry import ModelVersion
@@ -87,21 +88,21 @@ def _overview(version: ModelVersion) -> Section:
 def _authors(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The author's texts about purpose, risks and caveats."""
     for part in _OWN:
-        for name, value in _mapping(card.get(part)).items():
+        for name, value in as_object(card.get(part)).items():
             if name != "custom_details" and (text := _text(value)):
                 yield name.replace("_", " ").capitalize(), text
 
 
 def _data(version: ModelVersion, card: Mapping[str, Any]) -> Section:
     rows: list[tuple[str, str]] = []
-    job = _mapping(_mapping(card.get("training_details")).get("training_job_details"))
-    rows += [("Training data", _text(each)) for each in _list(job.get("training_datasets"))]
+    job = as_object(as_object(card.get("training_details")).get("training_job_details"))
+    rows += [("Training data", _text(each)) for each in as_list(job.get("training_datasets"))]
     if not rows and (known := version.lineage.get("data")):
         rows.append(("Training data", f"content {known}"))
-    for details in map(_mapping, _list(card.get("evaluation_details"))):
+    for details in map(as_object, as_list(card.get("evaluation_details"))):
         rows += [
             (f"Test data: {name.removeprefix('data_').replace('_', ' ')}", _text(value))
-            for name, value in _mapping(details.get("metadata")).items()
+            for name, value in as_object(details.get("metadata")).items()
         ]
     if len(rows) < 2 and (known := version.lineage.get("test-data")):
         rows.append(("Test data", f"content {known}"))
@@ -109,10 +110,10 @@ def _data(version: ModelVersion, card: Mapping[str, Any]) -> Section:
 
 
 def _configuration(card: Mapping[str, Any]) -> Section:
-    training = _mapping(card.get("training_details"))
+    training = as_object(card.get("training_details"))
     said = _text(training.get("training_observations"))
-    job = _mapping(training.get("training_job_details"))
-    given = [_mapping(each) for each in _list(job.get("user_provided_hyper_parameters"))[:MAX_SETTINGS]]
+    job = as_object(training.get("training_job_details"))
+    given = [as_object(each) for each in as_list(job.get("user_provided_hyper_parameters"))[:MAX_SETTINGS]]
     rows = tuple((_text(each.get("name")), _text(each.get("value"))) for each in given)
     return Section(
         "Configuration", (said,) if said and (rows or said != TRAINED_BY_OTHERS) else (), ("setting", "value"), rows
@@ -121,11 +122,11 @@ def _configuration(card: Mapping[str, Any]) -> Section:
 
 def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
     groups = [
-        _mapping(group)
-        for details in _list(card.get("evaluation_details"))
-        for group in _list(_mapping(details).get("metric_groups"))
+        as_object(group)
+        for details in as_list(card.get("evaluation_details"))
+        for group in as_list(as_object(details).get("metric_groups"))
     ]
-    data = [_mapping(each) for group in groups for each in _list(group.get("metric_data"))]
+    data = [as_object(each) for group in groups for each in as_list(group.get("metric_data"))]
     notes = {_text(each.get("name")): _text(each.get("notes")) for each in data}
     overall = {name: value for name, value in version.metrics.items() if "_class_" not in name}
     for name in [name for name in overall if name.endswith("_bound") and name.removesuffix("_bound") in overall]:
@@ -137,7 +138,7 @@ def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
 
 
 def _health(card: Mapping[str, Any]) -> Section:
-    details = _mapping(_mapping(card.get("additional_information")).get("custom_details"))
+    details = as_object(as_object(card.get("additional_information")).get("custom_details"))
     failed = tuple(
         (name.removeprefix(HEALTH), _text(value)) for name, value in details.items() if name.startswith(HEALTH)
     )
@@ -148,13 +149,13 @@ def _health(card: Mapping[str, Any]) -> Section:
 
 def _is_our_training(card: Mapping[str, Any]) -> bool:
     """True where `train` made the model: it watches its trainings, and its models answer by code of their own."""
-    return _text(_mapping(card.get("training_details")).get("training_observations")).startswith(TRAINED_BY_US)
+    return _text(as_object(card.get("training_details")).get("training_observations")).startswith(TRAINED_BY_US)
 
 
 def _decision(decision: Mapping[str, Any]) -> Section:
     if not decision:
         return Section("Decision", (NO_DECISION,))
-    why = tuple(_text(line) for line in _list(decision.get("why"))[:MAX_LINES])
+    why = tuple(_text(line) for line in as_list(decision.get("why"))[:MAX_LINES])
     verdict = _text(decision.get("verdict"))
     rows = {
         name.capitalize(): _text(value)
@@ -205,11 +206,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_text(each) for each in cast("list[Any]", value)[:MAX_LINES])
     return "" if value is None or isinstance(value, Mapping) else str(value)[:MAX_CHARACTERS]
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -96,7 +96,7 @@ def _in_archive(path: Path, whole: bool) -> dict[str, str]:
     most = max(MOST_BYTES_OF_SMALL_ARCHIVE, MOST_GROWTH * path.stat().st_size)
     try:
         with gzip.open(path) as stream:
-            bounded = _Bounded(stream, most, path)
+            bounded = Bounded(stream, most, path)
             with tarfile.open(fileobj=bounded, mode="r|") as archive:
                 files = _members(archive, path, most, whole)
             while bounded.read(_READ_BYTES):  # to the checksum at the end, which vouches for all before it
@@ -121,7 +121,7 @@ def _members(archive: tarfile.TarFile, path: Path, most: int, whole: bool) -> di
             raise InputError(f"{path} holds {member.name!r}, a link, device or sparse file; a model holds plain files.")
         total += member.size
         if total > most:  # known from the headers, before the bytes are read
-            raise _too_large(path, most)
+            raise too_large(path, most)
         content = archive.extractfile(member)
         if content is None or str(name) in files:
             raise InputError(f"{path} holds {member.name!r} twice.")
@@ -142,11 +142,11 @@ def _sha256(file: IO[bytes], whole: str = "") -> str:
     return digest.hexdigest()
 
 
-def _too_large(path: Path, most: int) -> InputError:
+def too_large(path: Path, most: int) -> InputError:
     return InputError(f"{path} unpacks to more than {most:,} bytes, which its size does not explain: not a model.")
 
 
-class _Bounded(io.RawIOBase):
+class Bounded(io.RawIOBase):
     """A stream that ends with an error after `most` bytes, whatever the archive's own headers say."""
 
     def __init__(self, stream: gzip.GzipFile, most: int, path: Path) -> None:
@@ -156,5 +156,5 @@ class _Bounded(io.RawIOBase):
         data = self.stream.read(size)
         self.left -= len(data)
         if self.left < 0:
-            raise _too_large(self.path, self.most)
+            raise too_large(self.path, self.most)
         return data

@@ -45,19 +45,24 @@ def place_of(artifact: str, objects: Path | None) -> Path | None:
 
 
 def damage(version: ModelVersion, objects: Path | None) -> str | None:
-    """How the files of a version differ from those that were registered; None where they do not, or nobody can tell."""
-    from drivetrain.registry.content_hash import content_hash, hash_of_files
-
+    """How the files of a version differ from those that were registered; None where they do not, or nothing tells."""
     place = place_of(version.artifact, objects)
     if place is None or not version.content_hash or _is_of_several(version):
         return None
+    return difference(place, version.content_hash)
+
+
+def difference(place: Path, registered: str) -> str | None:
+    """How the files at a path differ from those of the hash that was registered; None where they do not."""
+    from drivetrain.registry.content_hash import content_hash, hash_of_files
+
     try:
         if place.is_file() and not place.name.endswith((".tar.gz", ".tgz")):
             with open(place, "rb") as file:
-                one = hash_of_files({place.name: hashlib.file_digest(file, "sha256").hexdigest()})
-            if one == version.content_hash:
+                alone = hash_of_files({place.name: hashlib.file_digest(file, "sha256").hexdigest()})
+            if alone == registered:
                 return None
-        return None if content_hash(place) == version.content_hash else "its files have changed"
+        return None if content_hash(place) == registered else "its files have changed"
     except InputError as error:
         return str(error).rstrip(".")
     except OSError as error:
@@ -110,7 +115,7 @@ def damage_anywhere(version: ModelVersion, objects: Path | None) -> str | None:
             print(f"warning: the files of {version.group} version {version.version} are not read: {error}",
                   file=sys.stderr)  # fmt: skip
             return None
-        return damage(replace(version, record=replace(version.record, artifact=place.as_uri())), Path(folder))
+        return None if _is_of_several(version) else difference(place, version.content_hash)
 
 
 def check_own_files(version: ModelVersion, objects: Path | None) -> None:

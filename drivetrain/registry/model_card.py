@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_text import as_list, as_object
 from drivetrain.registry.model_package import METRIC_GROUP, metrics
 from drivetrain.registry.record import CARD_RECORD
 
@@ -82,20 +83,20 @@ def as_package_card(card: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _training(model: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {**_mapping(model.get("training")), **_mapping(model.get("recipe_options"))}
+    settings = {**as_object(model.get("training")), **as_object(model.get("recipe_options"))}
     settings = {"recipe": model.get("recipe"), "precision": model.get("precision"), **settings}
     described = ", ".join(f"{name} {model[name]}" for name in ("recipe", "step") if model.get(name) is not None)
-    data = _mapping(model.get("data"))
+    data = as_object(model.get("data"))
     if (rows := data.get("rows")) is not None:
         described += f", {rows} rows"
     observed = f"{TRAINED_BY_US}: {described}." if described else TRAINED_BY_OTHERS
-    if continues := _mapping(model.get("continues")):
+    if continues := as_object(model.get("continues")):
         named = (
             f"{continues.get('group')} version {continues.get('version')}" if "version" in continues else "the model"
         )
         observed += f" Continues {named} (content {str(continues.get('content_hash'))[:12]})"
         observed += f" from step {continues['step']}." if "step" in continues else "."
-    for rule, text in _mapping(_mapping(model.get("health")).get("failed")).items():
+    for rule, text in as_object(as_object(model.get("health")).get("failed")).items():
         observed += f" Health rule {rule}: {text}."
     known = {"rows": rows, "content": data.get("content_hash"), "reader": data.get("reader")}
     described_data = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
@@ -114,7 +115,7 @@ def _training(model: Mapping[str, Any]) -> dict[str, Any]:
 
 def _health(model: Mapping[str, Any]) -> dict[str, str]:
     """Health rules that failed the training, with what they found; empty of a healthy one."""
-    failed = _mapping(_mapping(model.get("health")).get("failed"))
+    failed = as_object(as_object(model.get("health")).get("failed"))
     return {f"{HEALTH}{rule}"[:255]: _text(text)[:_SHORT] for rule, text in failed.items()}
 
 
@@ -126,21 +127,20 @@ def _evaluation(
     if "num_samples" in evaluation:
         said.append(f"Measured on {evaluation['num_samples']} samples.")
     if decision:
-        why = decision.get("why")
-        reasons = " ".join(str(reason) for reason in cast("list[Any]", why)) if isinstance(why, list) else ""
+        reasons = " ".join(map(str, as_list(decision.get("why"))))
         said.append(f"Decision: {decision.get('verdict', '')}. {reasons}".strip())
     if said:
         made["evaluation_observation"] = " ".join(said)[:_LONG]
-    data = _mapping(evaluation.get("data"))
+    data = as_object(evaluation.get("data"))
     if data:
         made["metadata"] = {f"data_{name}": _text(value)[:_SHORT] for name, value in data.items() if value is not None}
-    details = _mapping(evaluation.get("metrics"))
+    details = as_object(evaluation.get("metrics"))
     if numbers:
         made["metric_groups"] = [
             {
                 "name": METRIC_GROUP,
                 "metric_data": [
-                    {"name": name, "type": "number", "value": value, **_notes(_mapping(details.get(name)))}
+                    {"name": name, "type": "number", "value": value, **_notes(as_object(details.get(name)))}
                     for name, value in sorted(numbers.items())
                 ],
             }
@@ -163,10 +163,6 @@ def _pieces(record: Mapping[str, Any]) -> dict[str, str]:
     """The record in pieces that custom details can hold; record.decision_in puts them together."""
     text = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return {f"{CARD_RECORD}{at // 1000 + 1}": text[at : at + 1000] for at in range(0, len(text), 1000)}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _text(value: Any) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import tarfile
 import tempfile
 import zlib
@@ -17,12 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.content_hash import ARCHIVE, MOST_BYTES_OF_SMALL_ARCHIVE, Bounded, too_large
 
-ARCHIVE = "model.tar.gz"
 DESCRIPTION = "model.json"
 # Weights hardly shrink (2:1 at best), so an archive that grows twentyfold is not a model. The floor lets small ones be.
 MOST_GROWTH = 20
-MOST_BYTES_OF_SMALL_ARCHIVE = 64 << 20
 
 
 @contextmanager
@@ -59,7 +57,7 @@ def unpack(archive: Path, folder: Path) -> None:
     """
     most = max(MOST_BYTES_OF_SMALL_ARCHIVE, MOST_GROWTH * archive.stat().st_size)
     try:
-        with gzip.open(archive) as stream, tarfile.open(fileobj=_Bounded(stream, most, archive), mode="r|") as members:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=Bounded(stream, most, archive), mode="r|") as members:
             files: set[PurePosixPath] = set()
             for member in members:
                 name = _checked_name(member, archive, most)
@@ -86,23 +84,5 @@ def _checked_name(member: tarfile.TarInfo, archive: Path, most: int) -> PurePosi
     if name.is_absolute() or ".." in name.parts:
         raise InputError(f"{archive} holds {member.name!r}, which lies outside of it.")
     if member.size > most:  # before a sparse file takes room
-        raise InputError(_too_large(archive, most))
+        raise too_large(archive, most)
     return name
-
-
-def _too_large(archive: Path, most: int) -> str:
-    return f"{archive} unpacks to more than {most:,} bytes, which its size does not explain: not a model."
-
-
-class _Bounded(io.RawIOBase):
-    """A stream that ends with an error after `most` bytes, whatever the archive's own headers say."""
-
-    def __init__(self, stream: gzip.GzipFile, most: int, archive: Path) -> None:
-        self.stream, self.left, self.most, self.archive = stream, most, most, archive
-
-    def read(self, size: int = -1, /) -> bytes:
-        data = self.stream.read(size)
-        self.left -= len(data)
-        if self.left < 0:
-            raise InputError(_too_large(self.archive, self.most))
-        return data

@@ -17,12 +17,12 @@ The service takes at most 50 CustomerMetadataProperties, of 256 characters each.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from drivetrain.base.bounds import is_number
+from drivetrain.base.json_text import as_list, as_object, object_in, parsed_object
 
 CONTENT_HASH = "drivetrain-content-hash"
 CONTENT_SAID = "content sha256:"
@@ -59,8 +59,8 @@ _CONTENT_AT_END = rf" ?{CONTENT_SAID}([0-9a-f]{{64}})$"
 
 def artifact(package: Mapping[str, Any]) -> str:
     """The URI of the model's folder or archive; "" where the package names none."""
-    for container in _entries(_within(package, "InferenceSpecification").get("Containers")):
-        source = _within(_within(container, "ModelDataSource"), "S3DataSource").get("S3Uri")
+    for container in _entries(object_in(package, "InferenceSpecification").get("Containers")):
+        source = object_in(object_in(container, "ModelDataSource"), "S3DataSource").get("S3Uri")
         for uri in (container.get("ModelDataUrl"), source):
             if isinstance(uri, str) and uri:
                 return uri
@@ -76,7 +76,7 @@ def is_training_image(uri: str) -> bool:
 
 def properties(package: Mapping[str, Any]) -> dict[str, str]:
     """CustomerMetadataProperties, as texts."""
-    return {str(name): str(value) for name, value in _within(package, "CustomerMetadataProperties").items()}
+    return {str(name): str(value) for name, value in object_in(package, "CustomerMetadataProperties").items()}
 
 
 def content_hash(package: Mapping[str, Any]) -> str:
@@ -100,8 +100,8 @@ def description_without(description: Any) -> tuple[str, str]:
 
 def card(package: Mapping[str, Any]) -> dict[str, Any] | None:
     """The model card; None where there is none, or one that is no JSON object."""
-    content = _within(package, "ModelCard").get("ModelCardContent")
-    return _parsed(content) if isinstance(content, str) and content else None
+    content = object_in(package, "ModelCard").get("ModelCardContent")
+    return parsed_object(content) if isinstance(content, str) and content else None
 
 
 def metrics(package: Mapping[str, Any]) -> dict[str, float]:
@@ -117,21 +117,5 @@ def metrics(package: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def _within(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    inner = value.get(name)
-    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else {}
-
-
 def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, list):
-        for entry in cast("list[Any]", value):
-            if isinstance(entry, Mapping):
-                yield cast("Mapping[str, Any]", entry)
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        content: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", content) if isinstance(content, dict) else None
+    return filter(None, map(as_object, as_list(value)))

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_text import as_list, as_object
 from drivetrain.registry import model_package
 from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.record import ModelRecord, Serving
@@ -103,10 +104,9 @@ def _specification(artifact: str, serving: Serving) -> Json:
 
 
 def _serving(specification: Any) -> Serving:
-    containers = _texts_or_entries(_at(specification, "Containers"))
+    containers = as_list(_at(specification, "Containers"))
     first: Any = containers[0] if containers else {}
-    given, image = _at(first, "Environment"), _at(first, "Image")
-    environment: Mapping[Any, Any] = cast("Mapping[Any, Any]", given) if isinstance(given, Mapping) else {}
+    environment, image = as_object(_at(first, "Environment")), _at(first, "Image")
     return Serving(
         image=image if isinstance(image, str) else "",
         environment={str(name): str(value) for name, value in environment.items()},
@@ -124,12 +124,8 @@ def _at(value: Any, *path: str) -> Any:
     return value
 
 
-def _texts_or_entries(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def _texts(value: Any, name: str) -> tuple[str, ...]:
-    return tuple(each for each in _texts_or_entries(_at(value, name)) if isinstance(each, str))
+    return tuple(each for each in as_list(_at(value, name)) if isinstance(each, str))
 
 
 def _without(prefix: str, named: Mapping[str, str]) -> dict[str, str]:

@@ -10,10 +10,11 @@ Group, number, content, approval, metrics and the run that made it are the versi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
+
+from drivetrain.base.json_text import object_in, parsed_object
 
 # A value of the card's custom details has at most 1,024 characters, so a decision record is cut into pieces.
 CARD_RECORD = "drivetrain_decision_"
@@ -67,13 +68,7 @@ class ModelRecord:
 
 def decision_in(card: Mapping[str, Any]) -> dict[str, Any] | None:
     """The decision record that a card holds in pieces; None where it holds none, or no whole one."""
-    about: Any = card.get("additional_information")
-    details: Any = cast("Mapping[str, Any]", about).get("custom_details") if isinstance(about, Mapping) else None
-    texts: Mapping[str, Any] = cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
+    texts = object_in(object_in(card, "additional_information"), "custom_details")
     pieces = [name for name in texts if name.startswith(CARD_RECORD) and name[len(CARD_RECORD) :].isdigit()]
     text = "".join(str(texts[name]) for name in sorted(pieces, key=lambda name: int(name[len(CARD_RECORD) :])))
-    try:
-        found: Any = json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+    return parsed_object(text) if text else None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_text import object_in
 from drivetrain.registry import model_package
 from drivetrain.registry.binding import AGAINST, NO_CHAMPION, REPORT, as_text
 from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
@@ -144,7 +145,7 @@ def checked_evidence(evidence: Evidence, files: Mapping[str, str]) -> Evidence:
     Raises:
         InputError: the evaluation or the decision says that it is of another one, or model.json has other weights.
     """
-    content_hash, weights = hash_of_files(files), _within(evidence.description, "weights")
+    content_hash, weights = hash_of_files(files), object_in(evidence.description or {}, "weights")
     name, expected = weights.get("file"), weights.get("sha256")
     if isinstance(name, str) and isinstance(expected, str) and files.get(name) != expected:
         what = (
@@ -154,8 +155,8 @@ def checked_evidence(evidence: Evidence, files: Mapping[str, str]) -> Evidence:
             what = f"{DESCRIPTION_FILE} describes {name}, which is not there"
         raise InputError(f"{what}. Train or copy the model again.")
     of = {
-        EVALUATION_FILE: _within(evidence.evaluation, "model").get("content_hash"),
-        DECISION_FILE: _within(evidence.decision, "candidate").get("content_hash"),
+        EVALUATION_FILE: object_in(evidence.evaluation or {}, "model").get("content_hash"),
+        DECISION_FILE: object_in(evidence.decision or {}, "candidate").get("content_hash"),
     }
     for file, named in of.items():
         if isinstance(named, str) and named and named != content_hash:
@@ -169,7 +170,7 @@ def checked_evidence(evidence: Evidence, files: Mapping[str, str]) -> Evidence:
 def metrics_of(evaluation: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of an evaluation: its metrics' values, and how many samples there were."""
     found: dict[str, float] = {}
-    for name, metric in _within(evaluation, "metrics").items():
+    for name, metric in object_in(evaluation, "metrics").items():
         value = cast("Mapping[str, Any]", metric).get("value") if isinstance(metric, Mapping) else None
         if isinstance(value, int | float) and not isinstance(value, bool):
             found[str(name)] = value
@@ -205,10 +206,10 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
     """
     description = evidence.description or {}
     found = {
-        "data": _within(description, "data").get("content_hash"),
-        "test-data": _within(evidence.evaluation, "data").get("content_hash"),
+        "data": object_in(description, "data").get("content_hash"),
+        "test-data": object_in(evidence.evaluation or {}, "data").get("content_hash"),
         REPORT: report_hash(evidence.evaluation) if evidence.evaluation else None,
-        CONTINUES: _within(description, CONTINUES).get("content_hash"),
+        CONTINUES: object_in(description, CONTINUES).get("content_hash"),
     }
     names = ("recipe", "recipe_options", "precision", "training")
     if config := {name: description[name] for name in names if name in description}:
@@ -222,12 +223,12 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
 
 def decision_texts(decision: Mapping[str, Any]) -> dict[str, str]:
     """The decision as short texts for a version's properties."""
-    difference, against = _within(decision, "difference"), decision.get(AGAINST)
+    difference, against = object_in(decision, "difference"), decision.get(AGAINST)
     none = NO_CHAMPION if "champion" in decision else None
     said = {
         "verdict": decision.get("verdict"),
         "metric": decision.get("metric"),
-        "champion": _within(decision, "champion").get("version", none),
+        "champion": object_in(decision, "champion").get("version", none),
         REPORT: decision.get(REPORT),
         AGAINST: as_text(against) if isinstance(against, str) else None,
         **{name: difference.get("value" if name == "difference" else name) for name in ("difference", "low", "high")},
@@ -253,28 +254,24 @@ def card_of(artifact: str, evidence: Evidence, numbers: Mapping[str, float]) -> 
     overall = {name: number for name, number in numbers.items() if "_class_" not in name}
     records = list(_shorter(evidence.decision))
     tries = [(record, numbers) for record in records[:_MORE_THAN_CLASSES]] + [(record, overall) for record in records]
-    earlier = [(evidence._replace(decision=record), kept) for record, kept in tries]
-    last = Evidence(evidence.description, None, records[-1]), overall
-    for known, kept in earlier:
-        card = _card(artifact, known, kept)
+    tries_of_all = [(evidence._replace(decision=record), kept) for record, kept in tries]
+    problem: InputError | None = None
+    for known, kept in [*tries_of_all, (Evidence(evidence.description, None, records[-1]), overall)]:
+        card = model_card(
+            artifact=artifact,
+            model=known.description,
+            evaluation=known.evaluation,
+            decision=known.decision,
+            numbers=kept,
+        )
         try:
             as_package_card(card)
-        except InputError:
-            continue
-        return card
-    card = _card(artifact, *last)
-    as_package_card(card)
-    return card
-
-
-def _card(artifact: str, known: Evidence, numbers: Mapping[str, float]) -> Card:
-    return model_card(
-        artifact=artifact,
-        model=known.description,
-        evaluation=known.evaluation,
-        decision=known.decision,
-        numbers=numbers,
-    )
+        except InputError as error:
+            problem = error
+        else:
+            return card
+    assert problem is not None
+    raise problem
 
 
 def model_record(
@@ -348,15 +345,10 @@ def _shorter(decision: Mapping[str, Any] | None) -> Iterator[dict[str, Any] | No
     short.pop("floors", None)
     yield dict(short)
     if "data" in short:
-        short["data"] = {name: value for name, value in _within(short, "data").items() if name != "slices"}
+        short["data"] = {name: value for name, value in object_in(short, "data").items() if name != "slices"}
     if isinstance(why := short.get("why"), list):
         short["why"] = [str(reason)[:_MOST_OF_A_REASON] for reason in cast("list[Any]", why)[:_MOST_REASONS]]
     yield short
-
-
-def _within(value: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
-    inner = (value or {}).get(name)
-    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else {}
 
 
 def _refuse(literal: str) -> NoReturn:

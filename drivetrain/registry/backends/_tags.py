@@ -12,10 +12,12 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from drivetrain.base.bounds import is_number
+from drivetrain.base.json_text import parsed_object
 from drivetrain.registry import model_package
+from drivetrain.registry.backends._backend import NewVersion
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import APPROVALS, Approval, ModelVersion, RegistryError
 
@@ -31,32 +33,26 @@ APPROVED = '%"Approved"%'
 written one with other spaces or another order."""
 
 
-def tags_of(
-    content_hash: str,
-    package: Mapping[str, Any],
-    metrics: Mapping[str, float],
-    execution: str | None,
-    approval: Approval,
-) -> dict[str, str]:
+def tags_of(new: NewVersion) -> dict[str, str]:
     """The tags of a new version."""
     request = {
-        **package,
+        **new.request,
         "CustomerMetadataProperties": {
-            **model_package.properties(package),
-            model_package.CONTENT_HASH: content_hash,
+            **model_package.properties(new.request),
+            model_package.CONTENT_HASH: new.content_hash,
         },
     }
     card = request.pop("ModelCard", None)
     tags = {
-        CONTENT_HASH: content_hash,
+        CONTENT_HASH: new.content_hash,
         PACKAGE: json.dumps(request, sort_keys=True),
-        METRICS: json.dumps(dict(metrics), sort_keys=True),
-        DECIDED: json.dumps({"status": approval}),
+        METRICS: json.dumps(new.metrics, sort_keys=True),
+        DECIDED: json.dumps({"status": new.status}),
     }
     if card is not None:
         tags[CARD] = json.dumps(card, sort_keys=True)
-    if execution is not None:
-        tags[EXECUTION] = execution
+    if new.execution is not None:
+        tags[EXECUTION] = new.execution
     return tags
 
 
@@ -69,7 +65,7 @@ def decided(status: Approval, reason: str | None, by: str | None, *, before: Mod
 
 def version_of(tags: Mapping[str, str], *, group: str, version: int, arn: str, created_at: float) -> ModelVersion:
     """The version that tags say. Missing tags give empty fields, and a version that waits for approval."""
-    decision, package, card, metrics = (_mapping(tags.get(each)) for each in (DECIDED, PACKAGE, CARD, METRICS))
+    decision, package, card, metrics = (_object(tags, each) for each in (DECIDED, PACKAGE, CARD, METRICS))
     numbers = {name: value for name, value in (metrics or {}).items() if is_number(value)}
     broken = {
         DECIDED: decision is None or not _is_decision(decision),
@@ -116,7 +112,7 @@ def checked_decision(found: ModelVersion, wanted: Approval) -> ModelVersion:
 
 def is_untouched(tags: Mapping[str, str]) -> bool:
     """Return True if nobody has decided on the version since it was made."""
-    decision = _mapping(tags.get(DECIDED))
+    decision = _object(tags, DECIDED)
     return decision is not None and "at" not in decision
 
 
@@ -133,10 +129,6 @@ def _is_decision(said: Mapping[str, Any]) -> bool:
     )
 
 
-def _mapping(text: str | None) -> Mapping[str, Any] | None:
-    """A JSON object; an empty one for a missing text; None for a text that is none."""
-    try:
-        content: Any = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return None
-    return cast("Mapping[str, Any]", content) if isinstance(content, dict) else None
+def _object(tags: Mapping[str, str], name: str) -> Mapping[str, Any] | None:
+    """The JSON object in a tag; an empty one for a missing tag; None for a text that is none."""
+    return parsed_object(tags.get(name) or "{}")

@@ -25,11 +25,12 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from drivetrain.base.addresses import address_problem
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
+from drivetrain.registry.backends._backend import NewVersion, Service
 from drivetrain.registry.backends._kubeflow_resources import (
     NUMBER,
     count,
@@ -43,7 +44,6 @@ from drivetrain.registry.backends._kubeflow_resources import (
 )
 from drivetrain.registry.backends._kubeflow_rest import BASE, PAGE, AnswerError, Json, Rest
 from drivetrain.registry.backends._selection import no_group, no_version
-from drivetrain.registry.backends._service import ServiceRegistry
 from drivetrain.registry.backends._tags import (
     APPROVED,
     DECIDED,
@@ -63,8 +63,6 @@ from drivetrain.registry.registry import (
     checked_approval,
     checked_group,
     checked_hash,
-    checked_metrics,
-    checked_request,
     checked_tag,
     shown,
 )
@@ -84,10 +82,9 @@ def connect(location: str) -> KubeflowRegistry:
     return KubeflowRegistry(location)
 
 
-class KubeflowRegistry(ServiceRegistry):
+class KubeflowRegistry(Service):
     """The registry at `address`. One object serves any number of threads."""
 
-    caller = None
     no_history = (
         "Kubeflow Model Registry keeps no history and tells nobody of changes: ask for the champion now and then."
     )
@@ -101,34 +98,21 @@ class KubeflowRegistry(ServiceRegistry):
         self.address = address.rstrip("/")
         self._rest = Rest(self.address)
 
-    def register(
-        self,
-        group: str,
-        content_hash: str,
-        record: ModelRecord,
-        *,
-        metrics: Mapping[str, float] | None = None,
-        execution: str | None = None,
-        approval: str = "PendingManualApproval",
-    ) -> tuple[int, bool]:
-        """The version of this content in the group, and whether this call made it; see Registry."""
-        checked_hash(content_hash)
-        numbers = checked_metrics(metrics)
-        request = checked_request(checked_group(group), record)
+    def _register(self, new: NewVersion) -> tuple[int, bool]:
+        group, content_hash, record = new.group, new.content_hash, new.record
         if (size := len(record.artifact.encode())) > _MOST_URI_BYTES:
             raise InputError(f"the artifact's URI has {size:,} bytes; the registry keeps at most {_MOST_URI_BYTES:,}.")
-        tags = tags_of(content_hash, request, numbers, execution, checked_approval(approval))
         # For the pages; a metric whose name is too long for them stands in the tags alone.
         shown_metrics = {
             name: {"metadataType": "MetadataDoubleValue", "double_value": number}
-            for name, number in numbers.items()
+            for name, number in new.metrics.items()
             if len(name) <= _MOST_PROPERTY_NAME
         }
         body: Json = {
             "externalId": f"{group}/{content_hash}",
             "description": record.description,
             "state": "LIVE",
-            "customProperties": {**shown_metrics, **texts(tags)},
+            "customProperties": {**shown_metrics, **texts(tags_of(new))},
         }
         model = self._model(group) or self._make_model(group)
         if model.get("state") == "ARCHIVED":
@@ -145,7 +129,6 @@ class KubeflowRegistry(ServiceRegistry):
         return int(version["name"]), created
 
     def versions(self, group: str) -> list[ModelVersion]:
-        """Every version of a group, the newest first."""
         model = self._model(group)
         found = self._all(group, model) if model else []
         if not found:
@@ -153,20 +136,16 @@ class KubeflowRegistry(ServiceRegistry):
         return found
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
-        """One version: a number, `latest`, or `approved` (the newest approved one)."""
         return self._shown(group, self._one(group, which), alone=True)
 
     def champion(self, group: str) -> ModelVersion | None:
-        """The newest approved version; None where there is none."""
         found = next(self._approved(group, self._model(group), first=1), None)
         return None if found is None else self._shown(group, found, alone=True)
 
     def approved(self, group: str) -> list[ModelVersion]:
-        """Every approved version, the newest first."""
         return [self._shown(group, each) for each in self._approved(group, self._model(group))]
 
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
-        """The version of a content; None where it is not registered."""
         checked_hash(content_hash)
         found = self._with_content(group, content_hash) if self._model(group) else None
         return self._shown(group, found) if found and is_ours(found) else None
@@ -174,7 +153,6 @@ class KubeflowRegistry(ServiceRegistry):
     def set_status(
         self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
     ) -> ModelVersion:
-        """Approve, reject or put back a version; see Registry."""
         wanted = checked_approval(status)
         found = self._one(group, version)
         current = self._shown(group, found)
@@ -191,7 +169,6 @@ class KubeflowRegistry(ServiceRegistry):
         return checked_decision(self._shown(group, changed), wanted)
 
     def tags(self, group: str) -> dict[str, str]:
-        """The tags of a group; see Registry."""
         return tags_in(self._model(group) or {})
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:

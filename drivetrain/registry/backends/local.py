@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base import partition_of
+from drivetrain.registry.backends._backend import Backend, NewVersion
 from drivetrain.registry.backends._selection import chosen, no_group
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
@@ -28,8 +29,6 @@ from drivetrain.registry.registry import (
     checked_approval,
     checked_group,
     checked_hash,
-    checked_metrics,
-    checked_request,
     checked_tag,
 )
 
@@ -97,7 +96,7 @@ def connect(location: str) -> LocalRegistry:
     return LocalRegistry(path, named=path != default)
 
 
-class LocalRegistry:
+class LocalRegistry(Backend):
     """A registry in the SQLite file at `path`, which the first registration creates.
 
     Every call opens the file anew, so one object serves any number of threads, and a fork shares nothing.
@@ -105,7 +104,7 @@ class LocalRegistry:
     Of a path that somebody `named` the folder must be there to say that there is no champion: it may be mistyped.
     """
 
-    keeps_history, caller = True, None
+    keeps_history = True
 
     def __init__(self, path: Path | str, region: str = "us-east-1", *, named: bool = False) -> None:
         self.path = Path(path)
@@ -121,24 +120,11 @@ class LocalRegistry:
         """The name that a version has in pipelines."""
         return f"arn:{partition_of(self.region)}:sagemaker:{self.region}:{ACCOUNT}:model-package/{group}/{version}"
 
-    def register(
-        self,
-        group: str,
-        content_hash: str,
-        record: ModelRecord,
-        *,
-        metrics: Mapping[str, float] | None = None,
-        execution: str | None = None,
-        approval: str = "PendingManualApproval",
-    ) -> tuple[int, bool]:
-        """The version of this content in the group, and whether this call made it; see Registry."""
-        checked_group(group)
-        checked_hash(content_hash)
-        status = checked_approval(approval)
-        numbers = json.dumps(checked_metrics(metrics), sort_keys=True)
-        request = json.dumps(checked_request(group, record))
+    def _register(self, new: NewVersion) -> tuple[int, bool]:
+        group, content_hash, execution = new.group, new.content_hash, new.execution
+        numbers, request = json.dumps(new.metrics, sort_keys=True), json.dumps(new.request)
         if self.exists() and (known := self.find(group, content_hash)) is not None:
-            self._mend(known, record)
+            self._mend(known, new.record)
             if execution is not None and execution != known.execution:
                 with self._writing() as database:
                     row = (group, known.version, execution)
@@ -157,9 +143,9 @@ class LocalRegistry:
             ).fetchone()
             database.execute(
                 "INSERT INTO model_versions VALUES (?, ?, ?, ?, NULL, ?, ?, ?, ?, ?)",
-                (group, version, content_hash, status, request, numbers, execution, now, now),
+                (group, version, content_hash, new.status, request, numbers, execution, now, now),
             )
-            _record(database, group, version, now, status, None, (), None, None)
+            _record(database, group, version, now, new.status, None, (), None, None)
             return version, True
 
     def _mend(self, known: ModelVersion, record: ModelRecord) -> None:
@@ -177,7 +163,6 @@ class LocalRegistry:
             database.execute(f"UPDATE model_versions SET package = ?, modified_at = ? {own}", values)
 
     def groups(self) -> list[ModelGroup]:
-        """Every group, by name."""
         rows = self._rows(
             f"""SELECT {_VERSION_COLUMNS}, g.created_at,
                 (SELECT count(*) FROM model_versions WHERE group_name = g.name),
@@ -198,7 +183,6 @@ class LocalRegistry:
         ]
 
     def versions(self, group: str) -> list[ModelVersion]:
-        """Every version of a group, the newest first."""
         rows = self._rows(
             f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE group_name = ? ORDER BY version DESC", group
         )
@@ -212,26 +196,21 @@ class LocalRegistry:
         return [replace(self._version(row), repeated_by=tuple(repeats.get(row[1], ()))) for row in rows]
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
-        """One version: a number, `latest`, or `approved` (the newest approved one)."""
         return chosen(group, which, self.versions(group))
 
     def champion(self, group: str) -> ModelVersion | None:
-        """The newest approved version; None where there is none."""
         return self._one("group_name = ? AND status = 'Approved' ORDER BY version DESC LIMIT 1", group)
 
     def approved(self, group: str) -> list[ModelVersion]:
-        """Every approved version, the newest first."""
         query = f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE group_name = ? AND status = 'Approved'"
         return [self._version(row) for row in self._rows(f"{query} ORDER BY version DESC", group)]
 
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
-        """The version of a content; None where it is not registered."""
         return self._one("group_name = ? AND content_hash = ?", group, checked_hash(content_hash))
 
     def set_status(
         self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
     ) -> ModelVersion:
-        """Approve, reject or put back a version; see Registry."""
         wanted = checked_approval(status)
         current = self.version(group, version)  # says what is wrong before anything is written
         with self._writing() as database:
@@ -257,12 +236,10 @@ class LocalRegistry:
         return self.version(group, current.version)
 
     def tags(self, group: str) -> dict[str, str]:
-        """The tags of a group; see Registry."""
         query = "SELECT name, text FROM model_group_tags WHERE group_name = ? ORDER BY name"
         return dict(self._rows(query, checked_group(group), of="model_group_tags"))
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
-        """Keep a text with a group; see Registry."""
         self.versions(group)  # says what is wrong before anything is written
         with self._writing() as database:
             query = "SELECT text FROM model_group_tags WHERE group_name = ? AND name = ?"
@@ -272,7 +249,6 @@ class LocalRegistry:
             database.execute("INSERT OR REPLACE INTO model_group_tags VALUES (?, ?, ?)", (group, name, text))
 
     def events(self, group: str | None = None, *, after: int = 0) -> list[ModelEvent]:
-        """The events of one group or all, oldest first, since the event with id `after`."""
         rows = self._rows(
             f"SELECT {_EVENT_COLUMNS} FROM model_events WHERE id > ? AND (? IS NULL OR group_name = ?) ORDER BY id",
             after,

@@ -14,7 +14,7 @@ import importlib
 import os
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -22,9 +22,9 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.markup import page_in
+from drivetrain.registry.backends._backend import NewVersion, Service
 from drivetrain.registry.backends._mlflow_user import user_of
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once, without_header
-from drivetrain.registry.backends._service import ServiceRegistry
 from drivetrain.registry.backends._tags import (
     APPROVED,
     CONTENT_HASH,
@@ -35,15 +35,12 @@ from drivetrain.registry.backends._tags import (
     tags_of,
     version_of,
 )
-from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     ModelVersion,
     RegistryError,
     checked_approval,
     checked_group,
     checked_hash,
-    checked_metrics,
-    checked_request,
     checked_tag,
     shown,
 )
@@ -67,7 +64,7 @@ def connect(location: str) -> MlflowRegistry:
     return MlflowRegistry(location or None)
 
 
-class MlflowRegistry(ServiceRegistry):
+class MlflowRegistry(Service):
     """The registry at `uri`. One object serves any number of threads."""
 
     no_history = (
@@ -85,28 +82,14 @@ class MlflowRegistry(ServiceRegistry):
         with self._told("asking who asks"):
             return user_of(self.uri)
 
-    def register(
-        self,
-        group: str,
-        content_hash: str,
-        record: ModelRecord,
-        *,
-        metrics: Mapping[str, float] | None = None,
-        execution: str | None = None,
-        approval: str = "PendingManualApproval",
-    ) -> tuple[int, bool]:
-        """The version of this content in the group, and whether this call made it; see Registry."""
-        checked_group(group)
-        checked_hash(content_hash)
-        request = checked_request(group, record)
-        status = checked_approval(approval)
-        tags = tags_of(content_hash, request, checked_metrics(metrics), execution, status)
-        uri = record.artifact
+    def _register(self, new: NewVersion) -> tuple[int, bool]:
+        group, content_hash, uri = new.group, new.content_hash, new.record.artifact
+        tags = tags_of(new)
 
         def holding() -> list[Kept]:
             return [
                 Kept(int(version.version), is_untouched(version.tags))
-                for version in self._search(f"name = '{group}' and tags.`{CONTENT_HASH}` = '{content_hash}'")
+                for version in self._with_content(group, content_hash)
             ]
 
         def create() -> int:
@@ -121,7 +104,7 @@ class MlflowRegistry(ServiceRegistry):
                             if uri and not uri.startswith("file:")
                             else f"drivetrain://content/{content_hash}",
                             tags=tags,
-                            description=record.description or None,
+                            description=new.record.description or None,
                         )
                         return int(version.version)
                 except _CollisionError:
@@ -134,19 +117,17 @@ class MlflowRegistry(ServiceRegistry):
                 self._client.delete_model_version(group, str(version))
 
         number, created = registered_once(holding, create, delete)
-        if status == "Approved":
+        if new.status == "Approved":
             self._move_alias(group)
         return number, created
 
     def versions(self, group: str) -> list[ModelVersion]:
-        """Every version of a group, the newest first."""
         found = list(self._read(group))
         if not found:
             raise no_group(self._name, group, {str(model.name) for model in self._models()} - {group})
         return found
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
-        """One version: a number, `latest`, or `approved` (the newest approved one)."""
         wanted = str(which)
         found = None
         if wanted == "latest" or _NUMBER.fullmatch(wanted):
@@ -157,20 +138,15 @@ class MlflowRegistry(ServiceRegistry):
         return found or chosen(group, wanted, self.versions(group))
 
     def champion(self, group: str) -> ModelVersion | None:
-        """The newest approved version; None where there is none."""
         return next(self._approved(group, first=1), None)
 
     def approved(self, group: str) -> list[ModelVersion]:
-        """Every approved version, the newest first."""
         return list(self._approved(group))
 
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
-        """The version of a content; None where it is not registered."""
         checked_group(group)
         checked_hash(content_hash)
-        found = [
-            _version(each) for each in self._search(f"name = '{group}' and tags.`{CONTENT_HASH}` = '{content_hash}'")
-        ]
+        found = [_version(each) for each in self._with_content(group, content_hash)]
         if not found:
             self._has(group)
         return min(found, key=lambda version: version.version, default=None)
@@ -178,7 +154,6 @@ class MlflowRegistry(ServiceRegistry):
     def set_status(
         self, group: str, version: int, status: str, *, reason: str | None = None, by: str | None = None
     ) -> ModelVersion:
-        """Approve, reject or put back a version; see Registry."""
         wanted = checked_approval(status)
         current = self.version(group, version)
         if (current.status, current.reason) != (wanted, reason):
@@ -190,7 +165,6 @@ class MlflowRegistry(ServiceRegistry):
         return checked_decision(self.version(group, version), wanted)
 
     def tags(self, group: str) -> dict[str, str]:
-        """The tags of a group; see Registry."""
         checked_group(group)
         if not self._has(group):
             return {}
@@ -198,7 +172,6 @@ class MlflowRegistry(ServiceRegistry):
             return {str(name): str(text) for name, text in self._client.get_registered_model(group).tags.items()}
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
-        """Keep a text with a group; see Registry."""
         text = change(self.tags(group).get(name, ""))
         checked_tag(name, text)
         self.versions(group)  # says what is wrong before anything is written
@@ -270,6 +243,9 @@ class MlflowRegistry(ServiceRegistry):
             token, most = page.token, PAGE
             if not token:
                 return
+
+    def _with_content(self, group: str, content_hash: str) -> Iterator[Any]:
+        return self._search(f"name = '{group}' and tags.`{CONTENT_HASH}` = '{content_hash}'")
 
     def _read(self, group: str, only: str = "", first: int = PAGE) -> Iterator[ModelVersion]:
         checked_group(group)

@@ -30,20 +30,17 @@ from typing import Any, NamedTuple
 from drivetrain.aws.session import client, open_session
 from drivetrain.registry import model_package
 from drivetrain.registry.approvers import person_of
+from drivetrain.registry.backends._backend import NewVersion, Service
 from drivetrain.registry.backends._sagemaker_errors import told
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
-from drivetrain.registry.backends._service import ServiceRegistry
 from drivetrain.registry.model_card import as_package_card, with_metrics
 from drivetrain.registry.package_mapping import record_of
-from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     ModelVersion,
     RegistryError,
     checked_approval,
     checked_group,
     checked_hash,
-    checked_metrics,
-    checked_request,
     checked_tag,
 )
 
@@ -66,7 +63,7 @@ class _Listed(NamedTuple):
     content_hash: str
 
 
-class SageMakerRegistry(ServiceRegistry):
+class SageMakerRegistry(Service):
     """The registry of an account in a region. One object serves any number of threads."""
 
     no_history = (
@@ -90,22 +87,8 @@ class SageMakerRegistry(ServiceRegistry):
             print(f"warning: who approves is not verified: {error}", file=sys.stderr)
             return None
 
-    def register(
-        self,
-        group: str,
-        content_hash: str,
-        record: ModelRecord,
-        *,
-        metrics: Mapping[str, float] | None = None,
-        execution: str | None = None,
-        approval: str = "PendingManualApproval",
-    ) -> tuple[int, bool]:
-        """The version of this content in the group, and whether this call made it; see Registry."""
-        checked_group(group)
-        checked_hash(content_hash)
-        status = checked_approval(approval)
-        request = _request(group, content_hash, checked_request(group, record), checked_metrics(metrics), execution)
-        request["ModelApprovalStatus"] = status
+    def _register(self, new: NewVersion) -> tuple[int, bool]:
+        group, content_hash, request = new.group, new.content_hash, _request(new)
         arns: dict[int, str] = {}
 
         def holding() -> list[Kept]:
@@ -139,11 +122,9 @@ class SageMakerRegistry(ServiceRegistry):
         return [found for listed in self._existing(group) if (found := self._find_version(listed.arn))]
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
-        """One version: a number, `latest`, or `approved` (the newest approved one)."""
         return self._describe(chosen(group, which, self._existing(group)).arn)
 
     def champion(self, group: str) -> ModelVersion | None:
-        """The newest approved version; None where there is none."""
         approved = self._list(group, ModelApprovalStatus="Approved")
         return self._describe(approved[0].arn) if approved else None
 
@@ -153,7 +134,6 @@ class SageMakerRegistry(ServiceRegistry):
         return [found for each in listed if (found := self._find_version(each.arn))]
 
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
-        """The version of a content; None where it is not registered."""
         checked_hash(content_hash)
         found = [listed for listed in self._list(group) if listed.content_hash == content_hash]
         return self._describe(found[-1].arn) if found else None
@@ -173,7 +153,6 @@ class SageMakerRegistry(ServiceRegistry):
         return self._describe(current.arn)
 
     def tags(self, group: str) -> dict[str, str]:
-        """The tags of a group; see Registry."""
         found: dict[str, str] = {}
         if arn := self._group_arn(checked_group(group)):
             with self._told(f"reading the tags of {group!r}"):
@@ -182,7 +161,6 @@ class SageMakerRegistry(ServiceRegistry):
         return found
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
-        """Keep a text with a group; see Registry."""
         text = change(self.tags(group).get(name, ""))
         checked_tag(name, text)
         self._existing(group)  # says what is wrong before anything is written
@@ -302,24 +280,24 @@ class SageMakerRegistry(ServiceRegistry):
         return told(self._name, doing, absent=absent, there=there)
 
 
-def _request(
-    group: str, content_hash: str, package: Mapping[str, Any], metrics: Mapping[str, float], execution: str | None
-) -> dict[str, Any]:
+def _request(new: NewVersion) -> dict[str, Any]:
     """CreateModelPackage's input: the package, and what the registry keeps in it."""
+    package = new.request
     request = {name: value for name, value in package.items() if name != "ModelPackageName"}
-    request["ModelPackageGroupName"] = group
-    request["ClientToken"] = str(uuid.UUID(hashlib.sha256(f"{group}/{content_hash}".encode()).hexdigest()[:32]))
+    request["ModelPackageGroupName"] = new.group
+    request["ClientToken"] = str(uuid.UUID(hashlib.sha256(f"{new.group}/{new.content_hash}".encode()).hexdigest()[:32]))
     description = str(request.get("ModelPackageDescription") or "")
-    request["ModelPackageDescription"] = model_package.description_with(description, content_hash)
+    request["ModelPackageDescription"] = model_package.description_with(description, new.content_hash)
     request["CustomerMetadataProperties"] = {
         **model_package.properties(package),
-        model_package.CONTENT_HASH: content_hash,
+        model_package.CONTENT_HASH: new.content_hash,
         _MADE_BY: "register_model",
     }
-    if execution is not None:
-        request["MetadataProperties"] = {**request.get("MetadataProperties", {}), "GeneratedBy": execution}
-    if metrics:
-        request["ModelCard"] = as_package_card(with_metrics(model_package.card(package), metrics))
+    if new.execution is not None:
+        request["MetadataProperties"] = {**request.get("MetadataProperties", {}), "GeneratedBy": new.execution}
+    if new.metrics:
+        request["ModelCard"] = as_package_card(with_metrics(model_package.card(package), new.metrics))
+    request["ModelApprovalStatus"] = new.status
     return request
 
 
