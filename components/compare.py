@@ -23,7 +23,8 @@ from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
-    from drivetrain.decision import Decision, Evaluation
+    from drivetrain.decision.deciding import Decision
+    from drivetrain.decision.evaluation import Evaluation
     from drivetrain.decision.standing import Standing
     from drivetrain.registry.registry import ModelVersion
 
@@ -131,49 +132,33 @@ def compare(
             data that the model was trained on, or one that was changed; a registry that cannot be asked, or has not got
             the group; a champion whose files are gone or cannot be evaluated any more.
     """
-    from drivetrain.decision import About, Champion, Registered, check_policy, decide, policy, read_evaluation, write
+    given = locals()
+    from dataclasses import fields
+
     from drivetrain.decision.anchor import anchor_of
+    from drivetrain.decision.deciding import Champion, Registered, check_policy, decide
+    from drivetrain.decision.evaluation import read_evaluation
+    from drivetrain.decision.page import About
+    from drivetrain.decision.policy import Policy
     from drivetrain.decision.pooling import pipeline_of, standing_of
+    from drivetrain.decision.record import write
     from drivetrain.decision.seen import check_unseen
     from drivetrain.registry.comparisons import count_comparison
-    from drivetrain.registry.content_hash import files_in, hash_of_files
+    from drivetrain.registry.content_hash import hash_of_files
     from drivetrain.registry.first_version import check_first
     from drivetrain.registry.intact import damage
-    from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.registry.registration import Evidence, describe, lineage_of
     from drivetrain.registry.registry import checked_group, kind_of, named, open_registry, shown
 
-    # Each host would evaluate the champion and write the same files.
-    hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
-    if len(hosts) > 1:
-        raise InputError(f"compare runs on one host, but this step has {len(hosts)} ({', '.join(hosts)}). Give it one.")
+    _check_one_host()
     checked_group(group)
-    conditions = policy(
-        metric=metric,
-        rule=rule,
-        margin=margin,
-        confidence=confidence,
-        horizon=horizon,
-        floors=floors,
-        budgets=budgets,
-        budget_rule=budget_rule,
-        margin_from=margin_from,
-        nights=nights,
-        lines=lines,
-    )
+    policy = Policy(**{each.name: given[each.name] for each in fields(Policy)})
     candidate = read_evaluation(evaluation)
-    check_policy(candidate, conditions)  # before anything is fetched
+    check_policy(candidate, policy)  # before anything is fetched
     _check_data(candidate, data)
     check_unseen(candidate.seen, seen_data)
-    archive = model / ARCHIVE  # beside which, in a shell, the training's other archive may lie
-    path = archive if archive.is_file() and not (model / DESCRIPTION).is_file() else model
-    files = files_in(path)
-    candidate_hash = hash_of_files(files)
-    if candidate.model_hash and candidate.model_hash != candidate_hash:
-        raise InputError(
-            f"{candidate.source} is the evaluation of another model: of the content {candidate.model_hash[:12]}, while "
-            f"{model} holds {candidate_hash[:12]}. Give the model that was evaluated."
-        )
+    path, files = _candidate_files(model, candidate)
+    candidate_hash, description = hash_of_files(files), describe(path)
     opened = open_registry(registry)
     known = opened.find(group, candidate_hash)
     damaged = None if known is None else damage(known, opened.objects)
@@ -184,28 +169,27 @@ def compare(
     champion: Champion | None = None
     comparison: int | None = None
     standing: Standing | None = None
-    description = describe(path)
     anchor: Champion | None = None
     if found is not None:
         evaluated: Evaluation | None = None
         if registered is None:  # else the verdict does not depend on the champion
             evaluated = _evaluated(found, candidate, data, processes, _CHAMPION)
-            if conditions.pools:
+            if policy.pools:
                 pipeline = pipeline_of(description, files)
-                entered = standing_of(opened, found, candidate, evaluated, conditions, candidate_hash, pipeline)
+                entered = standing_of(opened, found, candidate, evaluated, policy, candidate_hash, pipeline)
                 if isinstance(entered, str):
-                    print(f"nights are not pooled: {entered}; each is one of {conditions.horizon:,}", flush=True)
+                    print(f"nights are not pooled: {entered}; each is one of {policy.horizon:,}", flush=True)
                 else:
                     standing = entered
-            if conditions.horizon > 1 and candidate.data_hash and standing is None:
-                test = conditions.test_of(candidate_hash, found.content_hash)
+            if policy.horizon > 1 and candidate.data_hash and standing is None:
+                test = policy.test_of(candidate_hash, found.content_hash)
                 comparison = count_comparison(opened, group, candidate.data_hash, test)
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
 
         def measure(version: ModelVersion) -> Evaluation:
             return _evaluated(version, candidate, data, processes, _BEST)
 
-        anchor = anchor_of(opened, group, champion, conditions, measure)
+        anchor = anchor_of(opened, group, champion, policy, measure)
     is_local = kind_of(registry) == "local"
     place = named(registry) if is_local else shown(named(registry))
     print(f"champion of {group} in {place}: {'none' if found is None else f'version {found.version}'}", flush=True)
@@ -214,7 +198,7 @@ def compare(
     decided = decide(
         candidate,
         champion,
-        conditions,
+        policy,
         registered=registered,
         comparison=comparison,
         asked=f"{group} in the registry {told}",
@@ -229,6 +213,29 @@ def compare(
         print(f"the files of that version are damaged ({damaged}): to register mends it", flush=True)
         numbers["register"] = 1
     return numbers
+
+
+def _check_one_host() -> None:
+    """Each host would evaluate the champion and write the same files."""
+    hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
+    if len(hosts) > 1:
+        raise InputError(f"compare runs on one host, but this step has {len(hosts)} ({', '.join(hosts)}). Give it one.")
+
+
+def _candidate_files(model: Path, candidate: Evaluation) -> tuple[Path, dict[str, str]]:
+    """The candidate's folder or archive, and its files: name -> SHA-256."""
+    from drivetrain.registry.content_hash import files_in, hash_of_files
+    from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION
+
+    archive = model / ARCHIVE  # beside which, in a shell, the training's other archive may lie
+    path = archive if archive.is_file() and not (model / DESCRIPTION).is_file() else model
+    files = files_in(path)
+    if candidate.model_hash and candidate.model_hash != (found := hash_of_files(files)):
+        raise InputError(
+            f"{candidate.source} is the evaluation of another model: of the content {candidate.model_hash[:12]}, while "
+            f"{model} holds {found[:12]}. Give the model that was evaluated."
+        )
+    return path, files
 
 
 def _check_data(candidate: Evaluation, data: Path) -> None:
@@ -296,9 +303,9 @@ def _evaluated(model: ModelVersion, candidate: Evaluation, data: Path, processes
     from dataclasses import replace
 
     from drivetrain.components.evaluate import evaluate
-    from drivetrain.decision import read_evaluation
+    from drivetrain.decision.evaluation import read_evaluation
     from drivetrain.registry.artifacts import fetch
-    from drivetrain.registry.content_hash import content_hash
+    from drivetrain.registry.intact import difference
 
     named = f"{role}, version {model.version} of {model.group}"
     settings = _settings(candidate, processes)
@@ -307,8 +314,8 @@ def _evaluated(model: ModelVersion, candidate: Evaluation, data: Path, processes
         report, reason = Path(folder) / "report", Path(folder) / "reason"
         try:
             fetched = fetch(model.artifact, Path(folder) / "model")
-            if model.content_hash and content_hash(fetched) != model.content_hash:
-                raise InputError(f"{model.artifact} does not hold the files that were registered")
+            if model.content_hash and (problem := difference(fetched, model.content_hash)):
+                raise InputError(f"{model.artifact} does not hold the files that were registered: {problem}")
             with _reason_to(reason):
                 evaluate(fetched, data, report, **settings)
         except InputError as error:

@@ -53,7 +53,6 @@ class Registered:
 class Decision:
     """A decision, its reasons and its evidence."""
 
-    verdict: Verdict
     why: tuple[str, ...]
     policy: Policy
     candidate: Evaluation
@@ -75,6 +74,16 @@ class Decision:
     """The difference of the metric that decides, to that version."""
 
     @property
+    def verdict(self) -> Verdict:
+        if not self.floors_met:
+            return "below floors"
+        if self.registered is not None:
+            return "already registered"
+        if self.difference is None:
+            return "register"
+        return "register" if self.better and self.within_budgets else "keep champion"
+
+    @property
     def floors_met(self) -> bool:
         return all(floor.met for floor in self.floors)
 
@@ -89,8 +98,12 @@ class Decision:
     def better(self) -> bool:
         """True if the rule holds against the champion; without a champion, if there is something new."""
         if self.difference is not None:
-            compared = [each for each in (self.difference, self.anchor_difference) if each is not None]
-            return _hold(self.policy, compared, self.standing) and not used_up(self.policy, self.comparison)
+            if self.standing is not None:
+                holds = self.standing.is_better
+            else:
+                compared = (self.difference, self.anchor_difference)
+                holds = all(rule_holds(self.policy, each) for each in compared if each is not None)
+            return holds and not used_up(self.policy, self.comparison)
         return self.champion is None and self.registered is None
 
 
@@ -102,7 +115,7 @@ def check_policy(candidate: Evaluation, policy: Policy) -> None:
     """
     if measured(candidate, policy.metric, ALL, "metric").higher_is_better is None:
         raise InputError(f"metric={policy.metric!r} cannot decide: nothing says whether more of it is better. {SAY_IT}")
-    checked_floors(candidate, policy.floors)
+    checked_floors(candidate, policy.floor_limits)
     check_budgets(candidate, policy)
 
 
@@ -131,7 +144,7 @@ def decide(
         InputError: as `check_policy`; two evaluations that were not made on the same samples and replicates.
     """
     check_policy(candidate, policy)
-    floors = checked_floors(candidate, policy.floors)
+    floors = checked_floors(candidate, policy.floor_limits)
     difference: Difference | None = None
     every: tuple[Difference, ...] = ()
     losses: tuple[Regression, ...] = ()
@@ -144,19 +157,6 @@ def decide(
         losses = regressions(candidate, champion.evaluation, policy, every)
         if anchor is not None and anchor.evaluation is not None:
             anchored = difference_of(candidate, anchor.evaluation, policy)
-    verdict: Verdict
-    if not all(floor.met for floor in floors):
-        verdict = "below floors"
-    elif registered is not None:
-        verdict = "already registered"
-    elif difference is None:
-        verdict = "register"
-    else:
-        assert champion is not None and champion.evaluation is not None, "a difference is to a champion"
-        compared = [difference, *([] if anchored is None else [anchored])]
-        kept = _hold(policy, compared, standing) and all(loss.within for loss in losses)
-        kept = kept and not unproven(candidate, champion.evaluation, policy)
-        verdict = "register" if kept and not used_up(policy, comparison) else "keep champion"
     why = [
         *candidate.seen,
         *_seen_by_champion(candidate, champion),
@@ -173,7 +173,6 @@ def decide(
         *_first(unchecked(candidate, champion and champion.evaluation, policy), "are undefined"),
     ]
     return Decision(
-        verdict=verdict,
         why=tuple(why),
         policy=policy,
         candidate=candidate,
@@ -218,10 +217,6 @@ def rule_holds(policy: Policy, difference: Difference) -> bool:
         lost = difference.surest_loss(policy.level)
         return lost is not None and lost <= policy.margin
     return gained > 0 and gained >= policy.margin
-
-
-def _hold(policy: Policy, compared: Sequence[Difference], standing: Standing | None) -> bool:
-    return standing.is_better if standing is not None else all(rule_holds(policy, each) for each in compared)
 
 
 def _first(told: Sequence[str], others: str) -> list[str]:

@@ -86,11 +86,6 @@ class Difference:
         """The clause that says what the interval holds for: a mean of errors rests on what its rows show."""
         return "" if self.estimate is None or not self.estimate.of_errors else UNLESS
 
-    @property
-    def discordant(self) -> tuple[int, int] | None:
-        """Samples on which only the candidate is right, and on which only the champion."""
-        return None if self.counts is None else (self.counts.won, self.counts.lost)
-
     def _oriented(self, difference: float) -> float:
         return difference if self.higher_is_better else -difference
 

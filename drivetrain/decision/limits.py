@@ -100,8 +100,8 @@ def is_undefined(evaluation: Evaluation, metric: str, name: str) -> bool:
 def unchecked(candidate: Evaluation, champion: Evaluation | None, policy: Policy) -> tuple[str, ...]:
     """For people: floors and budgets that a slice leaves undefined. A budget that must be proven is not met then."""
     lost = "is not proven" if policy.budget_rule == "proven" else "was not checked"
-    budgets = _undefined((candidate, *((champion,) if champion else ())), policy.budgets, "budget")
-    floors = _undefined((candidate,), policy.floors, "floor")
+    budgets = _undefined((candidate, *((champion,) if champion else ())), policy.budget_limits, "budget")
+    floors = _undefined((candidate,), policy.floor_limits, "floor")
     return (
         *(f"{told}: its floor was not checked." for told in floors),
         *(f"{told}: its budget {lost}." for told in budgets),
@@ -110,7 +110,7 @@ def unchecked(candidate: Evaluation, champion: Evaluation | None, policy: Policy
 
 def unproven(candidate: Evaluation, champion: Evaluation, policy: Policy) -> bool:
     """True where a budget that must be proven is on a slice that leaves its metric undefined."""
-    return policy.budget_rule == "proven" and bool(_undefined((candidate, champion), policy.budgets, "budget"))
+    return policy.budget_rule == "proven" and bool(_undefined((candidate, champion), policy.budget_limits, "budget"))
 
 
 def _undefined(models: Iterable[Evaluation], limits: tuple[Limit, ...], where: str) -> list[str]:
@@ -138,7 +138,7 @@ def regressions(
     by_place = {(each.metric, each.slice): each for each in differences}
     found: list[Regression] = []
     level = 1 - policy.confidence
-    for limit in policy.budgets:
+    for limit in policy.budget_limits:
         for name in _groups(candidate, limit, "budgets"):
             if is_undefined(candidate, limit.metric, name) or is_undefined(champion, limit.metric, name):
                 continue
@@ -182,7 +182,7 @@ def check_budgets(candidate: Evaluation, policy: Policy) -> None:
     """As `regressions`, of the candidate alone: before a champion is fetched and evaluated."""
     regressions(candidate, candidate, policy)
     unknown = candidate.resampling is None and candidate.evidence is None
-    if policy.budget_rule == "proven" and policy.budgets and unknown:
+    if policy.budget_rule == "proven" and policy.budget_limits and unknown:
         raise InputError(
             f"budget_rule='proven' needs intervals, which {candidate.source} has not got. Evaluate again with "
             "bootstrap=200, or give budget_rule='significant'."

@@ -210,7 +210,7 @@ def _grounds(decision: Decision, about: About) -> Iterator[str]:
         yield "No intervals: the values are compared alone"
     if any(each.unless for each in decision.differences):
         yield f"Intervals of means of losses and errors hold {UNLESS}"
-    if policy.budgets:
+    if policy.budget_limits:
         yield "Budgets: " + (
             "each must be proven by itself"
             if policy.budget_rule == "proven"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from drivetrain.base.bounds import is_number
@@ -14,8 +15,7 @@ Rule = Literal["better", "not_worse"]
 BudgetRule = Literal["significant", "proven"]
 Nights = Literal["pooled", "bonferroni"]
 MarginFrom = Literal["best", "champion"]
-HORIZON, MOST_COMPARISONS = 365, 100_000
-LINES, MOST_LINES = 4, 365
+MOST_COMPARISONS, MOST_LINES = 100_000, 365
 
 
 class Limit(NamedTuple):
@@ -33,33 +33,72 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """The conditions, checked.
+    """The conditions, checked: parameters of the component `compare`, by the same names.
 
     `better`: what is surely gained is above 0 and at least `margin`. `not_worse`: it is at least -`margin`. Differences
     count in the direction in which the metric is better.
 
     `significant` budgets are exceeded by a loss that is significant, all of them tested together (Holm); `proven` ones
     where a greater loss is not ruled out, each at 1 - `confidence`.
+
+    Raises:
+        InputError: no such rule, a number out of range, or floors or budgets that are no such object.
     """
 
-    metric: str
-    rule: Rule
-    margin: float
-    confidence: float
-    horizon: int
+    metric: str = "accuracy"
+    rule: Rule = "better"
+    margin: float = 0.0
+    confidence: float = 0.95
+    horizon: int = 365
     """For how many comparisons one test set is used."""
-    floors: tuple[Limit, ...]
-    """The value that each metric must reach at least; if less is better, at most."""
-    budgets: tuple[Limit, ...]
-    """By how much each metric may be worse than the champion's."""
+    floors: str = "{}"
+    budgets: str = "{}"
     budget_rule: BudgetRule = "significant"
     margin_from: MarginFrom = "best"
     """The models that `not_worse` compares with: the best approved version and the champion, or the champion alone."""
     nights: Nights = "pooled"
     """How the error rate is shared: `pooled` among the lines of a year, each of which is tested by all its nights
     together; `bonferroni` among `horizon` comparisons."""
-    lines: int = LINES
+    lines: int = 4
     """How many lines a year are allowed."""
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("rule", self.rule, get_args(Rule)),
+            ("budget_rule", self.budget_rule, get_args(BudgetRule)),
+            ("margin_from", self.margin_from, get_args(MarginFrom)),
+            ("nights", self.nights, get_args(Nights)),
+        ):
+            if value not in allowed:
+                raise InputError(f"{name}={value!r}. Allowed: {', '.join(allowed)}.")
+        if not self.metric or "@" in self.metric:
+            raise InputError(
+                f"metric={self.metric!r}. Give the name of one metric of the whole test set, such as accuracy."
+            )
+        if not (math.isfinite(self.margin) and self.margin >= 0):
+            raise InputError(f"margin={self.margin}. Allowed: a difference of the metric, 0 or more.")
+        if not 0.5 <= self.confidence < 1:
+            raise InputError(f"confidence={self.confidence}. Allowed: from 0.5 to less than 1, such as 0.95.")
+        if not 1 <= self.horizon <= MOST_COMPARISONS:
+            raise InputError(
+                f"horizon={self.horizon}. Allowed: the number of comparisons that a test set is used for, 1 to "
+                f"{MOST_COMPARISONS:,}; 1 corrects for nothing."
+            )
+        if not 1 <= self.lines <= MOST_LINES:
+            raise InputError(
+                f"lines={self.lines}. Allowed: how many lines of candidates a year are compared, 1 to {MOST_LINES}."
+            )
+        _ = self.floor_limits, self.budget_limits  # refused here, not where they are first asked for
+
+    @cached_property
+    def floor_limits(self) -> tuple[Limit, ...]:
+        """The value that each metric must reach at least; if less is better, at most."""
+        return _limits("floors", self.floors, '{"accuracy": 0.97, "accuracy@site=north": 0.9}')
+
+    @cached_property
+    def budget_limits(self) -> tuple[Limit, ...]:
+        """By how much each metric may be worse than the champion's."""
+        return _limits("budgets", self.budgets, '{"f1_macro": 0.01, "accuracy@site=*": 0.02}', least=0.0)
 
     @property
     def pools(self) -> bool:
@@ -68,7 +107,7 @@ class Policy:
 
     def test_of(self, candidate: str, champion: str) -> str:
         """The text that identifies a test of a candidate against a champion."""
-        budgets = sorted(f"{limit.name}={limit.amount}" for limit in self.budgets)
+        budgets = sorted(f"{limit.name}={limit.amount}" for limit in self.budget_limits)
         return json.dumps([candidate, champion, self.metric, self.rule, self.margin, self.budget_rule, budgets])
 
     @property
@@ -80,67 +119,6 @@ class Policy:
         one end of the interval.
         """
         return (1 - self.confidence) / max(self.horizon, 2)
-
-
-def policy(
-    *,
-    metric: str = "accuracy",
-    rule: str = "better",
-    margin: float = 0.0,
-    confidence: float = 0.95,
-    horizon: int = HORIZON,
-    floors: str = "{}",
-    budgets: str = "{}",
-    budget_rule: str = "significant",
-    margin_from: str = "best",
-    nights: str = "pooled",
-    lines: int = LINES,
-) -> Policy:
-    """A policy from the texts and numbers that a step is given.
-
-    Args:
-        floors: a JSON object: {"accuracy": 0.97, "accuracy@site=north": 0.9, "recall_macro@site=*": 0.8}.
-        budgets: the same, of differences >= 0.
-
-    Raises:
-        InputError: no such rule, a number out of range, or text that is no such object.
-    """
-    for name, value, allowed in (
-        ("rule", rule, get_args(Rule)),
-        ("budget_rule", budget_rule, get_args(BudgetRule)),
-        ("margin_from", margin_from, get_args(MarginFrom)),
-        ("nights", nights, get_args(Nights)),
-    ):
-        if value not in allowed:
-            raise InputError(f"{name}={value!r}. Allowed: {', '.join(allowed)}.")
-    if not metric or "@" in metric:
-        raise InputError(f"metric={metric!r}. Give the name of one metric of the whole test set, such as accuracy.")
-    if not (math.isfinite(margin) and margin >= 0):
-        raise InputError(f"margin={margin}. Allowed: a difference of the metric, 0 or more.")
-    if not 0.5 <= confidence < 1:
-        raise InputError(f"confidence={confidence}. Allowed: from 0.5 to less than 1, such as 0.95.")
-    if not 1 <= horizon <= MOST_COMPARISONS:
-        raise InputError(
-            f"horizon={horizon}. Allowed: the number of comparisons that a test set is used for, 1 to "
-            f"{MOST_COMPARISONS:,}; 1 corrects for nothing."
-        )
-    if not 1 <= lines <= MOST_LINES:
-        raise InputError(
-            f"lines={lines}. Allowed: how many lines of candidates a year are compared, 1 to {MOST_LINES}."
-        )
-    return Policy(
-        metric=metric,
-        rule=cast("Rule", rule),
-        margin=margin,
-        confidence=confidence,
-        horizon=horizon,
-        floors=_limits("floors", floors, '{"accuracy": 0.97, "accuracy@site=north": 0.9}'),
-        budgets=_limits("budgets", budgets, '{"f1_macro": 0.01, "accuracy@site=*": 0.02}', least=0.0),
-        budget_rule=cast("BudgetRule", budget_rule),
-        margin_from=cast("MarginFrom", margin_from),
-        nights=cast("Nights", nights),
-        lines=lines,
-    )
 
 
 def _limits(name: str, text: str, example: str, least: float = -math.inf) -> tuple[Limit, ...]:

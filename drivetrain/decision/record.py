@@ -9,8 +9,9 @@ from typing import Any
 
 from drivetrain.decision.absolute_errors import quantiles_of
 from drivetrain.decision.deciding import Champion, Decision
-from drivetrain.decision.differences import Difference
+from drivetrain.decision.differences import Difference, Interval
 from drivetrain.decision.evaluation import Evaluation, Group
+from drivetrain.decision.limits import Floor, Regression
 from drivetrain.decision.page import About, page
 from drivetrain.decision.standing import standing_record
 from drivetrain.registry.report_hash import DECISION_HASH, hash_beside
@@ -18,6 +19,7 @@ from drivetrain.registry.report_hash import DECISION_HASH, hash_beside
 DECISION_FILE = "decision.json"
 DECISION_PAGE = "decision.md"
 FORMAT = 1
+_DIRECTION = "higher_is_better"
 
 
 def write(decision: Decision, folder: Path, about: About) -> None:
@@ -63,35 +65,8 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
         "line": standing_record(decision.standing),
         "difference": None if decision.difference is None else _difference(decision.difference),
         "anchor": None if decision.anchor is None else _anchor(decision.anchor, decision.anchor_difference),
-        "floors": [
-            {
-                "metric": floor.metric,
-                "slice": floor.slice or None,
-                "least": floor.least,
-                "value": floor.value,
-                "bound": floor.bound,
-                "higher_is_better": floor.higher_is_better,
-                "met": floor.met,
-                "sure": floor.sure,
-            }
-            for floor in decision.floors
-        ],
-        "regressions": [
-            {
-                "metric": loss.metric,
-                "slice": loss.slice or None,
-                "difference": loss.difference,
-                "loss": loss.loss,
-                "budget": loss.budget,
-                "within": loss.within,
-                "chance": loss.chance,
-                "samples": loss.samples,
-                "at_most": loss.at_most,
-                "could_rule_out": loss.could_rule_out,
-                **({"untested": loss.untested} if loss.untested else {}),
-            }
-            for loss in decision.regressions
-        ],
+        "floors": [_on_slice(floor) for floor in decision.floors],
+        "regressions": [_regression(loss) for loss in decision.regressions],
         "differences": [
             {"metric": each.metric, "slice": each.slice or None, **_difference(each)} for each in decision.differences
         ],
@@ -109,16 +84,18 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
     return {**found, DECISION_HASH: hash_beside(found, DECISION_HASH)}
 
 
+def _on_slice(limit: Floor | Regression) -> dict[str, Any]:
+    return {**asdict(limit), "slice": limit.slice or None}
+
+
+def _regression(loss: Regression) -> dict[str, Any]:
+    return {name: value for name, value in _on_slice(loss).items() if name != "untested" or value}
+
+
 def _metrics(group: Group) -> dict[str, dict[str, Any]]:
     """In the words of evaluation.json."""
     return {
-        name: {
-            "value": each.value,
-            "bound": each.bound,
-            **({} if each.low is None else {"low": each.low}),
-            **({} if each.high is None else {"high": each.high}),
-            "higher_is_better": each.higher_is_better,
-        }
+        name: {field: value for field, value in asdict(each).items() if value is not None or field == _DIRECTION}
         for name, each in group.metrics.items()
     }
 
@@ -137,10 +114,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
     return {
         "value": difference.value,
         "bound": difference.bound,
-        "low": None if interval is None else interval.low,
-        "high": None if interval is None else interval.high,
-        "confidence": None if interval is None else interval.confidence,
-        "method": None if interval is None else interval.method,
+        **(dict.fromkeys(Interval._fields) if interval is None else interval._asdict()),
         **({"unless": difference.unless} if difference.unless else {}),
         **({"no_interval": difference.why_none} if difference.why_none else {}),
         **({} if difference.counts is None else {"counts": difference.counts._asdict()}),

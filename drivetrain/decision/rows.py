@@ -49,8 +49,8 @@ _ABOUT = "about"
 
 
 class WonLost(NamedTuple):
-    """The number of rows (or keys) that both models are measured on: those on which only the candidate is right, and
-    those on which only the champion is; of keys, those on which one is right more often."""
+    """The number of rows on which only the candidate is right, of those on which only the champion is, and of all that
+    both models are measured on."""
 
     won: int
     lost: int
@@ -219,29 +219,15 @@ class Rows:
         return np.unpackbits(column, count=self.num_rows) if place in self.bits else column
 
 
-def won_lost(
-    candidate: Rows,
-    champion: Rows,
-    metric: str,
-    name: str = "",
-    *,
-    by_keys: bool = False,
-    higher_is_better: bool = True,
-) -> WonLost | None:
-    """Counts of the rows on which the models differ, for a share of the same rows in both; else None.
-
-    Args:
-        name: a slice; "" for all rows.
-        by_keys: count keys.
-    """
+def won_lost(candidate: Rows, champion: Rows, metric: str, name: str = "") -> WonLost | None:
+    """Counts of the rows of a slice ("" for all rows) on which the models differ, for a share of the same rows in both;
+    else None."""
     np = numpy()
     ours, theirs = candidate.share(metric, name), champion.share(metric, name)
     if ours is None or theirs is None or not np.array_equal(ours[1], theirs[1]):
         return None
     of = ours[1]
-    gains = (ours[0].astype(np.int64) - theirs[0])[of] * (1 if higher_is_better else -1)
-    if by_keys:
-        gains = np.bincount(_units(candidate.keys[of])[1], gains)
+    gains = (ours[0].astype(np.int64) - theirs[0])[of]
     return WonLost(int((gains > 0).sum()), int((gains < 0).sum()), len(gains))
 
 

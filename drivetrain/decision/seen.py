@@ -11,25 +11,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_text import object_in
 from drivetrain.decision.formatting import count
 
 
 def seen(data: Mapping[str, Any]) -> Iterator[str]:
     """The sentences; none for a test set of which the model knows nothing, as far as that was looked at."""
-    shared = _mapping(data.get("shared_keys"))
+    shared = object_in(data, "shared_keys")
     if data.get("trained_on") is True:
         yield "The model was trained on this very test set."
     elif keys := _number(shared.get("keys")):
         is_sample = shared.get("share") not in (1, None)
         of = f", of the {_number(shared.get('compared')):,} that were compared," if is_sample else ""
         yield f"{count(keys, 'key')} of the test set{of} {_are(keys)} in the training data, too."
-    leakage = _mapping(data.get("leakage"))
+    leakage = object_in(data, "leakage")
     if rows := _number(leakage.get("rows")):
         yield f"{count(rows, 'row')} of the test set {_are(rows)} in the training data, too, but for the key."
-    for column, values in _mapping(leakage.get("groups")).items():
+    for column, values in object_in(leakage, "groups").items():
         if many := _number(values):
             yield f"{count(many, 'value')} of {column} {_are(many)} in the test set and in the training data."
 
@@ -48,10 +49,6 @@ def check_unseen(sentences: tuple[str, ...], seen_data: str) -> None:
             "groups together), or decide all the same with seen_data=report (where keys only number the rows of each "
             "file, they name no rows): then the decision says it."
         )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _number(value: Any) -> int:

@@ -19,7 +19,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.decision.evaluation import ALL
 from drivetrain.decision.formatting import count, number, percent, place
 from drivetrain.decision.noninferiority import CHANGED, could_rule_out, passes
-from drivetrain.decision.policy import Limit, Policy, policy
+from drivetrain.decision.policy import Limit, Policy
 from drivetrain.decision.power import NIGHTS, level_within, rows_that_find, share_found
 from drivetrain.spec.resources import COMPARE
 from drivetrain.spec.steps import JobStep, flatten
@@ -66,7 +66,7 @@ def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | Non
         yield "its conditions are known when it is started, so what its rows can show is not known now."
         return
     try:
-        conditions = policy(**cast("dict[str, Any]", given))
+        conditions = Policy(**cast("dict[str, Any]", given))
         known = _local_rows(step, columns, folder) or _registered_rows(step, registry)
     except (InputError, UserError) as error:
         if given.get("budgets", "{}") != "{}":
@@ -76,7 +76,7 @@ def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | Non
         yield f"what the rows of each night say is kept in {evidence}."
     if known is not None:
         yield from _found(conditions, known)
-    if not conditions.budgets:
+    if not conditions.budget_limits:
         return
     if known is None:
         yield (
@@ -107,7 +107,7 @@ def _shown(conditions: Policy, known: TestRows) -> Iterator[str]:
     told: list[str] = []
     unknown: list[str] = []
     all_pass, few = 1.0, 0
-    for limit in conditions.budgets:
+    for limit in conditions.budget_limits:
         for name in _slices(limit, known):
             where = place(limit.metric, name)
             could, rows = known.shown.get((limit.metric, name), (None, None))

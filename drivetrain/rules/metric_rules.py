@@ -60,18 +60,18 @@ def decided_metrics_are_measured(step: BaseStep, graph: Graph) -> Iterator[str]:
 
 def _decided(step: JobStep) -> Iterator[tuple[str, str]]:
     """The field and the name of each metric that compare decides by, as far as they are known."""
-    from drivetrain.decision.policy import policy
+    from drivetrain.decision.policy import Policy
 
     fields = {name: step.parameters.get(name) for name in ("metric", "floors", "budgets")}
     given: dict[str, Any] = {name: value for name, value in fields.items() if isinstance(value, str)}
     try:
-        found = policy(**given)
+        found = Policy(**given)
     except InputError:  # another rule says so
         return
     if "metric" in given:
         yield "metric", found.metric
-    yield from (("floors", limit.metric) for limit in found.floors)
-    yield from (("budgets", limit.metric) for limit in found.budgets)
+    yield from (("floors", limit.metric) for limit in found.floor_limits)
+    yield from (("budgets", limit.metric) for limit in found.budget_limits)
 
 
 def _unmeasured(graph: Graph, where: str, field: str, name: str, evaluation: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ import numpy as np
 from drivetrain.decision.deciding import rule_holds
 from drivetrain.decision.differences import Difference, differences
 from drivetrain.decision.evaluation import Evaluation, Group, Measured
-from drivetrain.decision.policy import policy
+from drivetrain.decision.policy import Policy
 from drivetrain.decision.row_forms import Form, Is, Mean, Ranking, Share
 from drivetrain.decision.rows import Rows
 from tests.benchmarks.harness.bench import Bench
@@ -67,7 +67,7 @@ def records(bench: Bench) -> Iterator[Record]:
                     unit="share",
                     ours=sum(one[place] for one in found) / comparisons,
                     target=None if bench.quick else most,
-                    note=f"{comparisons:,} comparisons; level {policy(horizon=horizon).level:.4%}",
+                    note=f"{comparisons:,} comparisons; level {Policy(horizon=horizon).level:.4%}",
                 )
         found = list(pool.map(handful, parts))
         yield Record(
@@ -85,7 +85,7 @@ def promoted(world: World, part: tuple[int, int]) -> list[int]:
     random = np.random.default_rng(
         [7, first, world.positives, int(100 * world.shared), list(FORMS).index(world.metric)]
     )
-    rules = [policy(metric=world.metric, horizon=horizon) for horizon in LEVELS]
+    rules = [Policy(metric=world.metric, horizon=horizon) for horizon in LEVELS]
     found = [0] * len(rules)
     for _ in range(count):
         (difference,) = compared(world.metric, *pair(world, random))
@@ -97,7 +97,7 @@ def promoted(world: World, part: tuple[int, int]) -> list[int]:
 def handful(part: tuple[int, int]) -> int:
     """How often a recall that is worse is registered, in part of the comparisons."""
     random = np.random.default_rng([8, part[0]])
-    rule = policy(metric="recall", rule="not_worse", margin=0.05, horizon=1)
+    rule = Policy(metric="recall", rule="not_worse", margin=0.05, horizon=1)
     target = np.arange(SIZE) < 3
     found = 0
     for _ in range(part[1]):

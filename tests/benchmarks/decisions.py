@@ -17,8 +17,9 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from drivetrain.decision import Champion, Evaluation, decide, policy
-from drivetrain.decision.evaluation import Group, Measured
+from drivetrain.decision.deciding import Champion, decide
+from drivetrain.decision.evaluation import Evaluation, Group, Measured
+from drivetrain.decision.policy import Policy
 from drivetrain.decision.rows import Rows as Evidence
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
@@ -116,7 +117,7 @@ def signs(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 def better(ours: np.ndarray, theirs: np.ndarray) -> bool:
     champion = Champion(version=1, content_hash="", evaluation=evaluation(theirs))
-    return decide(evaluation(ours), champion, policy()).better
+    return decide(evaluation(ours), champion, Policy()).better
 
 
 def promoted(size: int, seed: int) -> tuple[bool, bool]:
@@ -143,5 +144,5 @@ def sliced_pair(seed: int) -> tuple[bool, bool]:
     slices = {f"site={n}": np.arange(500) // 50 == n for n in range(10)}
     models = [evaluation(right, slices) for right in pair]
     champion = Champion(version=1, content_hash="", evaluation=models[1])
-    found = decide(models[0], champion, policy(budgets='{"accuracy@site=*": 0.02}'))
+    found = decide(models[0], champion, Policy(budgets='{"accuracy@site=*": 0.02}'))
     return not found.within_budgets, any(loss.loss > 0.02 for loss in found.regressions)

@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.decision.intervals import of_replicates
-from drivetrain.decision.policy import policy
+from drivetrain.decision.policy import Policy
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
 from tests.benchmarks.nights import MOST_WRONG
 
 YEARS, QUICK, NIGHTS, REPLICATES, FIRST = 400, 4, 365, 200, 20
-LEVEL = policy().level
+LEVEL = Policy().level
 SHARED, FLIPPED, DISTANCE, THRESHOLD, BINS = 0.5, 0.02, 2.0, 1.0, 15
 
 Floats = NDArray[np.float64]

@@ -775,18 +775,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: not worse is better by the margin", "and lost <= policy.margin", "and lost <= -policy.margin"),
         (
             "decision: a budget is exceeded",
-            "_hold(policy, compared, standing) and all(loss.within for loss in losses)",
-            "_hold(policy, compared, standing)",
+            "all(each.within for each in self.regressions) and not (",
+            "not (",
         ),
         (
             "decision: an undefined slice proves a budget",
-            "kept = kept and not unproven(candidate, champion.evaluation, policy)",
-            "",
+            "theirs and unproven(self.candidate, theirs, self.policy)",
+            "False",
         ),
         (
             "decision: one floor is enough",
-            "if not all(floor.met for floor in floors):",
-            "if floors and not any(floor.met for floor in floors):",
+            "return all(floor.met for floor in self.floors)",
+            "return not self.floors or any(floor.met for floor in self.floors)",
         ),
         (
             "decision: nothing new is better",
@@ -818,8 +818,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         (
             "decision: rows of a key count one by one",
-            "    if by_keys:\n        gains =",
-            "    if False:\n        gains =",
+            "    if by_keys:\n        keys, numbers =",
+            "    if False:\n        keys, numbers =",
         ),
         (
             "decision: the differences of keys are those of rows",
@@ -897,8 +897,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "drivetrain/decision/policy.py",
         ("decision/test_deciding.py", "decision/test_sureness.py"),
         ("decision: nothing is corrected", "max(self.horizon, 2)", "2"),
-        ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
-        ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
+        (
+            "decision: a confidence of one half",
+            "if not 0.5 <= self.confidence < 1:",
+            "if not 0.5 < self.confidence < 1:",
+        ),
+        ("decision: no margin", "self.margin >= 0", "self.margin > 0"),
     ),
     # What a lost answer must not do twice on a cluster.
     *_of(

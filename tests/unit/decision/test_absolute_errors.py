@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from drivetrain.decision import About, Champion, Evaluation, decide, policy
 from drivetrain.decision.absolute_errors import absolute_errors
-from drivetrain.decision.page import page
+from drivetrain.decision.deciding import Champion, decide
+from drivetrain.decision.evaluation import Evaluation
+from drivetrain.decision.page import About, page
+from drivetrain.decision.policy import Policy
 from drivetrain.decision.record import record
 from drivetrain.decision.rows import Rows
 
@@ -42,13 +44,13 @@ def test_their_intervals_hold_the_difference_whatever_the_tail(evaluation: Make,
 def test_they_are_on_record(evaluation: Make) -> None:
     errors = np.random.default_rng(0).standard_normal(360)
     ours, theirs = models(evaluation, 0.5 * errors, errors)
-    decided = decide(ours, Champion(version=1, content_hash="", evaluation=theirs), policy(metric="loss"))
+    decided = decide(ours, Champion(version=1, content_hash="", evaluation=theirs), Policy(metric="loss"))
     about = About(group="g", registry="local", candidate_hash="")
     median, far = record(decided, about)["absolute_error"]
     assert median["candidate"] == pytest.approx(median["champion"] / 2) and median["low"] < median["high"] < 0
     assert far["name"] == "quantile_90" and far["high"] < 0
     assert "| quantile 90 | " in page(decided, about)
-    assert "absolute_error" not in record(decide(ours, None, policy(metric="loss")), about)
+    assert "absolute_error" not in record(decide(ours, None, Policy(metric="loss")), about)
 
 
 def test_rows_that_share_keys_and_few_rows_have_no_interval(evaluation: Make) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain.decision import Champion, Decision, Evaluation, decide, policy
 from drivetrain.decision.anchor import anchor_of, best_approved, keep_best
+from drivetrain.decision.deciding import Champion, Decision, decide
+from drivetrain.decision.evaluation import Evaluation
+from drivetrain.decision.policy import Policy
 from drivetrain.registry.approving import make_champion
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import BEST_APPROVED, ModelVersion, Registry, open_registry
@@ -43,7 +45,7 @@ class Group:
 
     def night(self, loss: float, **given: Any) -> Decision:
         """The decision on a candidate, as compare comes to it."""
-        conditions = policy(**{"metric": METRIC, "rule": "not_worse", "margin": 0.03, "horizon": 1, **given})
+        conditions = Policy(**{"metric": METRIC, "rule": "not_worse", "margin": 0.03, "horizon": 1, **given})
         found = self.registry.champion(GROUP)
         assert found is not None
 

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision import About, Champion, Decision, Evaluation, decide, policy, write
-from drivetrain.decision.evaluation import Group, Measured
+from drivetrain.decision.deciding import Champion, Decision, decide
+from drivetrain.decision.evaluation import Evaluation, Group, Measured
 from drivetrain.decision.noninferiority import rules_out
+from drivetrain.decision.page import About
+from drivetrain.decision.policy import Policy
+from drivetrain.decision.record import write
 from drivetrain.decision.rows import Rows
 
 Make = Callable[..., Evaluation]
@@ -45,7 +48,7 @@ def sliced(
 
 def decided(ours: Evaluation, theirs: Evaluation, budgets: str, budget_rule: str = "significant") -> Decision:
     champion = Champion(version=1, content_hash="", evaluation=theirs)
-    return decide(ours, champion, policy(rule="not_worse", margin=0.1, budgets=budgets, budget_rule=budget_rule))
+    return decide(ours, champion, Policy(rule="not_worse", margin=0.1, budgets=budgets, budget_rule=budget_rule))
 
 
 def test_a_loss_that_is_not_significant_is_kept_and_not_proven(evaluation: Make, tmp_path: Path) -> None:
@@ -99,15 +102,15 @@ def test_a_slice_that_leaves_the_metric_undefined_proves_nothing(evaluation: Mak
 def test_without_intervals_nothing_can_be_proven(evaluation: Make) -> None:
     bare = evaluation({"accuracy": 0.9})
     with pytest.raises(InputError, match=r"budget_rule='proven' needs intervals.*bootstrap=200"):
-        decide(bare, None, policy(budgets='{"accuracy": 0.02}', budget_rule="proven"))
-    assert decide(bare, None, policy(budget_rule="proven")).verdict == "register", "without budgets"
+        decide(bare, None, Policy(budgets='{"accuracy": 0.02}', budget_rule="proven"))
+    assert decide(bare, None, Policy(budget_rule="proven")).verdict == "register", "without budgets"
 
 
 def test_rules_that_are_none() -> None:
     with pytest.raises(InputError, match=r"budget_rule='shown'\. Allowed: significant, proven\."):
-        policy(budget_rule="shown")
+        Policy(budget_rule="shown")
     with pytest.raises(InputError, match=r"margin_from='newest'\. Allowed: best, champion\."):
-        policy(margin_from="newest")
+        Policy(margin_from="newest")
 
 
 def test_shares_of_rows_are_judged_by_the_rows_that_differ(evaluation: Make) -> None:

@@ -10,8 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from drivetrain.decision import Champion, Evaluation, Policy, decide, policy
-from drivetrain.decision.evaluation import Group, Measured
+from drivetrain.decision.deciding import Champion, decide
+from drivetrain.decision.evaluation import Evaluation, Group, Measured
+from drivetrain.decision.policy import Policy
 from drivetrain.decision.rows import Rows
 
 ROWS = 500
@@ -61,25 +62,25 @@ def chance(won_by: float, lost_by: float, positives: int, conditions: Policy) ->
 @pytest.mark.parametrize("horizon", [365, 4, 1])
 @pytest.mark.parametrize("positives", [4, 5, 10, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_recall_that_is_no_better_is_promoted_no_more_often_than_the_level(positives: int, horizon: int) -> None:
-    conditions = policy(metric="recall", horizon=horizon)
+    conditions = Policy(metric="recall", horizon=horizon)
     for differs in (0.02, 0.1, 0.3, 0.5, 0.7, 0.85, 1.0):
         assert chance(differs / 2, differs / 2, positives, conditions) <= 1.05 * conditions.level, differs
 
 
 def test_a_much_better_recall_is_found() -> None:
-    assert registered(30, 2, 100, policy(metric="recall"))
+    assert registered(30, 2, 100, Policy(metric="recall"))
 
 
 def test_a_handful_of_samples_proves_that_nothing_is_worse_to_nobody() -> None:
     """A recall of 0.6 in truth against 0.9, of three samples."""
     for horizon in (1, 365):
-        conditions = policy(metric="recall", rule="not_worse", margin=0.05, horizon=horizon)
+        conditions = Policy(metric="recall", rule="not_worse", margin=0.05, horizon=horizon)
         assert chance(0.6 * 0.1, 0.4 * 0.9, 3, conditions) <= 0.05
 
 
 @pytest.mark.parametrize("positives", [3, 10, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_loss_at_the_margin_is_taken_for_less_no_more_often_than_the_level(positives: int) -> None:
-    conditions = policy(metric="recall", rule="not_worse", margin=0.1, horizon=1)
+    conditions = Policy(metric="recall", rule="not_worse", margin=0.1, horizon=1)
     for won in (0.0, 0.02, 0.1, 0.3):
         assert chance(won, won + 0.1, positives, conditions) <= 0.05
 
@@ -87,7 +88,7 @@ def test_a_loss_at_the_margin_is_taken_for_less_no_more_often_than_the_level(pos
 def test_what_improved_and_what_got_worse_are_counts_of_the_class() -> None:
     ours, theirs = np.arange(60) < 40, (np.arange(60) >= 38) & (np.arange(60) < 45)
     champion = Champion(version=1, content_hash="", evaluation=evaluation(theirs, 60))
-    found = decide(evaluation(ours, 60), champion, policy(metric="recall"))
+    found = decide(evaluation(ours, 60), champion, Policy(metric="recall"))
     assert "38 improved and 5 got worse of 60 samples" in " ".join(found.why)
 
 
@@ -96,5 +97,5 @@ def test_that_rows_were_too_many_to_keep_is_said() -> None:
         replace(evaluation(found, 60), evidence=replace(Rows.of({"other": (found, None)}), left_out=("recall",)))
         for found in (np.arange(60) < 40, np.arange(60) < 30)
     )
-    found = decide(ours, Champion(version=1, content_hash="", evaluation=theirs), policy(metric="recall"))
+    found = decide(ours, Champion(version=1, content_hash="", evaluation=theirs), Policy(metric="recall"))
     assert "What each row says of recall was too large to keep: the bootstrap's replicates decide." in found.why[0]

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.decision import Champion, Evaluation, decide, policy, read_evaluation
+from drivetrain.decision.deciding import Champion, decide
+from drivetrain.decision.evaluation import Evaluation, read_evaluation
+from drivetrain.decision.policy import Policy
 from drivetrain.decision.rows import Rows
 from drivetrain.training.evaluation import document
 from drivetrain.training.evaluation.settings import Settings
@@ -55,7 +57,7 @@ def test_a_worse_model_is_not_better_for_the_bins_of_the_other(tmp_path: Path, w
     spread = evaluated(tmp_path / "spread", 1 / (1 + np.exp(-(TARGETS + 1.2 * random.normal(size=N)))))
     better, worse = crowded.whole.metrics["auroc"], spread.whole.metrics["auroc"]
     assert better.value - worse.value > 0.15 and better.bound < 1e-9
-    decided = decide(spread, Champion(version=1, content_hash="c", evaluation=crowded), policy(metric="auroc"))
+    decided = decide(spread, Champion(version=1, content_hash="c", evaluation=crowded), Policy(metric="auroc"))
     assert decided.verdict == "keep champion"
     difference = decided.difference
     assert difference is not None and difference.interval is not None

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision import Champion, Decision, Evaluation, Registered, decide, policy
+from drivetrain.decision.deciding import Champion, Decision, Registered, decide
+from drivetrain.decision.evaluation import Evaluation
+from drivetrain.decision.policy import Policy
 from drivetrain.decision.rows import Rows
 
 Make = Callable[..., Evaluation]
@@ -31,12 +33,12 @@ def said(decided: Decision) -> str:
 
 def test_without_a_champion_the_floors_decide(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.98})
-    first = decide(ours, None, policy(floors='{"accuracy": 0.97}'))
+    first = decide(ours, None, Policy(floors='{"accuracy": 0.97}'))
     assert (first.verdict, first.better, first.floors_met) == ("register", True, True)
     assert said(first) == (
         "No version is approved yet, so only the floors decide: accuracy is 0.9800 on 360 samples. The floor is met."
     )
-    below = decide(ours, None, policy(floors='{"accuracy": 0.985}'))
+    below = decide(ours, None, Policy(floors='{"accuracy": 0.985}'))
     assert (below.verdict, below.floors_met) == ("below floors", False)
     assert below.why[0] == "accuracy is 0.9800; at least 0.9850 is required."
 
@@ -44,8 +46,8 @@ def test_without_a_champion_the_floors_decide(evaluation: Make) -> None:
 def test_where_a_champion_was_looked_for_is_told(evaluation: Make) -> None:
     ours, asked = evaluation({"accuracy": 0.98}), "digits in the registry mlflow:http://mlflow:5000"
     told = f"No version of {asked} is approved yet, so only the floors decide"
-    assert said(decide(ours, None, policy(), asked=asked)).startswith(f"{told}: accuracy is 0.9800")
-    assert f"{told}." in decide(ours, None, policy(floors='{"accuracy": 0.985}'), asked=asked).why
+    assert said(decide(ours, None, Policy(), asked=asked)).startswith(f"{told}: accuracy is 0.9800")
+    assert f"{told}." in decide(ours, None, Policy(floors='{"accuracy": 0.985}'), asked=asked).why
 
 
 def test_the_error_of_a_value_counts_against_the_candidate(evaluation: Make) -> None:
@@ -56,11 +58,11 @@ def test_the_error_of_a_value_counts_against_the_candidate(evaluation: Make) -> 
         ('{"loss": 0.25}', True),
         ('{"loss": 0.2499999}', False),
     ):
-        assert decide(ours, None, policy(floors=floors)).floors_met is met, floors
+        assert decide(ours, None, Policy(floors=floors)).floors_met is met, floors
 
 
 def test_a_floor_of_what_is_better_when_less_is_a_ceiling(evaluation: Make) -> None:
-    decided = decide(evaluation({"accuracy": 0.98, "loss": 0.3}), None, policy(floors='{"loss": 0.2}'))
+    decided = decide(evaluation({"accuracy": 0.98, "loss": 0.3}), None, Policy(floors='{"loss": 0.2}'))
     assert decided.why[0] == "loss is 0.3000; at most 0.2000 is required."
 
 
@@ -74,10 +76,10 @@ def test_floors_on_slices(evaluation: Make) -> None:
         ('{"accuracy@site=*": 0.9}', ["site=south"]),
         ('{"accuracy@*": 0.9}', ["site=south", "age=old"]),
     ):
-        decided = decide(ours, None, policy(floors=floors))
+        decided = decide(ours, None, Policy(floors=floors))
         assert [floor.slice for floor in decided.floors if not floor.met] == failed, floors
         assert decided.verdict == ("below floors" if failed else "register")  # all of them are to be met
-    every = decide(ours, None, policy(floors='{"accuracy@*": 0.9}')).floors
+    every = decide(ours, None, Policy(floors='{"accuracy@*": 0.9}')).floors
     assert [floor.slice for floor in every] == ["site=north", "site=south", "age=old"]  # not the whole test set
 
 
@@ -99,7 +101,7 @@ def test_the_interval_decides(evaluation: Make, rule: str, margin: float, gain: 
     for metric, sign in (("accuracy", 1), ("loss", -1)):  # of a loss, less is better
         ours = evaluation({metric: 0.9 + sign * gain}, replicates={metric: around(0.9 + sign * gain)})
         theirs = evaluation({metric: 0.9}, replicates={metric: steady})
-        decided = decide(ours, champion(theirs), policy(metric=metric, rule=rule, margin=margin, horizon=1))
+        decided = decide(ours, champion(theirs), Policy(metric=metric, rule=rule, margin=margin, horizon=1))
         assert decided.verdict == ("register" if kept else "keep champion")
         assert decided.better is kept
         assert decided.difference is not None and decided.difference.interval is not None
@@ -110,28 +112,28 @@ def test_the_interval_decides(evaluation: Make, rule: str, margin: float, gain: 
 
 def test_just_the_margin_is_enough(evaluation: Make) -> None:
     ours, theirs = evaluation({"accuracy": 0.75}), champion(evaluation({"accuracy": 0.5}))
-    assert decide(ours, theirs, policy(margin=0.25)).verdict == "register"
-    assert decide(ours, theirs, policy(margin=0.2500001)).verdict == "keep champion"
+    assert decide(ours, theirs, Policy(margin=0.25)).verdict == "register"
+    assert decide(ours, theirs, Policy(margin=0.2500001)).verdict == "keep champion"
     worse = champion(evaluation({"accuracy": 1.0}))
-    assert decide(ours, worse, policy(rule="not_worse", margin=0.25)).verdict == "register"
-    assert decide(ours, worse, policy(rule="not_worse", margin=0.2499999)).verdict == "keep champion"
+    assert decide(ours, worse, Policy(rule="not_worse", margin=0.25)).verdict == "register"
+    assert decide(ours, worse, Policy(rule="not_worse", margin=0.2499999)).verdict == "keep champion"
 
 
 def test_equal_models_are_not_worse_and_not_better(evaluation: Make) -> None:
     right = np.arange(360) % 10 > 0
     same = replace(evaluation({"accuracy": 0.9}, replicates={}), evidence=Rows.of({"accuracy": (right, None)}))
-    assert decide(same, champion(same), policy(rule="not_worse", margin=0.05)).verdict == "register"
+    assert decide(same, champion(same), Policy(rule="not_worse", margin=0.05)).verdict == "register"
     # On 360 samples a model that loses one in a hundred may lose none.
-    assert decide(same, champion(same), policy(rule="not_worse", margin=0.01)).verdict == "keep champion"
-    assert decide(same, champion(same), policy(rule="better")).verdict == "keep champion"
+    assert decide(same, champion(same), Policy(rule="not_worse", margin=0.01)).verdict == "keep champion"
+    assert decide(same, champion(same), Policy(rule="better")).verdict == "keep champion"
 
 
 def test_errors_of_both_values_are_taken_off_the_gain(evaluation: Make) -> None:
     ours = evaluation({"auroc": (0.93, 0.01)}, replicates={"auroc": [0.93] * COUNT})
     theirs = evaluation({"auroc": (0.9, 0.015)}, replicates={"auroc": [0.9] * COUNT})
-    assert decide(ours, champion(theirs), policy(metric="auroc")).verdict == "register"
+    assert decide(ours, champion(theirs), Policy(metric="auroc")).verdict == "register"
     wider = evaluation({"auroc": (0.9, 0.025)}, replicates={"auroc": [0.9] * COUNT})
-    decided = decide(ours, champion(wider), policy(metric="auroc"))
+    decided = decide(ours, champion(wider), Policy(metric="auroc"))
     assert decided.verdict == "keep champion"
     assert "The interval is wider by 0.0350 at each end" in said(decided)
 
@@ -146,7 +148,7 @@ def test_what_replicates_may_be_from_exact_widens_the_interval(
             {metric: 0.9 + sign * 0.03}, replicates={metric: [0.9 + sign * 0.03] * COUNT}, bounds={metric: bounds[0]}
         )
         theirs = evaluation({metric: 0.9}, replicates={metric: [0.9] * COUNT}, bounds={metric: bounds[1]})
-        decided = decide(ours, champion(theirs), policy(metric=metric))
+        decided = decide(ours, champion(theirs), Policy(metric=metric))
         assert decided.verdict == ("register" if kept else "keep champion")
         assert decided.difference is not None and decided.difference.interval is not None
         interval, bound = decided.difference.interval, sum(bounds)
@@ -157,7 +159,7 @@ def test_what_replicates_may_be_from_exact_widens_the_interval(
 
 
 def test_without_replicates_the_values_decide_and_it_says_so(evaluation: Make) -> None:
-    decided = decide(evaluation({"accuracy": 0.91}), champion(evaluation({"accuracy": 0.9})), policy())
+    decided = decide(evaluation({"accuracy": 0.91}), champion(evaluation({"accuracy": 0.9})), Policy())
     assert decided.verdict == "register"
     assert "There are no bootstrap replicates: only the values decide" in said(decided)
     assert "statistically significant" not in said(decided)
@@ -166,11 +168,11 @@ def test_without_replicates_the_values_decide_and_it_says_so(evaluation: Make) -
 def test_replicates_that_are_undefined_are_left_out(evaluation: Make) -> None:
     holes: list[float | None] = [None if number % 4 == 0 else 0.95 for number in range(COUNT)]
     theirs = evaluation({"accuracy": 0.9}, replicates={"accuracy": [None, *([0.9] * (COUNT - 1))]})
-    decided = decide(evaluation({"accuracy": 0.95}, replicates={"accuracy": holes}), champion(theirs), policy())
+    decided = decide(evaluation({"accuracy": 0.95}, replicates={"accuracy": holes}), champion(theirs), Policy())
     assert decided.difference is not None and decided.difference.estimate is not None
     assert decided.difference.estimate.degrees == 149
     few = evaluation({"accuracy": 0.95}, replicates={"accuracy": [*([0.95] * 49), *([None] * 151)]})
-    undecided = decide(few, champion(evaluation({"accuracy": 0.9}, replicates={"accuracy": [0.9] * COUNT})), policy())
+    undecided = decide(few, champion(evaluation({"accuracy": 0.9}, replicates={"accuracy": [0.9] * COUNT})), Policy())
     assert undecided.verdict == "keep champion"
     assert "There is no interval: too few replicates define it, or they do not vary." in said(undecided)
 
@@ -179,8 +181,8 @@ def test_a_report_without_rows_is_to_be_written_again(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95}, replicates={"accuracy": [0.95] * COUNT})
     for models in ((ours, replace(ours, evidence=None)), (replace(ours, evidence=None), ours)):
         with pytest.raises(InputError, match=r"has no rows\.npz, .*: an earlier version .* Evaluate the model again"):
-            decide(models[0], champion(models[1]), policy())
-    assert decide(replace(ours, evidence=None), None, policy()).verdict == "register"  # nothing to compare with
+            decide(models[0], champion(models[1]), Policy())
+    assert decide(replace(ours, evidence=None), None, Policy()).verdict == "register"  # nothing to compare with
 
 
 def test_budgets(evaluation: Make) -> None:
@@ -198,23 +200,23 @@ def test_budgets(evaluation: Make) -> None:
         ('{"loss": 0.049}', False),
         ('{"accuracy": 0}', True),
     ):
-        decided = decide(ours, champion(theirs), policy(budgets=budgets))
+        decided = decide(ours, champion(theirs), Policy(budgets=budgets))
         assert (decided.verdict == "register", decided.within_budgets) == (kept, kept), budgets
         assert decided.better
-    decided = decide(ours, champion(theirs), policy(budgets='{"accuracy@site=north": 0.05}'))
+    decided = decide(ours, champion(theirs), Policy(budgets='{"accuracy@site=north": 0.05}'))
     assert "accuracy (site=north) is 0.1000 worse than the champion's; at most 0.0500 is allowed." in decided.why
 
 
 def test_a_budget_may_be_used_up_and_errors_of_both_values_count(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 1.0, "auroc": (0.5, 0.125)})
     theirs = champion(evaluation({"accuracy": 0.5, "auroc": (0.75, 0.25)}))
-    assert decide(ours, theirs, policy(budgets='{"auroc": 0.625}')).within_budgets
-    assert not decide(ours, theirs, policy(budgets='{"auroc": 0.6249999}')).within_budgets
+    assert decide(ours, theirs, Policy(budgets='{"auroc": 0.625}')).within_budgets
+    assert not decide(ours, theirs, Policy(budgets='{"auroc": 0.6249999}')).within_budgets
 
 
 def test_of_many_reasons_of_one_kind_a_few_are_told(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95}, slices={f"site={number}": {"accuracy": 0.5} for number in range(40)})
-    decided = decide(ours, None, policy(floors='{"accuracy@site=*": 0.9}'))
+    decided = decide(ours, None, Policy(floors='{"accuracy@site=*": 0.9}'))
     assert sum("at least 0.9000 is required" in reason for reason in decided.why) == 5
     assert "35 more floors are not met." in decided.why and len(decided.floors) == 40
 
@@ -222,12 +224,12 @@ def test_of_many_reasons_of_one_kind_a_few_are_told(evaluation: Make) -> None:
 def test_already_registered(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95})
     known = Registered(version=2, status="Rejected")
-    decided = decide(ours, champion(None), policy(), registered=known)
+    decided = decide(ours, champion(None), Policy(), registered=known)
     assert (decided.verdict, decided.better, decided.difference) == ("already registered", False, None)
     assert said(decided) == "This content is already registered as version 2, which was rejected."
-    first = decide(ours, None, policy(), registered=known)
+    first = decide(ours, None, Policy(), registered=known)
     assert (first.verdict, first.better) == ("already registered", False)
-    below = decide(ours, None, policy(floors='{"accuracy": 0.99}'), registered=known)
+    below = decide(ours, None, Policy(floors='{"accuracy": 0.99}'), registered=known)
     assert below.verdict == "below floors" and "already registered as version 2" in said(below)
 
 
@@ -243,7 +245,7 @@ def test_what_was_not_measured_alike_is_not_compared(evaluation: Make, what: str
     ours = evaluation({"accuracy": 0.95})
     theirs = replace(ours, source="champion/evaluation.json", **MISMATCHES[what])  # type: ignore[arg-type]
     with pytest.raises(InputError) as caught:
-        decide(ours, champion(theirs), policy())
+        decide(ours, champion(theirs), Policy())
     message = str(caught.value)
     assert f"different {what}: " in message
     ((field, value),) = MISMATCHES[what].items()
@@ -256,7 +258,7 @@ def test_another_number_of_samples_is_not_compared(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95})
     theirs = replace(ours, groups={"": replace(ours.whole, num_samples=359)})
     with pytest.raises(InputError, match="different numbers of samples: 360, and 359"):
-        decide(ours, champion(theirs), policy())
+        decide(ours, champion(theirs), Policy())
 
 
 def test_other_replicates_are_not_paired(evaluation: Make) -> None:
@@ -264,13 +266,13 @@ def test_other_replicates_are_not_paired(evaluation: Make) -> None:
     assert ours.resampling is not None
     for other in (replace(ours.resampling, seed=1), replace(ours.resampling, by="row"), None):
         with pytest.raises(InputError, match=r"different bootstraps: 200 replicates of seed 0 by id, and "):
-            decide(ours, champion(replace(ours, resampling=other)), policy())
+            decide(ours, champion(replace(ours, resampling=other)), Policy())
 
 
 def test_other_slices_are_not_compared(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95}, slices={"site=north": {"accuracy": 0.9}})
     with pytest.raises(InputError, match="different slices: site=north, and none"):
-        decide(ours, champion(evaluation({"accuracy": 0.9})), policy())
+        decide(ours, champion(evaluation({"accuracy": 0.9})), Policy())
 
 
 @pytest.mark.parametrize(
@@ -295,13 +297,13 @@ def test_what_cannot_be_decided_on(evaluation: Make, given: dict[str, str], part
         undefined={"auroc": "one class only"},
     )
     with pytest.raises(InputError) as caught:
-        decide(ours, None, policy(**given))  # type: ignore[arg-type]
+        decide(ours, None, Policy(**given))  # type: ignore[arg-type]
     assert part in str(caught.value)
 
 
 def test_a_slice_where_there_are_none(evaluation: Make) -> None:
     with pytest.raises(InputError, match="evaluated without slices: evaluate with slices="):
-        decide(evaluation({"accuracy": 0.9}), None, policy(floors='{"accuracy@site=north": 0.9}'))
+        decide(evaluation({"accuracy": 0.9}), None, Policy(floors='{"accuracy@site=north": 0.9}'))
 
 
 @pytest.mark.parametrize(
@@ -329,9 +331,9 @@ def test_a_slice_where_there_are_none(evaluation: Make) -> None:
 )
 def test_policies_that_are_none(given: dict[str, object], part: str) -> None:
     with pytest.raises(InputError) as caught:
-        policy(**given)  # type: ignore[arg-type]
+        Policy(**given)  # type: ignore[arg-type]
     assert part in str(caught.value)
 
 
 def test_the_least_confidence_is_one_half() -> None:
-    assert policy(confidence=0.5).confidence == 0.5
+    assert Policy(confidence=0.5).confidence == 0.5

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision import About, Champion, Evaluation, Registered, decide, policy, read_evaluation, write
+from drivetrain.decision.deciding import Champion, Registered, decide
+from drivetrain.decision.evaluation import Evaluation, read_evaluation
 from drivetrain.decision.formatting import number, percent, signed
+from drivetrain.decision.page import About
+from drivetrain.decision.policy import Policy
+from drivetrain.decision.record import write
 from tests.fixtures.reports import hashed
 
 Make = Callable[..., Evaluation]
@@ -29,7 +33,7 @@ def test_the_record_of_a_comparison(evaluation: Make, tmp_path: Path) -> None:
         replicates={"accuracy": [0.9] * COUNT},
         slices={"site=north": {"accuracy": 0.7}, "site=<b>|": {"accuracy": 0.6}},
     )
-    conditions = policy(floors='{"accuracy": 0.97}', budgets='{"loss": 0.2}')
+    conditions = Policy(floors='{"accuracy": 0.97}', budgets='{"loss": 0.2}')
     decided = decide(ours, Champion(version=3, content_hash="b" * 64, evaluation=theirs), conditions)
     write(decided, tmp_path / "new" / "decision", ABOUT)
     found = json.loads((tmp_path / "new" / "decision" / "decision.json").read_bytes())
@@ -67,15 +71,15 @@ def test_titles(evaluation: Make, tmp_path: Path) -> None:
     ours, theirs = evaluation({"accuracy": 0.95}), evaluation({"accuracy": 0.9})
     held = Champion(version=3, content_hash="b" * 64, evaluation=theirs)
     for decided, title in (
-        (decide(ours, None, policy()), "Register the candidate in digits: there is no champion yet"),
-        (decide(ours, held, policy()), "Register the candidate in digits: it beats version 3"),
-        (decide(theirs, held, policy()), "Keep version 3 of digits"),
+        (decide(ours, None, Policy()), "Register the candidate in digits: there is no champion yet"),
+        (decide(ours, held, Policy()), "Register the candidate in digits: it beats version 3"),
+        (decide(theirs, held, Policy()), "Keep version 3 of digits"),
         (
-            decide(theirs, held, policy(rule="not_worse")),
+            decide(theirs, held, Policy(rule="not_worse")),
             "Register the candidate in digits: it is not worse than version 3",
         ),
         (
-            decide(ours, None, policy(), registered=Registered(version=2, status="Approved")),
+            decide(ours, None, Policy(), registered=Registered(version=2, status="Approved")),
             "Nothing to register in digits: the candidate is already version 2",
         ),
     ):

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision import Champion, Decision, Evaluation, decide, policy
-from drivetrain.decision.evaluation import Group, Measured
+from drivetrain.decision.deciding import Champion, Decision, decide
+from drivetrain.decision.evaluation import Evaluation, Group, Measured
 from drivetrain.decision.page import About
+from drivetrain.decision.policy import Policy
 from drivetrain.decision.record import record
 from drivetrain.decision.rows import Rows
 
@@ -51,7 +52,7 @@ def group(right: np.ndarray) -> Group:
 
 def decided(pair: tuple[Evaluation, Evaluation], comparison: int | None = None, **given: Any) -> Decision:
     champion = Champion(version=1, content_hash="", evaluation=pair[1])
-    return decide(pair[0], champion, policy(**given), comparison=comparison)
+    return decide(pair[0], champion, Policy(**given), comparison=comparison)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_after_the_horizon_a_new_test_set_is_asked_for(
 @pytest.mark.parametrize("horizon", [0, -3, 100_001])
 def test_a_horizon_that_cannot_be(horizon: int) -> None:
     with pytest.raises(InputError, match=r"horizon=.* Allowed: the number of comparisons .*; 1 corrects for nothing"):
-        policy(horizon=horizon)
+        Policy(horizon=horizon)
 
 
 def test_budgets_of_slices_allow_for_chance_and_for_their_number(evaluation: Make) -> None:
@@ -139,7 +140,7 @@ def test_an_error_rate_is_a_share_too(evaluation: Make) -> None:
         rate = replace(one.whole.metrics["accuracy"], higher_is_better=False)
         found.append(replace(one, groups={"": replace(one.whole, metrics={"accuracy": rate})}))
     decision = decided((found[0], found[1]), horizon=1)
-    assert decision.difference is not None and decision.difference.discordant == (4, 0) and not decision.better
+    assert decision.difference is not None and decision.difference.counts[:2] == (4, 0) and not decision.better
 
 
 def test_a_slice_of_one_sample_breaks_no_budget(evaluation: Make) -> None:
@@ -162,7 +163,7 @@ def test_a_metric_that_a_slice_leaves_undefined_is_told(evaluation: Make) -> Non
     ours = replace(ours, groups=slices)
     given = {"floors": '{"accuracy@site=*": 0.9}', "budgets": '{"accuracy@site=*": 0.01}'}
     for champion in (None, Champion(version=1, content_hash="", evaluation=ours)):
-        found = decide(ours, champion, policy(**given))  # type: ignore[arg-type]
+        found = decide(ours, champion, Policy(**given))  # type: ignore[arg-type]
         assert [floor.slice for floor in found.floors] == ["site=a"] and found.floors_met
         assert "accuracy (site=b) is undefined (there is no sample): its floor was not checked." in found.why
         assert "accuracy (site=b) is undefined (there is no sample): its budget was not checked." in found.why
@@ -176,7 +177,7 @@ def test_a_floor_says_whether_the_whole_interval_reaches_it(evaluation: Make) ->
         (0.95, True, "The floor is met."),
         (0.97, False, "The floor is met, perhaps by chance."),
     ):
-        found = decide(ours, None, policy(floors=f'{{"accuracy": {least}}}'))
+        found = decide(ours, None, Policy(floors=f'{{"accuracy": {least}}}'))
         assert found.floors[0].sure is sure and words in found.why
 
 

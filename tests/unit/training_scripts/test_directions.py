@@ -12,7 +12,9 @@ import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.errors import InputError as ComponentError
-from drivetrain.decision import Champion, decide, policy, read_evaluation
+from drivetrain.decision.deciding import Champion, decide
+from drivetrain.decision.evaluation import read_evaluation
+from drivetrain.decision.policy import Policy
 from drivetrain.training.checkpointing.inspection.listing import list_training
 from drivetrain.training.checkpointing.inspection.trainings import find
 from drivetrain.training.checkpointing.store.retention import watched
@@ -121,11 +123,11 @@ def test_a_candidate_with_more_errors_is_not_better(data: Path) -> None:
     worse, better = (read_evaluation(evaluated(data, recipe="says_it", epochs=epochs)) for epochs in (1, 12))
     rates = [one.whole.metrics["error_rate"].value for one in (worse, better)]
     assert rates[0] > rates[1] + 0.3
-    by_errors = policy(metric="error_rate")
+    by_errors = Policy(metric="error_rate")
     for candidate, champion, verdict in ((worse, better, "keep champion"), (better, worse, "register")):
         other = Champion(version=1, content_hash="", evaluation=champion)
         assert decide(candidate, other, by_errors).verdict == verdict
-    ceiling = policy(metric="accuracy", floors=json.dumps({"error_rate": sum(rates) / 2}))
+    ceiling = Policy(metric="accuracy", floors=json.dumps({"error_rate": sum(rates) / 2}))
     assert [decide(one, None, ceiling).floors_met for one in (worse, better)] == [False, True]
 
 
@@ -133,9 +135,9 @@ def test_without_a_direction_nothing_is_decided(data: Path) -> None:
     read = read_evaluation(evaluated(data, recipe="says_nothing", epochs=1))
     assert read.whole.metrics["error_rate"].higher_is_better is None
     with pytest.raises(ComponentError, match="metric='error_rate' cannot decide: nothing says whether more of it is"):
-        decide(read, None, policy(metric="error_rate"))
+        decide(read, None, Policy(metric="error_rate"))
     with pytest.raises(ComponentError, match="'error_rate' cannot be limited: nothing says whether more of it is"):
-        decide(read, None, policy(metric="accuracy", floors='{"error_rate": 0.5}'))
+        decide(read, None, Policy(metric="accuracy", floors='{"error_rate": 0.5}'))
 
 
 def test_versions_that_did_not_note_it_went_by_the_name() -> None:
