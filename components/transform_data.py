@@ -65,14 +65,13 @@ def transform_data(
         InputError: the plan, the data or a parameter is wrong. The output stays as it was.
     """
     from drivetrain.data import engines
-    from drivetrain.data.arrow import arrow
     from drivetrain.data.increments import fingerprint
     from drivetrain.data.reading import TableOptions
     from drivetrain.data.shards import ShardWriter
     from drivetrain.data.source import CellError, find_sources
     from drivetrain.data.spark_settings import read_settings
     from drivetrain.data.transform.plan import Plan
-    from drivetrain.data.transform.types import arrow_type
+    from drivetrain.data.transform.types import arrow_schema
     from drivetrain.data.version_folder import publish
 
     for name, value, least in (
@@ -98,7 +97,7 @@ def transform_data(
         given = {name: _table(path, joined, whole) for name, path in others.items()}
         table = _table(raw, options, whole)
         columns = verbs.output(table.columns, {name: other.columns for name, other in given.items()})
-        found = arrow().schema([(name, arrow_type(kind)) for name, kind in columns.items()])
+        found = arrow_schema(columns)
         writer = ShardWriter(output, found, key=None, label=None, rows_per_shard=rows_per_file)
         try:
             writer.start()

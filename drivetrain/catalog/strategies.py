@@ -192,20 +192,20 @@ def _has_recipe(path: Path) -> bool:
 
 def framework_of_recipe(path: Path) -> str:
     """The framework that a recipe's file names; torch where it names none, or cannot be read."""
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        return str(_literals(tree).get("FRAMEWORK", TORCH))
-    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
-        return TORCH
+    return str(_literals_of(path).get("FRAMEWORK", TORCH))
 
 
 def needs_of_recipe(path: Path) -> tuple[str, ...]:
     """The requirements of a recipe's model besides torch, read from its file (`NEEDS`)."""
+    return tuple(_literals_of(path).get("NEEDS", ()))
+
+
+def _literals_of(path: Path) -> dict[str, Any]:
+    """The literals of a recipe's file; none where it cannot be read: who imports it says what is wrong."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        return tuple(_literals(tree).get("NEEDS", ()))
-    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
-        return ()
+        return _literals(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
+    except (OSError, SyntaxError, ValueError):
+        return {}
 
 
 def metrics_of_recipe(path: Path) -> tuple[str, ...] | None:

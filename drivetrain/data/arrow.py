@@ -85,3 +85,8 @@ def plain_type(data_type: DataType) -> DataType:
     if kinds.is_large_binary(data_type) or kinds.is_binary_view(data_type):
         return pa.binary()
     return data_type
+
+
+def plain_schema(schema: Schema) -> Schema:
+    """Without metadata, and without what only describes storage (large text, categories)."""
+    return arrow().schema([(field.name, plain_type(field.type)) for field in schema])

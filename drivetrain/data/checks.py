@@ -69,7 +69,7 @@ def check_keys_are_new(table: Table, earlier: Earlier, hashes: HashRuns, key: st
         known: dict[str, str] = {}
         for side, found in earlier.sets.items():
             for shard in found.manifest.shards:
-                path = found.folder / shard.file.rpartition("/")[2]
+                path = found.folder / shard.name
                 column = pa.parquet.read_table(path, columns=[key]).column(0).combine_chunks()
                 chosen = column.filter(pa.compute.is_in(key_hashes(column, salt), value_set=wanted))
                 known |= {str(value): f"{side}/{path.name}" for value in chosen.to_pylist()}

@@ -76,7 +76,7 @@ class EarlierSet:
     @property
     def files(self) -> list[Path]:
         """Its shards, in their order."""
-        return [self.folder / _plain(shard.file) for shard in self.manifest.shards]
+        return [self.folder / shard.name for shard in self.manifest.shards]
 
     def hashes(self) -> Iterator[Array]:
         """The hashes of its keys, some at a time."""
@@ -326,10 +326,6 @@ def take_over(earlier: Path, file: Path) -> bool:
 
 def _kept(entries: Sequence[Mapping[str, Any]]) -> tuple[KeptFile, ...]:
     return tuple(KeptFile(**entry) for entry in entries)
-
-
-def _plain(file: str) -> str:
-    return file.rpartition("/")[2]
 
 
 def _pieces(path: Path, kept: KeptFile) -> Iterator[bytes]:

@@ -96,6 +96,11 @@ class Shard:
     bytes: int
     sha256: str
 
+    @property
+    def name(self) -> str:
+        """The file's name, without its folder."""
+        return self.file.rpartition("/")[2]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
@@ -140,7 +145,7 @@ class Manifest:
 
     def in_version(self) -> Manifest:
         """The same, to be read from the folder above the version's."""
-        shards = (replace(shard, file=f"{self.version}/{_plain(shard.file)}") for shard in self.shards)
+        shards = (replace(shard, file=f"{self.version}/{shard.name}") for shard in self.shards)
         return replace(self, shards=tuple(shards))
 
     def write(self, path: Path) -> None:
@@ -198,12 +203,8 @@ class Manifest:
             "key": self.key,
             "label": self.label,
             "schema": [{"name": column.name, "type": column.type} for column in self.schema],
-            "shards": [{**asdict(shard), "file": _plain(shard.file)} for shard in self.shards],
+            "shards": [{**asdict(shard), "file": shard.name} for shard in self.shards],
         }
-
-
-def _plain(file: str) -> str:
-    return file.rpartition("/")[2]
 
 
 def check_shard(path: Path, shard: Shard, *, checksums: bool = True, advice: str = "Run prepare_data again.") -> None:

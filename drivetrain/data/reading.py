@@ -11,9 +11,9 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
 from drivetrain.data.convert import BadValueError, converted, described, inferred_type, wider_text_type
 from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
-from drivetrain.data.formats.ipc import infer_ipc, ipc_batches, locate_ipc
+from drivetrain.data.formats.ipc import infer_ipc, ipc_batches
 from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
-from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
+from drivetrain.data.formats.parquet import infer_parquet, parquet_batches
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.manifest import check_shard
 from drivetrain.data.schema import (
@@ -24,7 +24,7 @@ from drivetrain.data.schema import (
     resolved_schema,
     type_of_both,
 )
-from drivetrain.data.source import CellError, Source, find_sources
+from drivetrain.data.source import CellError, Source, find_sources, locate_row
 
 CellsLikeRows = Literal["refuse", "keep"]
 
@@ -82,11 +82,7 @@ class Table:
 
     def locate(self, source: Source, index: int) -> str:
         """The place of the row of this index in a file, for messages: "b.csv, row 12"."""
-        if source.format == "csv":
-            return locate_csv(source, index)
-        if source.format == "jsonl":
-            return locate_jsonl(source, index)
-        return locate_ipc(source, index) if source.format == "ipc" else locate_parquet(source, index)
+        return {"csv": locate_csv, "jsonl": locate_jsonl}.get(source.format, locate_row)(source, index)
 
     def _file(self, source: Source, schema: Schema, written: Schema, *, drop: bool) -> Iterator[Batch]:
         if source.format == "csv":

@@ -60,14 +60,13 @@ class ShardWriter(VersionFolder):
         """
         assert self._keeper
         for shard in earlier.manifest.shards:
-            name = shard.file.rpartition("/")[2]
-            file = earlier.folder / name
-            is_copy = take_over(file, self.staging / name)
+            file = earlier.folder / shard.name
+            is_copy = take_over(file, self.staging / shard.name)
             if is_copy or file.stat().st_mtime_ns > earlier.since:
                 check_shard(
-                    self.staging / name if is_copy else file, shard, advice="Leave out previous to prepare all."
+                    self.staging / shard.name if is_copy else file, shard, advice="Leave out previous to prepare all."
                 )
-            self._files.shards.append(replace(shard, file=name))
+            self._files.shards.append(replace(shard, file=shard.name))
         self._keeper.continue_from(earlier)
         self.statistics.restore(earlier.statistics)
         if self._fitting:

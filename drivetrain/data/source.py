@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.base.os_refusals import refusal
+from drivetrain.data.arrow import Schema, plain_schema
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest, Shard
 from drivetrain.data.versions import is_data_set
 
@@ -97,11 +98,7 @@ def find_sources(raw: Path) -> Sequence[Source]:
         found = [source]
     elif is_data_set(raw):
         shards = Manifest.read(raw, checksums=False).shards
-        names = [shard.file.rpartition("/")[2] for shard in shards]
-        found = [
-            Source(raw / shard.file, name, "parquet", False, shard=shard)
-            for name, shard in zip(names, shards, strict=True)
-        ]
+        found = [Source(raw / shard.file, shard.name, "parquet", False, shard=shard) for shard in shards]
         if not found:
             raise InputError(f"{raw} holds no row: its {MANIFEST_FILE} lists no shard.")
     else:
@@ -238,3 +235,25 @@ def _source(path: Path, name: str) -> Source | None:
     file_format, gzipped = SUFFIXES[suffix]
     delimiter = "\t" if suffix.startswith(".tsv") else ","
     return Source(path, name, file_format, gzipped, _partition(name), delimiter)
+
+
+def named_once(source: Source, schema: Schema) -> Schema:
+    """The columns of a file that says their types itself, with plain types.
+
+    Raises:
+        InputError: two have one name.
+    """
+    if repeated := next((name for name in schema.names if schema.names.count(name) > 1), None):
+        raise InputError(f"{source.name}: two columns are called {repeated!r}. Rename one.")
+    return plain_schema(schema)
+
+
+def locate_row(source: Source, index: int) -> str:
+    """The place of the row of this index (from 0) in a file whose rows are numbered from 1, for messages."""
+    return f"{source.name}, row {index + 1}"
+
+
+def damaged(source: Source, error: Exception, kind: str = "") -> InputError:
+    """The error for a file that cannot be read, as of a `kind` where its name alone does not say it."""
+    read = f"read as {kind}" if kind else "read"
+    return InputError(f"{source.name} cannot be {read}: {first_line(error)}. Is it damaged, or cut short?")

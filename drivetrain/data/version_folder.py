@@ -141,9 +141,8 @@ class VersionFolder:
 
     def current(self) -> str | None:
         """The version that readers find: "" for one of format 1, None for no set, or an unreadable one."""
-        try:
-            manifest = Manifest.read(self.folder, checksums=False)
-        except InputError:
+        manifest = _manifest_in(self.folder)
+        if manifest is None:
             return None
         return manifest.shards[0].file.rpartition("/")[0] if manifest.shards else manifest.version
 
@@ -178,7 +177,7 @@ def copy_version(source: Path, target: Path, keep: int) -> None:
     try:
         copy.start()
         known = _other_shards(target, manifest.version)
-        named = {_plain(shard.file): shard.sha256 for shard in manifest.shards}
+        named = {shard.name: shard.sha256 for shard in manifest.shards}
         for path in (source / manifest.version).iterdir():
             staged = copy.staging / path.name
             if earlier := known.get(named.get(path.name, "")):
@@ -194,26 +193,23 @@ def copy_version(source: Path, target: Path, keep: int) -> None:
 
 def _other_shards(folder: Path, version: str) -> dict[str, Path]:
     """SHA-256 -> file of the shards that readers of a folder find, where they find another version."""
-    try:
-        current = Manifest.read(folder, checksums=False)
-    except InputError:
-        return {}
-    return {} if current.version == version else {shard.sha256: folder / shard.file for shard in current.shards}
-
-
-def _plain(file: str) -> str:
-    return file.rpartition("/")[2]
+    current = _manifest_in(folder)
+    shards = () if current is None or current.version == version else current.shards
+    return {shard.sha256: folder / shard.file for shard in shards}
 
 
 def holds_versions(folder: Path) -> bool:
     """Return True if one of our steps wrote a set with versions into a folder."""
-    if not folder.is_dir():
-        return False
+    manifest = _manifest_in(folder) if folder.is_dir() else None
+    return manifest is not None and (folder / manifest.version / MANIFEST_FILE).is_file()
+
+
+def _manifest_in(folder: Path) -> Manifest | None:
+    """The manifest of a folder; None where there is none, or one that cannot be read."""
     try:
-        manifest = Manifest.read(folder, checksums=False)
+        return Manifest.read(folder, checksums=False)
     except InputError:
-        return False
-    return (folder / manifest.version / MANIFEST_FILE).is_file()
+        return None
 
 
 def _locked(folder: Path) -> int:

@@ -23,7 +23,7 @@ from typing import Any, Protocol, cast
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.arrow import Batch, Schema, arrow
 from drivetrain.data.transform.plan import Plan
-from drivetrain.data.transform.types import arrow_type, type_of
+from drivetrain.data.transform.types import arrow_schema, type_of
 from drivetrain.data.transform.verbs import Columns, MapBatches
 
 
@@ -84,7 +84,7 @@ def mapped(verb: MapBatches, batches: Iterator[Batch]) -> Iterator[Batch]:
     """
     pa = arrow()
     name, function = _function(verb.function)
-    schema = pa.schema([(column, arrow_type(kind)) for column, kind in verb.columns])
+    schema = arrow_schema(dict(verb.columns))
     for batch in batches:
         made = function(batch)
         if not isinstance(made, pa.RecordBatch) or made.schema.names != schema.names:

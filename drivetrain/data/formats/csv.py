@@ -19,7 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
-from drivetrain.base.errors import InputError, first_line
+from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow
 from drivetrain.data.convert import (
     BadValueError,
@@ -34,7 +34,7 @@ from drivetrain.data.encodings import advice
 from drivetrain.data.formats.csv_quotes import MANY_LINES, QuoteCheck
 from drivetrain.data.lanes import Lane
 from drivetrain.data.schema import delimiter_hint
-from drivetrain.data.source import CellError, Source
+from drivetrain.data.source import CellError, Source, damaged
 
 # Arrow's unit of work: a row must fit in it, and a few of them are in memory at a time.
 BLOCK_BYTES = 4 << 20
@@ -204,7 +204,7 @@ def _batches(source: Source, types: Mapping[str, DataType], *, threads: bool = T
                 raise _UnparsedError(name) from None
         _explain(source, error, quotes)
     except OSError as error:
-        raise _damaged(source, error) from error
+        raise damaged(source, error) from error
 
 
 def _block_bytes(source: Source) -> int:
@@ -355,7 +355,7 @@ def _records(source: Source, *, strict: str = "") -> Iterator[tuple[int, list[st
             f"{source.name}, row {number + 1}{at} is not CSV: {found} (is a quote not closed?). {_ADVICE}"
         ) from None
     except (OSError, EOFError, zlib.error) as error:
-        raise _damaged(source, error) from error
+        raise damaged(source, error) from error
     finally:
         csv.field_size_limit(limit)
 
@@ -363,7 +363,3 @@ def _records(source: Source, *, strict: str = "") -> Iterator[tuple[int, list[st
 def _opened(source: Source) -> IO[str]:
     opener = cast("Any", gzip.open if source.gzipped else Path.open)
     return opener(source.path, "rt", encoding="latin-1", newline="")
-
-
-def _damaged(source: Source, error: Exception) -> InputError:
-    return InputError(f"{source.name} cannot be read: {first_line(error)}. Is it damaged, or cut short?")

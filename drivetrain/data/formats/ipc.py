@@ -6,10 +6,9 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from drivetrain.base.errors import InputError, first_line
-from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
+from drivetrain.data.arrow import Batch, Schema, arrow
 from drivetrain.data.convert import BadValueError, check_text, converted
-from drivetrain.data.source import CellError, Source
+from drivetrain.data.source import CellError, Source, damaged, locate_row, named_once
 
 # Rows given at a time, fewer where they are wide.
 BATCH_ROWS = 1 << 16
@@ -20,9 +19,7 @@ _FILE_FORMAT = b"ARROW1"
 def infer_ipc(source: Source) -> Schema:
     """The columns and their types, from the file's schema."""
     with _opened(source) as (schema, _):
-        if repeated := next((name for name in schema.names if schema.names.count(name) > 1), None):
-            raise InputError(f"{source.name}: two columns are called {repeated!r}. Rename one.")
-        return arrow().schema([(field.name, plain_type(field.type)) for field in schema])
+        return named_once(source, schema)
 
 
 def ipc_batches(source: Source, schema: Schema) -> Iterator[Batch]:
@@ -39,18 +36,14 @@ def ipc_batches(source: Source, schema: Schema) -> Iterator[Batch]:
                 # Arrow believes what a file says of its own lengths and places, too.
                 check_text(batch)
             except BadValueError as error:
-                raise CellError(f"{locate_ipc(source, first + error.row)}, {error}.") from None
+                raise CellError(f"{locate_row(source, first + error.row)}, {error}.") from None
             step = max(1, min(BATCH_ROWS, BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1)))
             for start in range(0, batch.num_rows, step):
                 try:
                     yield converted(batch.slice(start, step), schema, text=False)
                 except BadValueError as error:
-                    raise CellError(f"{locate_ipc(source, first + start + error.row)}, {error}.") from None
+                    raise CellError(f"{locate_row(source, first + start + error.row)}, {error}.") from None
             first += batch.num_rows
-
-
-def locate_ipc(source: Source, index: int) -> str:
-    return f"{source.name}, row {index + 1}"
 
 
 @contextmanager
@@ -72,6 +65,4 @@ def _opened(source: Source) -> Generator[tuple[Schema, Iterator[Batch]]]:
         with pa.memory_map(str(source.path)) as mapped, opens(mapped) as reader:
             yield reader.schema, checked(reader)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{source.name} cannot be read as Arrow: {first_line(error)}. Is it damaged, or cut short?"
-        ) from error
+        raise damaged(source, error, "Arrow") from error

@@ -26,7 +26,7 @@ from drivetrain.data.convert import (
     may_lose_digits,
 )
 from drivetrain.data.encodings import advice
-from drivetrain.data.source import CellError, Source
+from drivetrain.data.source import CellError, Source, damaged
 
 BLOCK_BYTES = 4 << 20
 MAX_DEPTH = 50
@@ -223,7 +223,7 @@ def _blocks(source: Source) -> Iterator[bytes]:
                 if not block.isspace():
                     yield block
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{source.name} cannot be read: {error}. Is it damaged, or cut short?") from error
+        raise damaged(source, error) from error
 
 
 def _lines(source: Source) -> Iterator[tuple[int, bytes]]:
@@ -237,7 +237,7 @@ def _lines(source: Source) -> Iterator[tuple[int, bytes]]:
                 if content.strip():
                     yield number, content
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{source.name} cannot be read: {error}. Is it damaged, or cut short?") from error
+        raise damaged(source, error) from error
 
 
 def _opened(source: Source) -> IO[bytes]:

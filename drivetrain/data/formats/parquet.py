@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain.base.errors import InputError, first_line
-from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy, plain_type
+from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
 from drivetrain.data.convert import BadValueError, check_text, converted
-from drivetrain.data.source import CellError, Source
+from drivetrain.data.source import CellError, Source, damaged, locate_row, named_once
 
 # Rows read at a time, fewer where they are wide.
 BATCH_ROWS = 1 << 16
@@ -21,12 +20,8 @@ BATCH_BYTES = 32 << 20
 
 def infer_parquet(source: Source) -> Schema:
     """The columns and their types, from the footer."""
-    pa = arrow()
     with _opened(source) as file:
-        names: list[str] = file.schema_arrow.names
-        if repeated := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"{source.name}: two columns are called {repeated!r}. Rename one.")
-        return pa.schema([(field.name, plain_type(field.type)) for field in file.schema_arrow])
+        return named_once(source, file.schema_arrow)
 
 
 def parquet_batches(source: Source, schema: Schema) -> Iterator[Batch]:
@@ -51,14 +46,10 @@ def parquet_batches(source: Source, schema: Schema) -> Iterator[Batch]:
                     check_text(batch)
                     yield converted(batch, schema, text=False)
                 except BadValueError as error:
-                    raise CellError(f"{locate_parquet(source, first + error.row)}, {error}.") from None
+                    raise CellError(f"{locate_row(source, first + error.row)}, {error}.") from None
                 first += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(source, error) from error
-
-
-def locate_parquet(source: Source, index: int) -> str:
-    return f"{source.name}, row {index + 1}"
+            raise damaged(source, error, "Parquet") from error
 
 
 def _int96_unit(source: Source, schema: Schema) -> str:
@@ -88,12 +79,12 @@ def _int96_unit(source: Source, schema: Schema) -> str:
                             row for row in range(len(fine)) if not _agree(both[0][row:][:1], both[1][row:][:1], unit)
                         )
                         raise CellError(
-                            f"{locate_parquet(source, first + next(rows))}, column {name!r}: a time stamp lies beyond "
+                            f"{locate_row(source, first + next(rows))}, column {name!r}: a time stamp lies beyond "
                             f"what 64 bits of {unit} hold. Correct it, or write the column as text."
                         )
                 first += len(fine)
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(source, error) from error
+            raise damaged(source, error, "Parquet") from error
     return unit
 
 
@@ -122,8 +113,4 @@ def _opened(source: Source, int96: str = "us") -> Any:
             coerce_int96_timestamp_unit=int96,
         )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns are bytes, too
-        raise _damaged(source, error) from error
-
-
-def _damaged(source: Source, error: Exception) -> InputError:
-    return InputError(f"{source.name} cannot be read as Parquet: {first_line(error)}. Is it damaged, or cut short?")
+        raise damaged(source, error, "Parquet") from error

@@ -6,14 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from drivetrain.base.errors import InputError, first_line
-from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow, plain_type
+from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
 
 _DAMAGED = " Is it damaged, or written to by hand?"
-
-
-def plain_schema(schema: Schema) -> Schema:
-    """Without metadata, and without what only describes storage (large text, categories)."""
-    return arrow().schema([(field.name, plain_type(field.type)) for field in schema])
 
 
 def plain_batches(batches: Any, schema: Schema, where: str, *, advice: str = _DAMAGED) -> Iterator[Batch]:

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drivetrain.base.errors import InputError, first_line, warn
-from drivetrain.data.arrow import Batch, Schema
+from drivetrain.data.arrow import Batch, Schema, plain_schema
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.sources import Options, no_such_version
-from drivetrain.data.sources._batches import plain_batches, plain_schema
+from drivetrain.data.sources._batches import plain_batches
 from drivetrain.data.sources._sql_types import check_dates, check_types
 
 _ORDER_HINT = " Rows are ordered by the watermark and then by all columns: cast this one in the query, such as to text."

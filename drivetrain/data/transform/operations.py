@@ -28,7 +28,7 @@ UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 class Operation:
     """One entry of the list.
 
-    `takes` has a kind of `types.KINDS` for each argument; `=` before it means a constant, a last `*` any number more
+    `takes` has a kind of `types.is_kind` for each argument; `=` before it means a constant, a last `*` any number more
     of the kind before it. `gives` is the type of the result, or a rule over the types of the arguments (None: these
     types do not go together). A `row` operation works row by row, an `aggregate` makes one value of a group, a
     `window` needs the order of the rows around.

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError, did_you_mean
@@ -124,7 +125,7 @@ class Plan:
             check_verb(name, where)
             check_form(name, given, f"{where}, {name}")
             try:
-                plan = _READERS[name](plan, given, f"{where}, {name}")
+                plan = _with_verb(plan, name, given, f"{where}, {name}")
             except InputError as error:
                 text = str(error)
                 raise InputError(text if text.startswith(where) else f"{where}, {text}") from None
@@ -150,49 +151,27 @@ def _checked_calls(values: Mapping[str, Any], where: str) -> tuple[tuple[str, Ca
     return tuple(values.items())
 
 
-def _window(plan: Plan, given: Any, where: str) -> Plan:
-    options = _options(given, where, {"values", "by", "order_by"}, needs={"values", "by"})
-    return plan.window(cast("dict[str, Call]", _values(options.pop("values"), where)), **options)
-
-
-def _aggregate(plan: Plan, given: Any, where: str) -> Plan:
-    options = _options(given, where, {"values", "by"}, needs={"values"})
-    return plan.aggregate(cast("dict[str, Call]", _values(options.pop("values"), where)), **options)
-
-
-def _options(given: Any, where: str, allowed: set[str], *, needs: set[str]) -> dict[str, Any]:
-    options = dict(given)
-    for name in options:
-        if name not in allowed:
-            raise InputError(f"{where}: there is no option {name!r}. {did_you_mean(name, allowed)}")
-    if missing := sorted(needs - options.keys()):
+def _with_verb(plan: Plan, name: str, given: Any, where: str) -> Plan:
+    """The plan with one more verb, of which JSON gives what the plan's method of this name takes."""
+    add: Callable[..., Plan] = getattr(plan, name)
+    if name in ("select", "sort"):
+        return add(*names_of(given))
+    if name in ("rename", "cast"):
+        return add(given)
+    if name == "filter":
+        return add(from_json(given, where))
+    if name == "derive":
+        return add(_values(given, where))
+    options, parameters = dict(given), signature(add).parameters
+    for option in options:
+        if option not in parameters:
+            raise InputError(f"{where}: there is no option {option!r}. {did_you_mean(option, parameters)}")
+    needed = {each.name for each in parameters.values() if each.default is each.empty}
+    if missing := sorted(needed - options.keys()):
         raise InputError(f"{where}: {missing[0]} is missing.")
-    return options
-
-
-_READERS: Mapping[str, Callable[[Plan, Any, str], Plan]] = {
-    "select": lambda plan, given, where: plan.select(*names_of(given)),
-    "rename": lambda plan, given, where: plan.rename(given),
-    "cast": lambda plan, given, where: plan.cast(given),
-    "filter": lambda plan, given, where: plan.filter(from_json(given, where)),
-    "derive": lambda plan, given, where: plan.derive(_values(given, where)),
-    "join": lambda plan, given, where: plan.join(
-        **_options(given, where, {"table", "on", "how"}, needs={"table", "on"})
-    ),
-    "aggregate": _aggregate,
-    "window": _window,
-    "deduplicate": lambda plan, given, where: plan.deduplicate(
-        **_options(given, where, {"by", "order_by"}, needs={"by"})
-    ),
-    "sort": lambda plan, given, where: plan.sort(*names_of(given)),
-    "sample": lambda plan, given, where: plan.sample(
-        **_options(given, where, {"key", "percent", "salt"}, needs={"key", "percent"})
-    ),
-    "shuffle": lambda plan, given, where: plan.shuffle(**_options(given, where, {"key", "seed"}, needs={"key"})),
-    "map_batches": lambda plan, given, where: plan.map_batches(
-        **_options(given, where, {"function", "columns"}, needs={"function", "columns"})
-    ),
-}
+    if "values" in options:
+        options["values"] = _values(options["values"], where)
+    return add(**options)
 
 
 def _entry(verb: Verb) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.errors import InputError, did_you_mean
@@ -34,9 +34,6 @@ _ZONED = re.compile(r"timestamp\[(?:s|ms|us|ns), tz=([^\]]+)\]")
 _NAIVE = re.compile(r"timestamp\[(?:s|ms|us|ns)\]")
 _DECIMAL = re.compile(r"decimal(?:32|64|128)?\((\d+), ?(\d+)\)")
 MAX_DECIMAL_DIGITS = 38
-
-# What an operation takes: kind of argument -> whether a type is of that kind.
-KINDS = ("any", "number", "integer", "float", "text", "bool", "date", "time", "ordered")
 
 
 def type_named(text: str) -> str:
@@ -103,6 +100,11 @@ def arrow_type(name: str) -> Any:
     return pa.type_for_alias(name)
 
 
+def arrow_schema(columns: Mapping[str, str]) -> Any:
+    """The Arrow schema of columns, name -> type."""
+    return arrow().schema([(name, arrow_type(kind)) for name, kind in columns.items()])
+
+
 def decimal_type(precision: int, scale: int) -> str:
     return f"decimal({precision}, {scale})"
 
@@ -150,24 +152,21 @@ def zone_of(name: str) -> str | None:
 
 
 def is_kind(name: str, kind: str) -> bool:
-    """Return True if a type is of a kind of KINDS; a literal null is of each."""
-    if name == "null" or kind == "any":
-        return True
-    if kind == "number":
-        return is_integer(name) or is_float(name)
-    if kind == "integer":
-        return is_integer(name)
-    if kind == "float":
-        return is_float(name)
-    if kind == "text":
-        return name == "string"
-    if kind == "date":
-        return name == "date32" or is_timestamp(name)
-    if kind == "time":
-        return is_timestamp(name)
-    if kind == "ordered":
-        return name not in ("binary",)
-    return name == kind
+    """Return True if a type is of a kind that operations take; a literal null is of each."""
+    return name == "null" or _KINDS[kind](name)
+
+
+_KINDS: Mapping[str, Callable[[str], bool]] = {
+    "any": lambda name: True,
+    "number": lambda name: is_integer(name) or is_float(name),
+    "integer": is_integer,
+    "float": is_float,
+    "text": lambda name: name == "string",
+    "bool": lambda name: name == "bool",
+    "date": lambda name: name == "date32" or is_timestamp(name),
+    "time": is_timestamp,
+    "ordered": lambda name: name != "binary",
+}
 
 
 def common_type(names: Sequence[str]) -> str | None:

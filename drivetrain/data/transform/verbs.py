@@ -55,6 +55,14 @@ def known(name: str, columns: Columns, where: str) -> str:
     return name
 
 
+def _known_once(names: tuple[str, ...], columns: Columns, where: str) -> tuple[str, ...]:
+    """
+    Raises:
+        InputError: there is no such column, or one is named twice.
+    """
+    return tuple(known(name, columns, where) for name in check_distinct(names, where))
+
+
 @dataclass(frozen=True)
 class Select:
     """These columns alone, in this order."""
@@ -64,8 +72,7 @@ class Select:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         if not self.names:
             raise InputError("select: it names no column. Name those that remain.")
-        check_distinct(self.names, "select")
-        return {known(name, columns, "select"): columns[name] for name in self.names}
+        return {name: columns[name] for name in _known_once(self.names, columns, "select")}
 
 
 @dataclass(frozen=True)
@@ -171,8 +178,7 @@ class Aggregate:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         if not self.values and not self.by:
             raise InputError("aggregate: it names no value, and nothing to group by.")
-        check_distinct(self.by, "aggregate: by")
-        found = {known(name, columns, "aggregate: by"): columns[name] for name in self.by}
+        found = {name: columns[name] for name in _known_once(self.by, columns, "aggregate: by")}
         for name, call in self.values:
             where = f"aggregate: {name!r}"
             if name in found:
@@ -192,9 +198,7 @@ class Window:
 
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         for names in (self.by, self.order_by):
-            check_distinct(names, "window")
-        for name in (*self.by, *self.order_by):
-            known(name, columns, "window")
+            _known_once(names, columns, "window")
         found = dict(columns)
         for name, call in self.values:
             where = f"window: {name!r}"
@@ -216,9 +220,7 @@ class Deduplicate:
         if not self.by:
             raise InputError("deduplicate: it names no column that tells rows apart. Name them with by.")
         for names in (self.by, self.order_by):
-            check_distinct(names, "deduplicate")
-        for name in (*self.by, *self.order_by):
-            known(name, columns, "deduplicate")
+            _known_once(names, columns, "deduplicate")
         return columns
 
 
@@ -231,9 +233,7 @@ class Sort:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         if not self.by:
             raise InputError("sort: it names no column.")
-        check_distinct(self.by, "sort")
-        for name in self.by:
-            known(name, columns, "sort")
+        _known_once(self.by, columns, "sort")
         return columns
 
 

@@ -29,7 +29,7 @@ def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options)
     pa, pl = arrow(), polars()
     joined = {name: other.columns for name, other in tables.items()}
     columns = table.columns
-    schema = pa.schema([(name, types.arrow_type(kind)) for name, kind in plan.output(columns, joined).items()])
+    schema = types.arrow_schema(plan.output(columns, joined))
     scratch = Path(tempfile.mkdtemp(prefix="transform-", dir=options.scratch))
     try:
         frame = scan(table.batches, columns)

@@ -55,7 +55,7 @@ def scan(batches: Callable[[], Iterator[Batch]], columns: Columns) -> Lazy:
     """A lazy frame of Arrow batches that have these columns."""
     pa, pl = arrow(), polars()
     schema = {name: data_type(kind) for name, kind in columns.items()}
-    given = pa.schema([(name, types.arrow_type(kind)) for name, kind in columns.items()])
+    given = types.arrow_schema(columns)
 
     def frames() -> Iterator[Frame]:
         for batch in batches():

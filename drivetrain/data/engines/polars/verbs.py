@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.arrow import Batch
 from drivetrain.data.engines import Table, mapped
 from drivetrain.data.engines.polars.expressions import casted, hashed, translated, without_sign
 from drivetrain.data.engines.polars.frames import (
@@ -90,7 +90,7 @@ class Verbs:
 
     def _mapped(self, verb: verbs.MapBatches) -> Lazy:
         """The user's function on each batch."""
-        given = _arrow_schema(self._columns)
+        given = types.arrow_schema(self._columns)
 
         def batches() -> Iterator[Batch]:
             for piece in pieces(self._frame):
@@ -192,7 +192,3 @@ def _deduplicated(rows: Frame, verb: verbs.Deduplicate) -> Frame:
         return rows.unique(list(verb.by), keep="first", maintain_order=True)
     ordered = rows.sort([*verb.order_by, _ROW], nulls_last=True)
     return ordered.unique(list(verb.by), keep="first", maintain_order=True).sort(_ROW)
-
-
-def _arrow_schema(columns: Columns) -> Any:
-    return arrow().schema([(name, types.arrow_type(kind)) for name, kind in columns.items()])

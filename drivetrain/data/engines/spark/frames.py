@@ -70,7 +70,7 @@ def of_batches(exchange: Exchange, batches: Iterator[Batch], columns: Columns, p
     folder.mkdir(parents=True)
     names = {name: fresh() for name in columns}
     row = fresh("row")
-    given = pa.schema([(name, types.arrow_type(kind)) for name, kind in columns.items()])
+    given = types.arrow_schema(columns)
     stored = pa.schema([*((names[name], _stored(kind)) for name, kind in columns.items()), (row, pa.int64())])
     count = 0
     with pa.parquet.ParquetWriter(folder / "rows.parquet", stored) as file:
@@ -90,7 +90,7 @@ def of_batches(exchange: Exchange, batches: Iterator[Batch], columns: Columns, p
 def read(exchange: Exchange, frame: Frame, place: str) -> Iterator[Batch]:
     """The rows in their order, with the columns and types that they are declared to have."""
     pa, data = arrow(), frame.data
-    schema = pa.schema([(name, types.arrow_type(kind)) for name, kind in frame.columns.items()])
+    schema = types.arrow_schema(frame.columns)
     if frame.order:  # (one row of an aggregation without groups has none)
         data = data.orderBy(*in_order(frame.order, data))
     ordered = data.select(*(frame.column(name) for name in frame.columns))
