@@ -96,9 +96,6 @@ class Facts:
     checkpoint_bytes_per_second: Mapping[str, float] = field(default_factory=dict[str, float])
     """Instance type -> how fast a file reaches its checkpoints folder, where that was measured."""
 
-    @property
-    def activation_bytes_per_sample(self) -> int:
-        return sum(layer.full.activations for layer in (*self.layers, self.loss))
 
     @property
     def bytes_per_parameter(self) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.strategies import (
-    AUTO,
+
     TENSORFLOW,
     TORCH,
     StrategyFacts,
@@ -85,16 +85,12 @@ def strategies_of(step: JobStep, parameters: Sequence[Parameter]) -> list[Strate
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:
     """Why a training step cannot run in a stock image with this version of torch (`2.13`); None where it can, nothing
     is known, or it runs on another framework."""
-    if not is_our_training(step):
-        return None
-    for name in dict.fromkeys(training.strategy for training in ways(step, tuple(parameters))):
-        if name is None or name == AUTO or (facts := read_strategy(name)).framework != TORCH:
-            continue
-        if _numbers(torch) < _numbers(facts.min_torch):
+    for facts in strategies_of(step, parameters):
+        if facts.framework == TORCH and _numbers(torch) < _numbers(facts.min_torch):
             strategies = all_strategies(framework=TORCH).values()
             possible = [each.name for each in strategies if _numbers(each.min_torch) <= _numbers(torch)]
             return (
-                f"strategy {name!r} needs torch {facts.min_torch}, and the image has {torch}. Give a newer image "
+                f"strategy {facts.name!r} needs torch {facts.min_torch}, and the image has {torch}. Give a newer image "
                 f"(deployment.targets.sagemaker.image), or one of these strategies: {', '.join(possible)}."
             )
     return None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from drivetrain.base.json_text import Json
@@ -93,7 +93,7 @@ def renamed(parts: Outline, old: str, new: str) -> Outline:
         names[name]: {**branch, "step": new} if isinstance(branch, dict) and branch.get("step") == old else branch
         for name, branch in parts.branches.items()
     }
-    return parts.with_steps(made, branches)
+    return replace(parts, steps=made, branches=branches)
 
 
 def follow(

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from drivetrain.aws.session import ATTEMPTS, botocore_session, collecting_later, settings
 from drivetrain.base.errors import UserError, did_you_mean
@@ -176,11 +176,6 @@ class Account:
 def is_of_aws(arn: str) -> bool:
     """Return True if an ARN is of a resource that AWS manages in an account: it has `aws` in the account's place."""
     return arn.split(":")[4:5] == ["aws"]
-
-
-def members(value: Any) -> Json:
-    """The members of a structure in an answer; none where it is left out."""
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def region_or_default(given: str | None) -> str:

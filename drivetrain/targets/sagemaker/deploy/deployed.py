@@ -14,8 +14,9 @@ from typing import Any, cast
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import object_in
 from drivetrain.catalog import quotas
-from drivetrain.targets.sagemaker.account import Account, is_of_aws, members
+from drivetrain.targets.sagemaker.account import Account, is_of_aws
 from drivetrain.targets.sagemaker.deploy.objects import get_text
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, read_triggers
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
@@ -48,6 +49,12 @@ class AccountPipeline:
     tags: Mapping[str, str]
     triggers: tuple[AccountTrigger, ...] = ()
     """Its rules and schedules."""
+
+    @property
+    def properties(self) -> Json:
+        """The properties beside its definition, its tags, and its rules and schedules."""
+        names = ("role", "display_name", "description", "max_parallel")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +97,9 @@ class Deployed(AccountPipeline):
     def fingerprint(self) -> str:
         """A hash of all that a plan goes by: another one, and the plan is stale."""
         said = {
+            **self.properties,
             "arn": self.arn,
             "definition": digest_of(self.text),
-            "role": self.role,
-            "display_name": self.display_name,
-            "description": self.description,
-            "max_parallel": self.max_parallel,
             "tags": {name: self.tags.get(name) for name in ALL_OURS},
             "triggers": [trigger.to_json() for trigger in self.triggers],
         }
@@ -150,7 +154,7 @@ def read_pipeline(account: Account, name: str, version: int | None = None) -> De
     if said is None:
         return None
     modified = said.get("LastModifiedTime")
-    parallel = members(said.get("ParallelismConfiguration"))
+    parallel = object_in(said, "ParallelismConfiguration")
     return Deployed(
         name=name,
         arn=str(said["PipelineArn"]),
@@ -161,13 +165,13 @@ def read_pipeline(account: Account, name: str, version: int | None = None) -> De
         max_parallel=int(parallel.get("MaxParallelExecutionSteps") or quotas.DEFAULT_PARALLEL_STEPS),
         tags={},
         modified=None if modified is None else float(modified.timestamp()),
-        modified_by=_who(members(said.get("LastModifiedBy"))),
+        modified_by=_who(object_in(said, "LastModifiedBy")),
     )
 
 
 def _who(context: Json) -> str | None:
     """The Studio user or the role that wrote last, where the service says it."""
-    return context.get("UserProfileName") or members(context.get("IamIdentity")).get("Arn") or None
+    return context.get("UserProfileName") or object_in(context, "IamIdentity").get("Arn") or None
 
 
 def applied_uri(root: str, pipeline: str, sha256: str) -> str:

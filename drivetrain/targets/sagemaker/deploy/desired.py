@@ -57,13 +57,10 @@ class Desired(AccountPipeline):
     def fingerprint(self) -> str:
         """A hash of all that apply would write: another one, and a saved plan is of other code."""
         said = {
+            **self.properties,
             "definition": self.sha256,
             "owner": self.owner.tag,
             "assets": sorted(asset.uri for asset in self.assets),
-            "role": self.role,
-            "display_name": self.display_name,
-            "description": self.description,
-            "max_parallel": self.max_parallel,
             "tags": dict(self.tags),
             "triggers": [trigger.to_json() for trigger in self.triggers],
         }

@@ -17,6 +17,7 @@ from drivetrain.targets.sagemaker.deploy.deployed import (
     LostError,
     base_of,
     read_pipeline,
+    read_tags,
 )
 from drivetrain.targets.sagemaker.deploy.executions.executions import executions
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
@@ -55,9 +56,7 @@ def deployed_pipelines(account: Account, limit: int | None = None) -> Iterator[L
 
 
 def _listed(account: Account, name: str, arn: str, modified: float | None) -> Listed:
-    about = f"tags of pipeline {name!r}"
-    pages = account.pages("sagemaker", "list_tags", "Tags", about=about, ResourceArn=arn)
-    tags = {str(tag["Key"]): str(tag["Value"]) for tag in pages}
+    tags = read_tags(account, name, arn)
     last = next(
         (
             {"execution": each.id, "arn": each.arn, "status": each.status, "started": each.started or None}

@@ -25,8 +25,9 @@ from typing import Any, Literal, cast
 from drivetrain.aws.s3 import split
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import moment_with_zone
+from drivetrain.base.json_text import object_in
 from drivetrain.base.process_identity import boot_id, process_table, start_time
-from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.objects import delete
 from drivetrain.targets.sagemaker.refusals import AbsentError, ConditionError, ConflictError, DeniedError
 
@@ -89,7 +90,7 @@ def last_written(account: Account, root: str, pipeline: str, digest: str | None)
         found = look(account, lock_uri(root, pipeline))
     except DeniedError:  # of a lock that is not there, too, where listing is bound to a prefix
         return ""
-    last = members(found.said.get("applied")) if found else {}
+    last = object_in(found.said, "applied") if found else {}
     if digest is None or last.get("definition") != digest:
         return ""
     return f" {last.get('by')!s:.200} applied definition {digest[:12]} at {last.get('at')!s:.40}."
@@ -105,7 +106,7 @@ def _this_process() -> Json:
 
 def _has_ended(said: Json) -> bool:
     """Return True if the holder was a process of this machine that is gone, or has gone on to other things."""
-    holder, here = members(said.get("process")), _this_process()
+    holder, here = object_in(said, "process"), _this_process()
     if not here or (holder.get("boot"), holder.get("namespace")) != (here["boot"], here["namespace"]):
         return False
     if holder == here:
@@ -144,7 +145,7 @@ class Lock:
         for number in range(round(WAITS_S / LOOKS_EVERY_S) + 1):
             if found is None or not found.is_held:
                 self._is_tried = True
-                self._said["applied"] = members(found.said.get("applied")) if found else {}
+                self._said["applied"] = object_in(found.said, "applied") if found else {}
                 # The first write comes before any reading: who may list below a prefix alone is answered 403 for an
                 # object that is not there.
                 if self._write("held", found.etag if found else None):

@@ -51,15 +51,8 @@ def check_condition(condition: Any) -> None:
     Raises:
         UserError: as `evaluate` does, but for the values.
     """
-    given: Json = condition
-    if isinstance(given, list):
-        for item in given:
-            check_condition(item)
-        return
-    kind, parts = _parts(given)
-    if kind in ("Not", "Or"):
-        for part in parts:
-            check_condition(part)
+    for _ in _comparisons(condition):
+        pass
 
 
 def type_problems(condition: Any, definition: Definition) -> Iterator[str]:
@@ -193,13 +186,9 @@ def expression_text(node: Json) -> str:
         if key == "Get" and isinstance(operand, str):
             return operand.removeprefix("Parameters.").removeprefix("Steps.")
         if key == "Std:JsonGet" and isinstance(operand, dict) and isinstance(path := operand.get("Path"), str):
-            steps = list(_steps_named(operand.get("PropertyFile")))
-            return f"{steps[0]}.{path}" if steps else path
+            file = operand.get("PropertyFile")
+            text = file.get("Get") if isinstance(file, dict) else None
+            return f"{text.split('.')[1]}.{path}" if isinstance(text, str) and text.startswith("Steps.") else path
         if key == "Std:Join" and isinstance(operand, dict) and isinstance(values := operand.get("Values"), list):
             return str(operand.get("On", "")).join(expression_text(value) for value in values)
     return node if isinstance(node, str) else repr(node)[:80]
-
-
-def _steps_named(node: Json) -> Iterator[str]:
-    if isinstance(node, dict) and isinstance(text := node.get("Get"), str) and text.startswith("Steps."):
-        yield text.split(".")[1]

@@ -9,7 +9,7 @@ is checked while reading, so that whatever the service holds can be pulled and s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -137,26 +137,22 @@ class StepNode:
         return self._expressions[0]
 
     @property
-    def functions(self) -> tuple[str, ...]:
-        """Names of the functions (`Std:Join`, ...) that the step's own fields call."""
-        return self._expressions[1]
-
-    @property
     def unknown_functions(self) -> tuple[str, ...]:
-        """Names of those that are not known here: newer than this package, or mistyped; each once.
+        """Names of the functions (`Std:...`) in the step's own fields that are not known here: newer than this package,
+        or mistyped; each once.
 
         Raises:
             UserError: for a reference that cannot be read, naming the step.
         """
-        return tuple(dict.fromkeys(name for name in self.functions if name not in FUNCTIONS))
+        return tuple(dict.fromkeys(name for name in self._expressions[1] if name not in FUNCTIONS))
 
     @cached_property
-    def _expressions(self) -> tuple[tuple[Get, ...], tuple[str, ...]]:
+    def _expressions(self) -> tuple[tuple[Get, ...], list[str]]:
         try:
             gets, functions = expressions(self.own_fields)
         except UserError as error:
             raise UserError(f"{self.place}: {error}") from None
-        return tuple(get for get in gets if get.step not in self.body_names), tuple(functions)
+        return tuple(get for get in gets if get.step not in self.body_names), functions
 
 
 @dataclass(frozen=True)
@@ -187,13 +183,7 @@ class Definition:
         Raises:
             UserError: a body that is no list of steps.
         """
-        found: list[StepNode] = []
-        pending = list(reversed(self._walked))
-        while pending:
-            step = pending.pop()
-            found.append(step)
-            pending.extend(reversed(_flattened(step.body)))
-        return tuple(found)
+        return _flattened(self.steps, bodies=True)
 
     @cached_property
     def by_name(self) -> Mapping[str, StepNode]:
@@ -283,21 +273,19 @@ def _num_steps(given: Json) -> int:
     count = len(given)
     for item in given:
         arguments = item.get("Arguments") if isinstance(item, dict) else None
-        if isinstance(arguments, dict) and "IfSteps" in arguments:
-            count += _num_steps(arguments["IfSteps"])
-        if isinstance(arguments, dict) and "ElseSteps" in arguments:
-            count += _num_steps(arguments["ElseSteps"])
+        if isinstance(arguments, dict):
+            count += sum(_num_steps(arguments.get(branch)) for branch in ("IfSteps", "ElseSteps"))
     return count
 
 
-def _flattened(steps: Iterable[StepNode]) -> tuple[StepNode, ...]:
-    """The steps, each before those of its branches."""
+def _flattened(steps: tuple[StepNode, ...], *, bodies: bool = False) -> tuple[StepNode, ...]:
+    """The steps, each before those of its branches and, with `bodies`, of its body."""
     found: list[StepNode] = []
-    pending = list(reversed(tuple(steps)))
+    pending = list(reversed(steps))
     while pending:
         step = pending.pop()
         found.append(step)
-        pending.extend(reversed((*step.then, *step.otherwise)))
+        pending.extend(reversed((*step.then, *step.otherwise, *(step.body if bodies else ()))))
     return tuple(found)
 
 

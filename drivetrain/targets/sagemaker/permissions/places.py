@@ -93,8 +93,7 @@ class Resolver:
         Of a name that a parameter without a default begins, the wildcard would be every job: then, as where the
         pipeline leaves names to the service, it is that of the execution alone.
         """
-        own = step.arguments.get(given) if given else None
-        names = () if own is None else self.texts(own, f"step {step.name!r}, {given}")
+        names = self.texts(step.arguments.get(given), f"step {step.name!r}, {given}")
         job = self.run.job(step.name)
         return tuple(f"{name}-{job.rpartition('-')[2]}" for name in names) or (job,)
 
@@ -133,10 +132,7 @@ class Resolver:
         if get.parameter is not None:
             return self._parameter(get.parameter)
         if get.root == "Execution":
-            known = {
-                "PipelineName": self.pipeline,
-                "PipelineExecutionId": _EXECUTION,
-            }
+            known = {"PipelineName": self.pipeline, "PipelineExecutionId": _EXECUTION}
             return [known.get(str(get.path[0]), _UNKNOWN)]
         step, path = self._steps.get(get.step or ""), get.path
         if step is not None and step.type == FOR_EACH:

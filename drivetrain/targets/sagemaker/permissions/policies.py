@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from drivetrain.catalog.quotas import MAX_DEFINITION_CHARACTERS
 from drivetrain.targets.sagemaker.deploy.wire import wire_text
@@ -122,25 +122,26 @@ def derive(
     if not isinstance(definition, Definition):
         definition = from_json(dict(definition), names.pipeline)
     reading = read_uses(definition, names, PATTERNS, values)
-    built = _Builder(names)
-    started = trust_service(SAGEMAKER, names, ())
+    started = (trust_service(SAGEMAKER, names, ()),)
     # Of a definition that no request takes the service is told the record in the bucket. That it reads it under this
     # role is inferred.
     recorded = [S3Place(names.bucket, f"{names.root}/applied/*", whole=True)]
     long = len(wire_text(definition.raw)) > MAX_DEFINITION_CHARACTERS
     statements = pipeline_statements(reading, names, recorded if long else ())
-    built.add(names.pipeline_role, PIPELINE, statements, (started,))
+    shares = [_Share(names.pipeline_role, (PIPELINE,), statements, started)]
     for role in dict.fromkeys(use.role for use in reading.uses if use.role is not None):
         uses = [use for use in reading.uses if use.role == role]
-        built.add(
-            role, "", job_statements(uses, names, reading.encrypted), (started,), kinds=[kind_of(use) for use in uses]
-        )
-    built.add(names.role(SCHEDULES), SCHEDULES, scheduler_statements(names), (trust_service(SCHEDULER, names, ()),))
-    built.add(names.role(STARTER), STARTER, starter_statements(names), (Trust(service=LAMBDA),))
-    for kind, statements in ((CI, deployer_statements(reading, names)), (DESTROYER, destroyer_statements(names))):
-        trust = (trusts or {}).get(kind)
-        built.add(names.role(kind), kind, statements, () if trust is None else (trust,))
-    return Derived(built.policies(), (*reading.notes, *built.notes()))
+        shares.append(_Share(role, map(kind_of, uses), job_statements(uses, names, reading.encrypted), started))
+    for kind, statements, trust in (
+        (SCHEDULES, scheduler_statements(names), trust_service(SCHEDULER, names, ())),
+        (STARTER, starter_statements(names), Trust(service=LAMBDA)),
+        (CI, deployer_statements(reading, names), (trusts or {}).get(CI)),
+        (DESTROYER, destroyer_statements(names), (trusts or {}).get(DESTROYER)),
+    ):
+        shares.append(_Share(names.role(kind), (kind,), statements, () if trust is None else (trust,)))
+    roles = dict.fromkeys(share.role for share in shares)
+    policies = tuple(_policy(role, [share for share in shares if share.role == role]) for role in roles)
+    return Derived(policies, (*reading.notes, *_notes(policies)))
 
 
 def kind_of(use: Use) -> str:
@@ -152,49 +153,37 @@ def kind_of(use: Use) -> str:
     return "registry" if use.groups else "processing"
 
 
-@dataclass
-class _Builder:
-    names: Names
+class _Share(NamedTuple):
+    """The part of a role's policy that some kinds of work need."""
 
-    def __post_init__(self) -> None:
-        self._statements: dict[str, list[Statement]] = {}
-        self._kinds: dict[str, list[str]] = {}
-        self._trust: dict[str, tuple[Trust, ...]] = {}
+    role: str
+    kinds: Iterable[str]
+    statements: Iterable[Statement]
+    trust: tuple[Trust, ...]
 
-    def add(
-        self,
-        role: str,
-        kind: str,
-        statements: Iterable[Statement],
-        trust: tuple[Trust, ...],
-        kinds: Iterable[str] = (),
-    ) -> None:
-        self._statements.setdefault(role, []).extend(statements)
-        self._kinds.setdefault(role, []).extend((kind, *kinds) if kind else kinds)
-        # A role may serve several kinds of work: each of its services must be able to take it on.
-        known = self._trust.setdefault(role, ())
-        self._trust[role] = (*known, *(each for each in trust if each not in known))
 
-    def policies(self) -> tuple[Policy, ...]:
-        return tuple(
-            Policy(
-                role=role,
-                kinds=tuple(dict.fromkeys(self._kinds[role])),
-                statements=condensed(statements),
-                trust=self._trust[role],
+def _policy(role: str, shares: Sequence[_Share]) -> Policy:
+    trust: list[Trust] = []
+    for each in (each for share in shares for each in share.trust):
+        if each not in trust:  # a role may serve several kinds of work: each of its services must be able to take it on
+            trust.append(each)
+    return Policy(
+        role=role,
+        kinds=tuple(dict.fromkeys(kind for share in shares for kind in share.kinds)),
+        statements=condensed(statement for share in shares for statement in share.statements),
+        trust=tuple(trust),
+    )
+
+
+def _notes(policies: Iterable[Policy]) -> Iterator[str]:
+    for policy in policies:
+        if len(policy.kinds) > 1:
+            yield (
+                f"role {policy.name!r} serves {', '.join(policy.kinds)} at once, and so holds what each of them "
+                "needs. Give each its own: deployment.targets.sagemaker.roles (docs/infrastructure.md)."
             )
-            for role, statements in self._statements.items()
-        )
-
-    def notes(self) -> Iterator[str]:
-        for policy in self.policies():
-            if len(policy.kinds) > 1:
-                yield (
-                    f"role {policy.name!r} serves {', '.join(policy.kinds)} at once, and so holds what each of them "
-                    "needs. Give each its own: deployment.targets.sagemaker.roles (docs/infrastructure.md)."
-                )
-            if (size := len(json.dumps(policy.to_json(), separators=(",", ":")))) > MAX_POLICY_CHARACTERS:
-                yield (
-                    f"role {policy.name!r}: its policy has {size:,} characters; IAM takes {MAX_POLICY_CHARACTERS:,} of "
-                    "a role. Give its jobs several roles, or fewer places."
-                )
+        if (size := len(json.dumps(policy.to_json(), separators=(",", ":")))) > MAX_POLICY_CHARACTERS:
+            yield (
+                f"role {policy.name!r}: its policy has {size:,} characters; IAM takes {MAX_POLICY_CHARACTERS:,} of "
+                "a role. Give its jobs several roles, or fewer places."
+            )

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from drivetrain.base.json_text import Json, list_in, object_in, objects_in
+from drivetrain.base.json_text import Json, as_object, list_in, object_in, objects_in
 from drivetrain.spec.model_groups import model_group
 from drivetrain.spec.resources import COMPARE, READ_SOURCE, SOURCE_VERSION
 from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
-from drivetrain.targets.sagemaker.permissions.data_lookup import DataLookup, sealed, unquoted
-from drivetrain.targets.sagemaker.permissions.lookup import with_static
+from drivetrain.targets.sagemaker.permissions.lookup import Lookup, sealed, unquoted, with_static
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import Resolver, Run, S3Place
 from drivetrain.targets.sagemaker.permissions.uses import Reading, Use
@@ -70,7 +70,7 @@ def json_uris(node: Json) -> Iterator[Json]:
             yield from json_uris(item)
 
 
-class _Reader(DataLookup):
+class _Reader(Lookup):
     """Reads steps, each by its type."""
 
     def uses(self, step: StepNode) -> Iterator[Use]:
@@ -87,17 +87,18 @@ class _Reader(DataLookup):
         elif step.type == "RegisterModel":
             yield self.register(step)
         elif step.type == "Lambda":
-            yield self.plain(step, targets=self.texts(step.raw.get("FunctionArn"), step, "its function"))
+            yield self.use(step, targets=self.texts(step.raw.get("FunctionArn"), step, "its function"))
         elif step.type == "Callback":
-            yield self.plain(step, targets=self.queues(step))
+            yield self.use(step, targets=self.queues(step))
         elif step.type == "EMR":
             yield self.emr(step)
         elif step.type == "EMRServerless":
             yield self.emr_serverless(step)
         elif not step_type(step.type).of_the_pipeline:
-            self.resolver.note(
-                f"step {step.name!r}: what steps of type {step.type!r} need is not known here; allow the pipeline's "
-                "role what their documentation says."
+            self.note(
+                step,
+                f"what steps of type {step.type!r} need is not known here; allow the pipeline's "
+                "role what their documentation says.",
             )
 
     def processing(self, step: StepNode) -> Use:
@@ -106,12 +107,13 @@ class _Reader(DataLookup):
         words = list_in(object_in(arguments, "AppSpecification"), "ContainerArguments")
         groups, writes_registry = self.registry(step, environment, words)
         if step.type == "ClarifyCheck":
-            self.resolver.note(
-                f"step {step.name!r}: where its analysis asks a model, the job makes an endpoint for it and deletes it "
+            self.note(
+                step,
+                "where its analysis asks a model, the job makes an endpoint for it and deletes it "
                 "again. The name stands in the file of its analysis, not in the definition; allow the step's role "
                 "sagemaker:DescribeModel on the model, and CreateEndpointConfig, DescribeEndpointConfig, "
                 "DeleteEndpointConfig, CreateEndpoint, DescribeEndpoint, DeleteEndpoint and InvokeEndpoint on names "
-                "that begin with the endpoint_name_prefix that the analysis gives."
+                "that begin with the endpoint_name_prefix that the analysis gives.",
             )
         cluster = object_in(object_in(arguments, "ProcessingResources"), "ClusterConfig")
         output_config = object_in(arguments, "ProcessingOutputConfig")
@@ -125,10 +127,9 @@ class _Reader(DataLookup):
         evidence = self.evidence(step, environment, words)
         keys = self.keys([output_config.get("KmsKeyId")], step)
         network = object_in(arguments, "NetworkConfig")
-        return Use(
-            step=step.name,
-            type=step.type,
-            jobs=self.resolver.job_names(step, "ProcessingJobName"),
+        return self.use(
+            step,
+            "ProcessingJobName",
             roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=(
                 *self.places((item.get("S3Uri") for item in inputs), step, "an input"),
@@ -201,31 +202,25 @@ class _Reader(DataLookup):
         if source.get("FileSystemAccessMode") == "rw":
             actions += " and elasticfilesystem:ClientWrite"
         own = f" If it has a policy of its own, allow the step's role {actions} there."
-        self.resolver.note(
-            f"step {step.name!r}: file system {str(source.get('FileSystemId'))!r:.80} is reached over the network: its "
+        self.note(
+            step,
+            f"file system {str(source.get('FileSystemId'))!r:.80} is reached over the network: its "
             "security group must let those of the step in (port 2049 for EFS; 988 and 1018 to 1023 for Lustre)."
-            + (own if source.get("FileSystemType") == "EFS" else "")
+            + (own if source.get("FileSystemType") == "EFS" else ""),
         )
 
     def tuning(self, step: StepNode) -> Iterator[Use]:
         """The tuning job, and each kind of training job that it starts."""
-        several: list[Json] = [
-            step.arguments.get("TrainingJobDefinition"),
-            *list_in(step.arguments, "TrainingJobDefinitions"),
-        ]
-        trainings = [
-            self.training_use(step, with_static(item), (self.resolver.run.unknown,))
-            for item in several
-            if isinstance(item, dict)
-        ]
-        yield from trainings
+        several = (step.arguments.get("TrainingJobDefinition"), *list_in(step.arguments, "TrainingJobDefinitions"))
+        for item in map(as_object, several):
+            if item:
+                yield self.training_use(step, with_static(item), (self.resolver.run.unknown,))
 
     def model(self, step: StepNode) -> Use:
         containers = [object_in(step.arguments, "PrimaryContainer"), *objects_in(step.arguments, "Containers")]
-        return Use(
-            step=step.name,
-            type=step.type,
-            jobs=self.resolver.job_names(step, "ModelName"),
+        return self.use(
+            step,
+            "ModelName",
             roles=self.job_roles(step, step.arguments.get("ExecutionRoleArn")),
             reads=(*self.model_places(containers, step, "the model"), *self.script_places(containers, step)),
             images=self.images([item.get("Image") for item in containers], step),
@@ -245,14 +240,14 @@ class _Reader(DataLookup):
         keys, capture_keys = (self.keys([config.get("KmsKeyId")], step) for config in (output, capture))
         model = self.model_step(given.get("ModelName"))
         if model is None:
-            self.resolver.note(
-                f"step {step.name!r}: its model is made elsewhere, so the role of that model must be allowed to read "
-                "the step's input and to write its output."
+            self.note(
+                step,
+                "its model is made elsewhere, so the role of that model must be allowed to read "
+                "the step's input and to write its output.",
             )
-        return Use(
-            step=step.name,
-            type=step.type,
-            jobs=self.resolver.job_names(step, "TransformJobName"),
+        return self.use(
+            step,
+            "TransformJobName",
             roles=() if model is None else self.job_roles(model, model.arguments.get("ExecutionRoleArn")),
             reads=self.places([source.get("S3Uri")], step, "its input"),
             writes=(*written, *captured),
@@ -270,10 +265,8 @@ class _Reader(DataLookup):
     def register(self, step: StepNode) -> Use:
         arguments = step.arguments
         containers = objects_in(object_in(arguments, "InferenceSpecification"), "Containers")
-        return Use(
-            step=step.name,
-            type=step.type,
-            jobs=self.resolver.job_names(step),
+        return self.use(
+            step,
             reads=tuple(self.model_places(containers, step, "the model")),
             images=self.images([item.get("Image") for item in containers], step),
             groups=self.groups(arguments.get("ModelPackageGroupName"), step),
@@ -285,8 +278,8 @@ class _Reader(DataLookup):
         config = object_in(step.arguments, "ClusterConfig")
         if not config:
             found = self.texts(step.arguments.get("ClusterId"), step, "its cluster")
-            return self.plain(step, targets=tuple(self.names.arn("elasticmapreduce", f"cluster/{i}") for i in found))
-        return self.plain(
+            return self.use(step, targets=tuple(self.names.arn("elasticmapreduce", f"cluster/{i}") for i in found))
+        return self.use(
             step,
             targets=(self.names.arn("elasticmapreduce", f"cluster/{self.example('j-2AXXXXXXGAPLF')}"),),
             passes=tuple(
@@ -304,8 +297,8 @@ class _Reader(DataLookup):
     def emr_serverless(self, step: StepNode) -> Use:
         """A job of an application that is there, or of one that the step makes."""
         given = step.arguments.get("ApplicationId")
-        known = () if given is None else self.texts(given, step, "its application")
-        return self.plain(
+        known = self.texts(given, step, "its application")
+        return self.use(
             step,
             targets=tuple(
                 self.names.arn("emr-serverless", f"/applications/{i}") for i in known or (self.example("00f1abcdxmpl"),)
@@ -317,22 +310,14 @@ class _Reader(DataLookup):
             makes=given is None,
         )
 
-    def plain(
-        self,
-        step: StepNode,
-        *,
-        targets: tuple[str, ...] = (),
-        passes: tuple[tuple[str, str], ...] = (),
-        makes: bool = False,
-    ) -> Use:
-        return Use(
-            step=step.name,
-            type=step.type,
-            jobs=self.resolver.job_names(step),
-            targets=targets,
-            passes=passes,
-            makes=makes,
-        )
+    def use(self, step: StepNode, named_by: str = "", **facts: Any) -> Use:
+        """A use of a step.
+
+        Args:
+            named_by: the argument by which the step names its job, if it may.
+            facts: the other fields of `Use`.
+        """
+        return Use(step=step.name, type=step.type, jobs=self.resolver.job_names(step, named_by), **facts)
 
     def registry(self, step: StepNode, environment: dict[str, Json], words: list[Json]) -> tuple[tuple[str, ...], bool]:
         """The groups that a program asks, and whether it writes there, too."""

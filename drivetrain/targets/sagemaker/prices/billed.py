@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.json_text import as_list, as_object
+from drivetrain.base.json_text import as_list, as_object, list_in, object_in, objects_in, text_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.expressions import Scope, UnresolvedReference, resolve
+from drivetrain.targets.sagemaker.document.expressions import Scope, UnresolvedReference, is_expression, resolve
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
 
 # Without a StoppingCondition a training or processing job ends after a day.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html
 DEFAULT_MAX_SECONDS = 86_400
 JOB, WARM_POOL = "job", "warm pool"
+Json = dict[str, Any]
 UNKNOWN_MACHINES = "on which machines it runs is only known when it runs."
 
 
@@ -65,29 +66,24 @@ def machines(step: StepNode, scope: Scope) -> tuple[list[Machines], list[str]]:
 
 
 def _machines(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
-    request = step.arguments
+    request = as_object(_known(step.arguments, scope))
     if step.type == "Training":
-        yield from _training(step, scope, notes)
+        yield from _training(step, request, notes)
     elif is_processing(step.type):
-        resources = as_object(_known(request.get("ProcessingResources"), scope))
-        cluster = as_object(_known(resources.get("ClusterConfig"), scope))
-        stopping = as_object(_known(request.get("StoppingCondition"), scope))
-        yield _plain(step, "Processing", cluster, scope, _seconds(stopping, scope))
+        cluster = object_in(object_in(request, "ProcessingResources"), "ClusterConfig")
+        yield _plain(step, "Processing", cluster, _seconds(request))
     elif step.type == "Transform":
-        resources = as_object(_known(request.get("TransformResources"), scope))
-        yield _plain(step, "Transform", resources, scope, None)
+        yield _plain(step, "Transform", object_in(request, "TransformResources"), None)
     elif step.type == "Tuning":
-        yield from _tuning(step, scope, notes)
+        yield from _tuning(step, request, notes)
     elif step.type == "ForEach":
-        yield from _for_each(step, scope, notes)
+        yield from _for_each(step, request, scope, notes)
     elif not step_type(step.type).is_free:
         yield _untold(step, f"the cost of a step of type {step.type} is not estimated.")
 
 
-def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
-    request = step.arguments
-    resources = as_object(_known(request.get("ResourceConfig"), scope))
-    stopping = as_object(_known(request.get("StoppingCondition"), scope))
+def _training(step: StepNode, request: Json, notes: list[str]) -> Iterator[Machines]:
+    resources = object_in(request, "ResourceConfig")
     if not resources:
         serverless = "ServerlessJobConfig" in request
         yield _untold(step, "a serverless job has no price by the hour." if serverless else UNKNOWN_MACHINES)
@@ -95,15 +91,12 @@ def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
     if resources.get("TrainingPlanArn"):
         yield _untold(step, "it runs on a training plan, whose capacity is paid for beforehand.")
         return
-    spot = _known(request.get("EnableManagedSpotTraining"), scope) is True
-    base = _plain(step, "Training", resources, scope, _seconds(stopping, scope))
+    base = _plain(step, "Training", resources, _seconds(request), spot=request.get("EnableManagedSpotTraining") is True)
     # A heterogeneous cluster has hosts of several types, all for the whole job.
-    groups = [as_object(_known(group, scope)) for group in as_list(_known(resources.get("InstanceGroups"), scope))]
-    parts = [replace(base, spot=spot, choices=(_choice(group, scope),)) for group in groups] or [
-        replace(base, spot=spot)
-    ]
+    groups = map(as_object, list_in(resources, "InstanceGroups"))
+    parts = [replace(base, choices=(_choice(group),)) for group in groups] or [base]
     yield from parts
-    keep = _number(_known(resources.get("KeepAlivePeriodInSeconds"), scope))
+    keep = _number(resources.get("KeepAlivePeriodInSeconds"))
     if keep:
         for part in parts:
             yield replace(part, max_seconds=keep, what=WARM_POOL)
@@ -111,42 +104,19 @@ def _training(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
         notes.append("how long its warm pool stays is only known when it runs.")
 
 
-def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
-    request = step.arguments
-    config = as_object(_known(request.get("HyperParameterTuningJobConfig"), scope))
-    limits = as_object(_known(config.get("ResourceLimits"), scope))
-    definitions = [request.get("TrainingJobDefinition"), *as_list(_known(request.get("TrainingJobDefinitions"), scope))]
-    found: list[Machines] = []
-    for definition in definitions:
-        one = as_object(_known(definition, scope))
-        if not one:
-            continue
-        spot = _known(one.get("EnableManagedSpotTraining"), scope) is True
-        seconds = _seconds(as_object(_known(one.get("StoppingCondition"), scope)), scope)
-        resources = as_object(_known(one.get("ResourceConfig"), scope))
-        flexible = as_object(_known(one.get("HyperParameterTuningResourceConfig"), scope))
-        base = _plain(step, "Training", resources or flexible, scope, seconds)
-        configs = [as_object(_known(each, scope)) for each in as_list(_known(flexible.get("InstanceConfigs"), scope))]
-        if configs:
-            volumes = [_number(_known(each.get("VolumeSizeInGB"), scope)) for each in configs]
-            known = [volume for volume in volumes if volume is not None]
-            base = replace(
-                base,
-                choices=tuple(_choice(each, scope) for each in configs),
-                volume_gb=max(known, default=base.volume_gb),
-            )
-        found.append(replace(base, spot=spot))
+def _tuning(step: StepNode, request: Json, notes: list[str]) -> Iterator[Machines]:
+    config = object_in(request, "HyperParameterTuningJobConfig")
+    limits = object_in(config, "ResourceLimits")
+    several = [request.get("TrainingJobDefinition"), *list_in(request, "TrainingJobDefinitions")]
+    definitions = [definition for definition in map(as_object, several) if definition]
+    found = [_tuned(step, definition) for definition in definitions]
     if not found:
         yield _untold(step, UNKNOWN_MACHINES)
         return
-    most = _number(_known(limits.get("MaxNumberOfTrainingJobs"), scope))
+    most = _number(limits.get("MaxNumberOfTrainingJobs"))
     if most is None and config.get("Strategy") == "Grid" and "MaxNumberOfTrainingJobs" not in limits:
-        ranges = [
-            _known(as_object(_known(each, scope)).get("HyperParameterRanges"), scope) for each in definitions if each
-        ]
-        most = _combinations(
-            [as_object(one) or as_object(_known(config.get("ParameterRanges"), scope)) for one in ranges]
-        )
+        own = object_in(config, "ParameterRanges")
+        most = _combinations([object_in(each, "HyperParameterRanges") or own for each in definitions])
     if most is None:
         notes.append("how many training jobs it runs is only known when it runs.")
         found = [replace(one, max_seconds=None) for one in found]
@@ -170,8 +140,22 @@ def _tuning(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines
     )
 
 
-def _for_each(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machines]:
-    items = _items(_known(step.arguments.get("IterableItems"), scope))
+def _tuned(step: StepNode, definition: Json) -> Machines:
+    """The machines of one of a tuning's kinds of training jobs."""
+    flexible = object_in(definition, "HyperParameterTuningResourceConfig")
+    spot = definition.get("EnableManagedSpotTraining") is True
+    base = _plain(
+        step, "Training", object_in(definition, "ResourceConfig") or flexible, _seconds(definition), spot=spot
+    )
+    configs = [as_object(each) for each in list_in(flexible, "InstanceConfigs")]
+    if not configs:
+        return base
+    volumes = [volume for each in configs if (volume := _number(each.get("VolumeSizeInGB"))) is not None]
+    return replace(base, choices=tuple(map(_choice, configs)), volume_gb=max(volumes, default=base.volume_gb))
+
+
+def _for_each(step: StepNode, request: Json, scope: Scope, notes: list[str]) -> Iterator[Machines]:
+    items = _items(request.get("IterableItems"))
     count = 1 if items is None else len(items)
     if items is None:
         notes.append("how many items it has is only known when it runs.")
@@ -220,43 +204,45 @@ def _untold(step: StepNode, why: str) -> Machines:
     return Machines(step=step.name, kind="", choices=(Choice(None, None),), untold=why)
 
 
-def _plain(step: StepNode, kind: str, resources: Mapping[str, Any], scope: Scope, seconds: float | None) -> Machines:
+def _plain(
+    step: StepNode, kind: str, resources: Mapping[str, Any], seconds: float | None, *, spot: bool = False
+) -> Machines:
     """Machines of one type, or of the first type of a list that there is capacity of."""
-    preferred = as_list(_known(resources.get("InstancePreferences"), scope))
-    several = tuple(
-        _choice({**resources, **as_object(_known(each, scope))}, scope) for each in preferred if isinstance(each, dict)
-    )
+    preferred = objects_in(resources, "InstancePreferences")
     return Machines(
         step=step.name,
         kind=kind,
-        choices=several or (_choice(resources, scope),),
-        volume_gb=_number(_known(resources.get("VolumeSizeInGB"), scope)),
+        choices=tuple(_choice({**resources, **each}) for each in preferred) or (_choice(resources),),
+        volume_gb=_number(resources.get("VolumeSizeInGB")),
         max_seconds=seconds,
+        spot=spot,
     )
 
 
-def _choice(resources: Mapping[str, Any], scope: Scope) -> Choice:
-    instance_type = _known(resources.get("InstanceType"), scope)
-    count = _number(_known(resources.get("InstanceCount"), scope))
-    return Choice(
-        instance_type if isinstance(instance_type, str) else None,
-        int(count) if count is not None and count >= 0 else None,
-    )
+def _choice(resources: Mapping[str, Any]) -> Choice:
+    count = _number(resources.get("InstanceCount"))
+    return Choice(text_in(resources, "InstanceType"), None if count is None else int(count))
 
 
-def _seconds(stopping: Mapping[str, Any], scope: Scope) -> float | None:
-    given = stopping.get("MaxRuntimeInSeconds")
-    return DEFAULT_MAX_SECONDS if given is None else _number(_known(given, scope))
+def _seconds(request: Json) -> float | None:
+    given = object_in(request, "StoppingCondition").get("MaxRuntimeInSeconds")
+    return DEFAULT_MAX_SECONDS if given is None else _number(given)
 
 
 def _known(value: Any, scope: Scope) -> Any:
-    """A value with its references replaced where all are known, else itself: an expression, which is no number."""
-    if not isinstance(value, dict | list):
+    """A value in which each reference that is known is replaced; another one stays: an expression, which is no
+    number."""
+    if isinstance(value, list):
+        return [_known(item, scope) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
         return value
+    given = cast("Json", value)
+    if not is_expression(given):
+        return {name: _known(item, scope) for name, item in given.items()}
     try:
-        return resolve(value, scope)
+        return resolve(given, scope)
     except UnresolvedReference:
-        return cast("Any", value)
+        return given
     except UserError:
         return None  # not an expression that anybody could evaluate; `drivetrain check` says why
 

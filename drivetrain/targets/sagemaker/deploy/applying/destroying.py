@@ -228,7 +228,16 @@ def destroy(
         ServiceError: AWS refuses; what went before is gone, and destroying again goes on.
     """
     with alone(account, what.root, what.name, doing="destroying the pipeline", tell=tell, pause=pause) as lock:
-        gone = _destroy(account, what, tell)
+        _check_same(account, what)
+        for trigger in what.triggers:
+            remove(account, trigger)
+            tell(f"deleted {trigger.described}")
+        if what.deployed is not None:
+            about = f"pipeline {what.name!r}"
+            _check_owner(account, what.deployed)
+            account.find("sagemaker", "delete_pipeline", about=about, PipelineName=what.name)
+            tell(f"deleted {about}")
+        gone = _delete_objects(account, what, tell)
         lock.ends = "gone"
     return gone
 
@@ -257,16 +266,8 @@ def _check_owner(account: Account, there: Deployed) -> None:
         raise UserError(f"Pipeline {there.name!r} was taken over by another owner meanwhile; it was not deleted.")
 
 
-def _destroy(account: Account, what: Remains, tell: Callable[[str], None]) -> Remains:
-    _check_same(account, what)
-    for trigger in what.triggers:
-        remove(account, trigger)
-        tell(f"deleted {trigger.described}")
-    if what.deployed is not None:
-        about = f"pipeline {what.name!r}"
-        _check_owner(account, what.deployed)
-        account.find("sagemaker", "delete_pipeline", about=about, PipelineName=what.name)
-        tell(f"deleted {about}")
+def _delete_objects(account: Account, what: Remains, tell: Callable[[str], None]) -> Remains:
+    """Delete the objects that are still unused, and the records; gives what went and what stays."""
     now = _objects(account, what.name, what.root)
     unused = {*now.objects, *now.records}
     objects, records = (tuple(uri for uri in shown if uri in unused) for shown in (what.objects, what.records))

@@ -130,16 +130,11 @@ def _listed(tags: dict[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def properties(of: Deployed | Desired) -> tuple[str, str, str, int]:
-    """The properties of the pipeline beside its definition and its tags."""
-    return of.role, of.display_name, of.description, of.max_parallel
-
-
-def state(of: Deployed) -> tuple[str, str, str, str, int]:
+def state(of: Deployed) -> tuple[str, Json]:
     """The exact values that one UpdatePipeline writes."""
-    return (of.text, *properties(of))
+    return of.text, of.properties
 
 
 def differs(there: Deployed, wanted: Desired) -> bool:
     """Return True if the pipeline itself, tags aside, differs from what is wanted."""
-    return properties(there) != properties(wanted) or bool(differences(there.definition, wanted.definition))
+    return there.properties != wanted.properties or bool(differences(there.definition, wanted.definition))

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.base.json_text import object_in
 from drivetrain.deploying.runs import RemoteStep
 from drivetrain.run_store.changes import INTERRUPTED
 from drivetrain.run_store.model import Job
 from drivetrain.steps import fresh_token
-from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 
 
@@ -94,10 +95,10 @@ def job_of(account: Account, step: JobStep) -> JobFacts | None:
     if kind == "Training":
         return _training(step.job_name, said)
     if kind == "Processing":
-        cluster = members(members(said.get("ProcessingResources")).get("ClusterConfig"))
+        cluster = object_in(object_in(said, "ProcessingResources"), "ClusterConfig")
         begin, end = said.get("ProcessingStartTime"), said.get("ProcessingEndTime")
     else:
-        cluster = members(said.get("TransformResources"))
+        cluster = object_in(said, "TransformResources")
         begin, end = said.get("TransformStartTime"), said.get("TransformEndTime")
     seconds = None if begin is None or end is None else (end - begin).total_seconds()
     return JobFacts(
@@ -112,7 +113,7 @@ def job_of(account: Account, step: JobStep) -> JobFacts | None:
 
 
 def _training(name: str, said: Mapping[str, Any]) -> JobFacts:
-    resources = members(said.get("ResourceConfig"))
+    resources = object_in(said, "ResourceConfig")
     groups: list[Mapping[str, Any]] = resources.get("InstanceGroups") or [resources]
     types = [group.get("InstanceType") for group in groups]
     counts = [group.get("InstanceCount") for group in groups]
@@ -134,4 +135,4 @@ def _training(name: str, said: Mapping[str, Any]) -> JobFacts:
 
 
 def _is_fresh(said: Mapping[str, Any]) -> bool:
-    return fresh_token(members(said.get("Environment"))) != ""
+    return fresh_token(object_in(said, "Environment")) != ""

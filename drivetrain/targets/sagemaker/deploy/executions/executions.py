@@ -10,12 +10,13 @@ from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import as_object, object_in
 from drivetrain.deploying.runs import LATEST, RemoteRun
 from drivetrain.run_store.model import ENDED, GOING
 from drivetrain.spec.binding import bind
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.fresh import deployed_start
-from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobStep
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.document import Definition
@@ -227,10 +228,10 @@ def stop(account: Account, arn: str) -> None:
 
 def step_of(said: Mapping[str, Any]) -> JobStep:
     """A step as ListPipelineExecutionSteps tells it."""
-    kind, about = next(iter(members(said.get("Metadata")).items()), ("", None))
-    facts = members(about)
-    cached = members(said.get("CacheHitResult") or said.get("SelectiveExecutionResult"))
-    context = members(said.get("IterationContext"))
+    kind, about = next(iter(object_in(said, "Metadata").items()), ("", None))
+    facts = as_object(about)
+    cached = as_object(said.get("CacheHitResult") or said.get("SelectiveExecutionResult"))
+    context = object_in(said, "IterationContext")
     name, body_step, status = str(said["StepName"]), None, str(said.get("StepStatus", ""))
     if context:
         body_step = name.removesuffix(f"-{context.get('Index')}")

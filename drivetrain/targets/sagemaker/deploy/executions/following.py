@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 from drivetrain.base.masking import without_secrets
 from drivetrain.deploying.following import LogLine, Wait
@@ -14,7 +15,6 @@ from drivetrain.run_store.model import Metric, StepRun
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, JobStep, job_of
 from drivetrain.targets.sagemaker.deploy.executions.executions import definition_of, describe
-from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.refusals import AbsentError
 
 AFTER_SECONDS = 1.0
@@ -128,20 +128,23 @@ class StepLog:
         except AbsentError:
             return []  # the first job of its kind in the account has not logged yet
 
+    def page(self, stream: str, **more: Any) -> dict[str, Any]:
+        """Events of a stream, the oldest first, as the service gives them at once."""
+        return self.account.call(
+            "logs",
+            "get_log_events",
+            about=f"log stream {stream}",
+            logGroupName=self.group,
+            logStreamName=stream,
+            startFromHead=True,
+            **more,
+        )
+
     def _read(self, stream: str) -> Iterator[LogLine]:
         host = stream.rpartition("/")[2].rpartition("-")[0] or stream
         while True:
             token = self._tokens.get(stream)
-            said = self.account.call(
-                "logs",
-                "get_log_events",
-                about=f"log stream {stream}",
-                logGroupName=self.group,
-                logStreamName=stream,
-                startFromHead=True,
-                **({} if token is None else {"nextToken": token}),
-                **self._span,
-            )
+            said = self.page(stream, **({} if token is None else {"nextToken": token}), **self._span)
             for event in said["events"]:
                 yield LogLine(host, str(event["message"]).rstrip("\n"), event["timestamp"] / 1000)
             # The end is where the same token comes back.
@@ -157,17 +160,9 @@ def starting_point(account: Account, step: JobStep) -> str:
     Raises:
         ServiceError: AWS refuses.
     """
-    for stream in StepLog(account, step).streams()[:1]:
-        said = account.call(
-            "logs",
-            "get_log_events",
-            about=f"log stream {stream}",
-            logGroupName=JOBS_OF_METADATA[step.type].logs,
-            logStreamName=stream,
-            startFromHead=True,
-            limit=_FIRST_EVENTS,
-        )
-        for event in said["events"]:
+    log = StepLog(account, step)
+    for stream in log.streams()[:1]:
+        for event in log.page(stream, limit=_FIRST_EVENTS)["events"]:
             if found := said_at_start.starting_point(str(event["message"])):
                 return without_secrets(found)
     return ""

@@ -6,10 +6,12 @@ The policies are those of permissions/, derived from the deployed definition and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from drivetrain.base.json_text import object_in
 from drivetrain.deploying.plan import Forecast
-from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.executions import execution_report
@@ -85,21 +87,18 @@ def consequences(account: Account, wanted: Desired, deployed: Mapping[str, Any] 
     """
     bucket, _, prefix = wanted.root.removeprefix("s3://").partition("/")
     key, unread = bucket_key(account, bucket)
-
-    def names(pipeline_role: str) -> Names:
-        return Names(
-            partition=account.partition,
-            region=account.region,
-            account=account.number,
-            pipeline=wanted.name,
-            bucket=bucket,
-            prefix=prefix,
-            pipeline_role=pipeline_role,
-            bucket_key=key,
-        )
-
-    after, notes = _permissions(wanted.definition, names(wanted.role))
-    before = {} if deployed is None else _permissions(deployed, names(role or wanted.role))[0]
+    names = Names(
+        partition=account.partition,
+        region=account.region,
+        account=account.number,
+        pipeline=wanted.name,
+        bucket=bucket,
+        prefix=prefix,
+        pipeline_role=wanted.role,
+        bucket_key=key,
+    )
+    after, notes = _permissions(wanted.definition, names)
+    before = {} if deployed is None else _permissions(deployed, replace(names, pipeline_role=role or wanted.role))[0]
     roles: dict[str, Json] = {}
     for name in sorted({*before, *after}):
         old, new = before.get(name, {}), after.get(name, {})
@@ -122,9 +121,9 @@ def bucket_key(account: Account, bucket: str) -> tuple[str | None, tuple[str, ..
         return None, ()
     except ServiceError as error:  # permissions are told as far as they can be
         return None, (f"whether the roles need the key of bucket {bucket!r} is not known: {error}",)
-    rules = members(said.get("ServerSideEncryptionConfiguration")).get("Rules") or ()
+    rules = object_in(said, "ServerSideEncryptionConfiguration").get("Rules") or ()
     for rule in rules:
-        given = members(rule.get("ApplyServerSideEncryptionByDefault")).get("KMSMasterKeyID")
+        given = object_in(rule, "ApplyServerSideEncryptionByDefault").get("KMSMasterKeyID")
         if given is None or str(given).endswith("alias/aws/s3"):
             continue
         if "alias/" in given:

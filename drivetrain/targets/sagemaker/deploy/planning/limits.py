@@ -6,9 +6,9 @@ Quotas can be raised and images still run, so nothing is refused.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator
 
+from drivetrain.base.json_text import object_in
 from drivetrain.catalog import quotas
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.document.document import StepNode, from_json
@@ -41,8 +41,8 @@ def _warnings(wanted: Desired) -> Iterator[str]:
 
 
 def _training(step: StepNode) -> Iterator[str]:
-    resources = _object(step.arguments.get("ResourceConfig"))
-    stopping = _object(step.arguments.get("StoppingCondition"))
+    resources = object_in(step.arguments, "ResourceConfig")
+    stopping = object_in(step.arguments, "StoppingCondition")
     for given, most, what in (
         (resources.get("InstanceCount"), quotas.DEFAULT_INSTANCES_PER_TRAINING_JOB, "instances of a training job"),
         (stopping.get("MaxRuntimeInSeconds"), quotas.DEFAULT_MAX_RUN_SECONDS, "seconds of a training job"),
@@ -57,7 +57,3 @@ def _training(step: StepNode) -> Iterator[str]:
                 f"{step.name}: {given:,} {what}; a new account may have {most:,}. Ask for a higher quota where yours "
                 "is not raised yet."
             )
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from drivetrain.targets.sagemaker.account import Account, members
+from drivetrain.base.json_text import object_in
+from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.triggers.resource_names import (
@@ -95,7 +96,7 @@ class AccountTrigger:
         }
         plain = cast("Json", _plain(kept))
         target: Json = dict(plain.get("Target") or {})
-        retry = {**_RETRY_DEFAULT, **members(target.get("RetryPolicy"))}
+        retry = {**_RETRY_DEFAULT, **object_in(target, "RetryPolicy")}
         target.pop("RetryPolicy", None)
         plain["Target"] = target if retry == _RETRY_DEFAULT else {**target, "RetryPolicy": retry}
         return AccountTrigger("schedule", str(arguments["Name"]), plain)
@@ -135,7 +136,7 @@ class AccountTrigger:
 
         A rule starts it through the queue, to which nothing but the pipeline's own message goes.
         """
-        target = members(self.arguments.get("Target"))
+        target = object_in(self.arguments, "Target")
         return self.kind == "rule" or str(target.get("Arn")).lower() == arn.lower()
 
     def to_json(self) -> Json:

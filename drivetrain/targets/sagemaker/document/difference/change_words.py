@@ -154,11 +154,9 @@ def _in_step(place: Place, old: Value, new: Value) -> str:
         return now if old is ABSENT else f"{now} (was: {_trigger(old) or 'if succeeded'})"
     if field == "ContainerArguments":
         return _arguments(old, new)
-    if len(place) > 1 and place[-2] == "Conditions" and (old is ABSENT or new is ABSENT):
-        return f"condition {_condition(new if old is ABSENT else old)} {'added' if old is ABSENT else 'removed'}"
-    if field == "Conditions":
-        return f"condition {_condition(old)} -> {_condition(new)}"
-    if len(place) > 1 and place[-2] == "Conditions":
+    if "Conditions" in place[-2:]:
+        if field != "Conditions" and (old is ABSENT or new is ABSENT):
+            return f"condition {_condition(new if old is ABSENT else old)} {'added' if old is ABSENT else 'removed'}"
         return f"condition {_condition(old)} -> {_condition(new)}"
     return f"{_what(place)} {arrow(old, new)}"
 

@@ -6,6 +6,7 @@ put(outline(definition), change.place, change.new)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from drivetrain.base.errors import UserError
@@ -66,8 +67,8 @@ def spot_at(parts: Outline, place: Place) -> Spot:
 
 
 def _found(parts: Outline, place: Place) -> tuple[Value, Spot]:
-    value, spot, start = _start(parts, place)
-    for depth, segment in enumerate(place[start:], start):
+    value, spot = _start(parts, place)
+    for depth, segment in enumerate(place[2:], 2):
         seen = _open(value, spot, place, depth)
         value, spot = seen.entries.get(segment, ABSENT), inside(spot, seen, segment)
     return value, spot
@@ -79,43 +80,38 @@ def put(parts: Outline, place: Place, new: Value) -> Outline:
     Raises:
         NoSuchPlaceError: nothing can stand there.
     """
-    value, spot, start = _start(parts, place)
-    made = _with(value, spot, place, start, new)
+    value, spot = _start(parts, place)
+    made = _with(value, spot, place, 2, new)
     root, name = place[0], str(place[1])
     if root == places.PARAMETERS:
-        return Outline(parts.raw, parts.fields, _replaced(parts.parameters, name, made), parts.steps, parts.branches)
+        return replace(parts, parameters=_replaced(parts.parameters, name, made))
     if root == places.STEPS:
         branches = parts.branches if made is not ABSENT else _replaced(parts.branches, name, ABSENT)
-        return parts.with_steps(_replaced(parts.steps, name, made), branches)
+        return replace(parts, steps=_replaced(parts.steps, name, made), branches=branches)
     if root == places.BRANCHES:
-        assert parts.steps is not None
-        return parts.with_steps(parts.steps, _replaced(parts.branches, name, made))
+        return replace(parts, branches=_replaced(parts.branches, name, made))
     if name not in (STEPS_FIELD, PARAMETERS_FIELD):
-        return Outline(parts.raw, _replaced(parts.fields, name, made), parts.parameters, parts.steps, parts.branches)
-    again = outline(_replaced(_whole(parts), name, made))
-    return Outline(parts.raw, again.fields, again.parameters, again.steps, again.branches)
+        return replace(parts, fields=_replaced(parts.fields, name, made))
+    return replace(outline(_replaced(_whole(parts), name, made)), raw=parts.raw)
 
 
-def _start(parts: Outline, place: Place) -> tuple[Value, Spot, int]:
+def _start(parts: Outline, place: Place) -> tuple[Value, Spot]:
     """The value of a place's first two segments."""
     if len(place) < 2 or place[0] not in places.ROOTS or not isinstance(place[1], str):
         raise NoSuchPlaceError(place, 0, f"has {', '.join(places.ROOTS)}, and names below them")
     root, name = place[0], place[1]
     if root == places.DEFINITION:
         if name in (STEPS_FIELD, PARAMETERS_FIELD):
-            return _whole(parts).get(name, ABSENT), Spot(name, of_service=False), 2
-        return parts.fields.get(name, ABSENT), Spot(name), 2
-    if root == places.PARAMETERS:
-        if parts.parameters is None:
-            raise NoSuchPlaceError(place, 1, "have no names of their own")
-        return parts.parameters.get(name, ABSENT), Spot(), 2
-    if parts.steps is None:
+            return _whole(parts).get(name, ABSENT), Spot(name, of_service=False)
+        return parts.fields.get(name, ABSENT), Spot(name)
+    named = parts.parameters if root == places.PARAMETERS else parts.steps
+    if named is None:
         raise NoSuchPlaceError(place, 1, "have no names of their own")
-    if root == places.STEPS:
-        return parts.steps.get(name, ABSENT), STEP, 2
-    if name not in parts.steps:
+    if root != places.BRANCHES:
+        return named.get(name, ABSENT), STEP if root == places.STEPS else Spot()
+    if name not in named:
         raise NoSuchPlaceError(place, 1, f"have no {name}: there is no such step")
-    return parts.branches.get(name, ABSENT), Spot("branch", of_service=False), 2
+    return parts.branches.get(name, ABSENT), Spot("branch", of_service=False)
 
 
 def _whole(parts: Outline) -> Object:
@@ -157,12 +153,8 @@ def _with(value: Value, spot: Spot, place: Place, depth: int, new: Value) -> Val
 
 def _replaced(given: Object | None, name: str, value: Value) -> Object:
     made = dict(given or {})
-    _set(made, name, value)
-    return made
-
-
-def _set(given: Object, name: str, value: Value) -> None:
     if value is ABSENT:
-        given.pop(name, None)
+        made.pop(name, None)
     else:
-        given[name] = value
+        made[name] = value
+    return made

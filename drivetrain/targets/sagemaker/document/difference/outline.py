@@ -7,7 +7,7 @@ step that moves into a branch stays the same step.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from drivetrain.base.errors import UserError
@@ -31,10 +31,6 @@ class Outline:
     parameters: Object | None
     steps: Object | None
     branches: Object
-
-    def with_steps(self, steps: Object, branches: Object) -> Outline:
-        """The same with other steps."""
-        return replace(self, steps=steps, branches=branches)
 
 
 def outline(definition: Mapping[str, Json] | None) -> Outline:

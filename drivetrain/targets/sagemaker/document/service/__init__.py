@@ -8,13 +8,13 @@ All of it is in shapes.json, which is read once (see extract_shapes.py for how i
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.targets.sagemaker.document import parse_path
 
 
 @cache
@@ -62,7 +62,6 @@ TYPES = {
     "map": "Object",
     "list": "List",
 }
-_PART = re.compile(r"\.?([A-Za-z0-9_]+)|\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]")
 
 
 class UnknownPropertyError(ValueError):
@@ -85,7 +84,12 @@ def property_type(step_type: str, path: str) -> str | None:
         UnknownPropertyError: a step of this type has no such property.
     """
     answers: list[str] | None = service()["responses"].get(step_type)
-    parts = _parts(path)
+    try:
+        parts = list(map(str, parse_path(path)))
+    except UserError:
+        raise UnknownPropertyError(
+            f"{path!r} is not a path", "Write it like Outputs['train'].S3Output.S3Uri."
+        ) from None
     if answers is None or parts[0] in STEP_ATTRIBUTES:
         return None
     shapes = service()["shapes"]
@@ -104,17 +108,3 @@ def property_type(step_type: str, path: str) -> str | None:
         else:
             raise UnknownPropertyError(f"there is no property {part!r}", "What stands before it has none.")
     return TYPES.get(shape["type"])
-
-
-def _parts(path: str) -> list[str]:
-    parts: list[str] = []
-    position = 0
-    while position < len(path):
-        found = _PART.match(path, position)
-        if found is None:
-            break
-        parts.append(next(group for group in found.groups() if group is not None))
-        position = found.end()
-    if not parts or position < len(path):
-        raise UnknownPropertyError(f"{path!r} is not a path", "Write it like Outputs['train'].S3Output.S3Uri.")
-    return parts
