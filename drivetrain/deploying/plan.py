@@ -8,12 +8,14 @@ believed but what it lets be given up; the rest is found out anew.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import Any, Literal, cast
 
 from pydantic import SerializerFunctionWrapHandler, StrictBool, StrictInt, ValidationError, model_serializer
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import size as in_bytes
 from drivetrain.spec import Frozen
 from drivetrain.spec.validation_errors import explain_validation
 
@@ -21,6 +23,7 @@ FORMAT = 4
 ALL = "all"
 MAKE_ONE = "Make a new one: drivetrain plan PIPELINE --out FILE"
 Json = dict[str, Any]
+_SIGNS = {"create": "+", "update": "~", "delete": "-"}
 
 
 class Difference(Frozen):
@@ -186,3 +189,33 @@ def read_plan(content: str | bytes, source: str) -> Plan:
         return Plan.model_validate(said)  # pydantic's reader of JSON refuses half a surrogate pair
     except ValidationError as error:
         raise UserError(f"{source}: This is no plan: {explain_validation(error)} {MAKE_ONE}") from None
+
+
+def lines(plan: Plan) -> list[str]:
+    """A plan as people read it: a line a change."""
+    return list(_lines(plan))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    if plan.is_empty:
+        yield f"Nothing to do: pipeline {plan.pipeline!r} in {plan.place} is what the code says."
+    elif plan.action == "create":
+        counts = f"{plan.num_steps} steps, {plan.num_parameters} parameters"
+        yield f"+ pipeline {plan.pipeline!r} in {plan.place}: {counts}"
+    else:
+        yield f"~ pipeline {plan.pipeline!r} in {plan.place}"
+    for change in plan.changes:
+        if change.text:
+            yield f"    {change.text}"
+    if plan.version is not None:
+        yield f"+ version {plan.version}"
+    for trigger in plan.triggers:
+        yield f"{_SIGNS[trigger.action]} {trigger.kind} {trigger.name!r}"
+        for line in trigger.lines:
+            yield f"    {line}"
+    if plan.uploads:
+        total = sum(upload.bytes for upload in plan.uploads)
+        yield f"+ {len(plan.uploads)} objects in {plan.storage}, {in_bytes(total)}"
+    yield from plan.findings
+    for note in plan.notes:
+        yield f"note: {note}"

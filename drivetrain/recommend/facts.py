@@ -96,7 +96,6 @@ class Facts:
     checkpoint_bytes_per_second: Mapping[str, float] = field(default_factory=dict[str, float])
     """Instance type -> how fast a file reaches its checkpoints folder, where that was measured."""
 
-
     @property
     def bytes_per_parameter(self) -> float:
         return self.parameter_bytes / self.num_parameters if self.num_parameters else 0.0

@@ -16,7 +16,7 @@ from typing import Any
 from drivetrain.base.degrees import World, fill
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.records import dataclass
-from drivetrain.catalog.instances import get_instance
+from drivetrain.catalog.instances import GIB, get_instance
 from drivetrain.catalog.json_options import parse_options
 from drivetrain.catalog.strategies import (
     AUTO,
@@ -30,11 +30,17 @@ from drivetrain.recommend.choice import check_fits, recommend
 from drivetrain.recommend.facts import Facts, FactsError
 from drivetrain.recommend.facts_places import beside, look_up
 from drivetrain.recommend.memory import stages_of_a_rank
-from drivetrain.recommend.save_time import save_time_note
 from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Sizing
 from drivetrain.spec.pipeline import Pipeline, replaced
 from drivetrain.spec.steps import Step, TrainingStep, is_our_training
 from drivetrain.spec.trainings import Training, trainings, ways
+
+# Between SIGTERM and SIGKILL the service leaves 120 s; the launcher gives ranks this many of them.
+STOP_SECONDS = 90
+# A slow disk: what is assumed of an instance type whose checkpoints folder nobody has measured.
+ASSUMED_BYTES_PER_SECOND = 100e6
+# Assumed times below this are not worth a word: a tenth of the real speed would still do.
+WORTH_SAYING_SECONDS = STOP_SECONDS / 10
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,28 @@ class _Settler:
             return
         if note := save_time_note(facts, instance):
             self.notes.append(f"{training.where}: {note}")
+
+
+def save_time_note(facts: Facts, instance: str) -> str | None:
+    """A warning where saving may take longer than a stopped spot machine allows; marked *assumed* where the speed was
+    not measured on that instance. Never a refusal."""
+    measured = facts.checkpoint_bytes_per_second.get(instance)
+    seconds = facts.checkpoint_bytes / (measured or ASSUMED_BYTES_PER_SECOND)
+    size = f"a checkpoint of {facts.checkpoint_bytes / GIB:.1f} GiB takes about {seconds:.0f} s to save"
+    if measured is None:
+        if seconds < WORTH_SAYING_SECONDS:
+            return None
+        return (
+            f"{size} at 100 MB/s (*assumed*: not measured on {instance}); a spot machine that is taken back leaves "
+            f"{STOP_SECONDS} s. Measure it there: drivetrain recommend --recipe {facts.recipe} --instance {instance} "
+            "--write --write-speed /opt/ml/checkpoints"
+        )
+    if seconds <= STOP_SECONDS:
+        return None
+    return (
+        f"{size} at the {measured / 1e6:.0f} MB/s measured on {instance}, and a spot machine that is taken back leaves "
+        f"{STOP_SECONDS} s: the steps since the checkpoint before would be lost. Save often, or shard the model."
+    )
 
 
 def named_candidate(name: str, options: str, world: World) -> Candidate:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.strategies import (
-
     TENSORFLOW,
     TORCH,
     StrategyFacts,

@@ -27,9 +27,8 @@ from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
     from drivetrain.deploying.following import FollowedRun, LogLine
-    from drivetrain.deploying.listing import Listed
     from drivetrain.deploying.plan import Plan, Terms
-    from drivetrain.deploying.runs import RemoteRun, Report
+    from drivetrain.deploying.runs import Listed, RemoteRun, Report
     from drivetrain.run_store.events import Event
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline

@@ -66,7 +66,7 @@ def import_(
 def _read(what: str, region: str | None) -> tuple[Definition, str | None, str]:
     """The definition; the ARN of a deployed one, and the command that writes it to a file."""
     from drivetrain.operations.operands import definition_file
-    from drivetrain.targets.sagemaker.deploy.fetching import fetch, is_name
+    from drivetrain.targets.sagemaker.deploy.listing import fetch, is_name
 
     if not is_name(what) or (region is None and Path(what).is_file()):
         if region is not None:

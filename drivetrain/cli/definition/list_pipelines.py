@@ -14,7 +14,7 @@ from drivetrain.cli.options import Target as On
 from drivetrain.telling.terminal import paint, say, say_json, table, width
 
 if TYPE_CHECKING:
-    from drivetrain.deploying.listing import Listed
+    from drivetrain.deploying.runs import Listed
     from drivetrain.targets.deployer import Deployer
 
 app = App()

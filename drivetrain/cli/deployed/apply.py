@@ -49,7 +49,7 @@ def apply(
       drivetrain apply retraining --yes --discard steps.train.Arguments
     """
     from drivetrain.cli.deployed.plan import planned
-    from drivetrain.deploying.words import lines
+    from drivetrain.deploying.plan import lines
     from drivetrain.operations.deployment import look
 
     saved = None

@@ -49,7 +49,7 @@ def plan(
       drivetrain plan retraining -c production.yaml --out plan.json
       drivetrain plan -d exported.json --name nightly -c production.yaml
     """
-    from drivetrain.deploying.words import lines
+    from drivetrain.deploying.plan import lines
     from drivetrain.operations.deployment import look
 
     refuse_both(target, definition, "plan")

@@ -205,7 +205,7 @@ def _write_deployed(
     from drivetrain.targets.sagemaker.account import is_of_aws
     from drivetrain.targets.sagemaker.deploy.deployed import OWNER, read_tags
     from drivetrain.targets.sagemaker.deploy.deployer import SageMaker
-    from drivetrain.targets.sagemaker.deploy.fetching import fetch
+    from drivetrain.targets.sagemaker.deploy.listing import fetch
     from drivetrain.targets.sagemaker.document.document import read, write
 
     deployer, _ = deployer_of(name, config, overrides, region)

@@ -17,9 +17,9 @@ from drivetrain.deploying.plan import (
     TriggerChange,
     Upload,
     as_given,
+    lines,
     read_plan,
 )
-from drivetrain.deploying.words import lines
 
 PLAN = Plan(
     target="kubeflow",

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.applying import Applied, Tell, apply
-from drivetrain.deploying.listing import Listed
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.deploying.project import project_of
-from drivetrain.deploying.runs import RemoteRun, Report, Row
+from drivetrain.deploying.runs import Listed, RemoteRun, Report, Row
 from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import DeployedRuns, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading

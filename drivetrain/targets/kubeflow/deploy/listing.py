@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from drivetrain.deploying.listing import Listed
+from drivetrain.deploying.runs import Listed
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import mark_of, version
 from drivetrain.targets.kubeflow.deploy.executions.executions import execution, runs_in

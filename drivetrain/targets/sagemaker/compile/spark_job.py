@@ -4,6 +4,9 @@
 
 The program is the start file, as everywhere. Settings of Spark are the input `conf` with configuration.json, in the
 form of EMR's classifications. https://github.com/aws/sagemaker-spark-container/blob/master/src/smspark/cli.py
+
+The image's URI in a region, and what it is documented to hold, stand with their sources in ../spark.json. It starts YARN
+and HDFS on all hosts of the job and gives the program to spark-submit on the first one.
 """
 
 from __future__ import annotations
@@ -12,15 +15,17 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from drivetrain.assets.assets import Asset
 from drivetrain.assets.image import SPARK_SUBMIT, Image, is_pyspark, missing
-from drivetrain.base.errors import InputError, SpecError, UserError
+from drivetrain.base.errors import InputError, SpecError, UserError, did_you_mean
 from drivetrain.data.spark_settings import read_settings
 from drivetrain.spec.steps import JobStep
 from drivetrain.targets.sagemaker.compile import Constant, Generated
-from drivetrain.targets.sagemaker.images import has_gpu
-from drivetrain.targets.sagemaker.spark import is_spark_image, spark_image
+from drivetrain.targets.sagemaker.images import JOB_IMAGE, has_gpu
 
 CONFIGURATION, FILE = "conf", "configuration.json"
 # As START_COMMAND: what runs first stands in the definition, and starts nothing but the start file of this hash. Spark
@@ -95,3 +100,31 @@ def image_for(step: JobStep, region: str, machines: Sequence[str]) -> tuple[Imag
             f"Allow that, or give the step an image of your own with Python 3.11, Java 17 and PySpark (image='...')."
         )
     return image, lacking
+
+
+def spark_image(region: str) -> Image:
+    """The newest managed Spark image, in a region.
+
+    Raises:
+        UserError: none is documented for the region.
+    """
+    table = _table()
+    account = table["accounts"].get(region)
+    if account is None:
+        raise UserError(
+            f"No Spark image is documented for region {region!r}. {did_you_mean(region, table['accounts'])} For "
+            f"another one, give an image's URI: {JOB_IMAGE}."
+        )
+    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    uri = f"{account}.dkr.ecr.{region}.{suffix}/{table['repository']}:{table['tag']}"
+    return Image.of(uri, {**table, "framework": "spark", "version": table["spark"]}, gpu=False)
+
+
+def is_spark_image(uri: str) -> bool:
+    """Return True if an image is one of SageMaker's for Spark, of any version."""
+    return uri.rpartition("/")[2].partition(":")[0] == _table()["repository"]
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return json.loads(Path(__file__).parents[1].joinpath("spark.json").read_bytes())

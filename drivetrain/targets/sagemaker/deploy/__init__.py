@@ -6,20 +6,20 @@ Every call goes through ../account.py, and every refusal becomes one clear messa
     wire.py                the text that is sent, its hash                         applied last
     ownership.py           whose it is
     objects.py             code, data, records in the bucket lock.py               one writer at a time
-    listing.py             every pipeline of the account   fetching.py            one of them, by name or ARN
+    listing.py             every pipeline of the account, or one by its name or ARN
     deployer.py            all of it as the commands ask for it (../../deployer.py)
 
 planning/: what would change
 
     planning.py            the comparison                    drift.py              edits of others, refused
     account_resources.py   what is beside the definition     account_resource_words.py  its changes for people
-    triggers.py            rules and schedules               limits.py             quotas of a new account
-    forecast.py            what the cache takes              consequences.py       what follows: permissions, cost
+    triggers.py            rules and schedules               forecast.py           what the cache takes
+    consequences.py        what follows: permissions, cost, warnings
 
 applying/: changing it
 
-    applying.py            the writes, in their order        rollback.py           takes back what was done of it
-    writing.py             writes the pipeline               destroying.py         takes it away
+    applying.py            the writes, in their order        destroying.py         takes it away
+    writing.py             writes the pipeline, and takes back what was done of it
 
 executions/: what it then does
 

@@ -19,9 +19,8 @@ from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
-    from drivetrain.deploying.listing import Listed
     from drivetrain.deploying.plan import Plan, Terms
-    from drivetrain.deploying.runs import RemoteRun, Report
+    from drivetrain.deploying.runs import Listed, RemoteRun, Report
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled

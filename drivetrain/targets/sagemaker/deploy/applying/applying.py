@@ -12,7 +12,7 @@ The order of writes lets a crash happen anywhere; applying again ends in the sam
     6. tags `drivetrain:applied...` = the hashes; then `applying...` go
     7. all is read again and compared
 
-An error (not a crash) in 3 to 6 takes back what was written of them (rollback.py). The service has no If-Match, and
+An error (not a crash) in 3 to 6 takes back what was written of them (writing.py). The service has no If-Match, and
 Studio knows no lock: the pipeline is read once more just before step 4, and where a version of somebody else came in
 between all the same, it is put back.
 """
@@ -31,8 +31,7 @@ from drivetrain.deploying.applying import Applied, Journal, Left, Tell, Written
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
-from drivetrain.targets.sagemaker.deploy.applying.rollback import Rollback
-from drivetrain.targets.sagemaker.deploy.applying.writing import Writer, differs, state
+from drivetrain.targets.sagemaker.deploy.applying.writing import Rollback, Writer, differs, state
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, APPLYING, OWNER, Deployed
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.executions.executions import versions

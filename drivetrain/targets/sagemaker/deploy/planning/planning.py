@@ -2,7 +2,7 @@
 
 wanted = desired(compiled, account)
 plan = make_plan(account, wanted, deployed.read(account, wanted.name))
-print("\n".join(words.lines(plan)))                                       # deploying/words.py
+print("\n".join(lines(plan)))                                             # deploying/plan.py
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from drivetrain.targets.sagemaker.deploy.planning.account_resources import (
     changes,
     trigger_fields,
 )
-from drivetrain.targets.sagemaker.deploy.planning.consequences import consequences, cost_of, findings
+from drivetrain.targets.sagemaker.deploy.planning.consequences import consequences, cost_of, findings, warnings
 from drivetrain.targets.sagemaker.deploy.planning.drift import Drift, find_drift
 from drivetrain.targets.sagemaker.deploy.planning.forecast import forecast
-from drivetrain.targets.sagemaker.deploy.planning.limits import warnings
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, stray_triggers
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_each, one_line

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.plan import Plan, Terms
-from drivetrain.deploying.words import lines
+from drivetrain.deploying.plan import Plan, Terms, lines
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions.steps import planned as planned_steps
 from tests.fixtures.kubeflow_pipelines.place import Place

@@ -16,11 +16,10 @@ from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
 from drivetrain.targets.sagemaker.compile import unsupported
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
-from drivetrain.targets.sagemaker.compile.spark_job import submit
+from drivetrain.targets.sagemaker.compile.spark_job import spark_image, submit
 from drivetrain.targets.sagemaker.run.options import Options
 from drivetrain.targets.sagemaker.run.runner import Runner
 from drivetrain.targets.sagemaker.run.spark import here
-from drivetrain.targets.sagemaker.spark import spark_image
 from tests.fixtures.local_runs import LocalRuns
 
 IMAGE = "571004829621.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-spark-processing:3.5-cpu-py312-v1.3"

@@ -8,8 +8,8 @@ from typing import Any
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.sagemaker.deploy.executions import executions
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import measured_seconds
+from drivetrain.targets.sagemaker.deploy.planning.consequences import warnings
 from drivetrain.targets.sagemaker.deploy.planning.forecast import forecast
-from drivetrain.targets.sagemaker.deploy.planning.limits import warnings
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, processing

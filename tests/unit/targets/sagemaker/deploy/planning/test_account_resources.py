@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain import Pipeline, fail
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.words import lines
+from drivetrain.deploying.plan import lines
 from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply

@@ -10,8 +10,7 @@ import pytest
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import moment_with_zone
-from drivetrain.deploying.plan import Origin, Terms, read_plan
-from drivetrain.deploying.words import lines
+from drivetrain.deploying.plan import Origin, Terms, lines, read_plan
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, applied_uri, read_pipeline
 from drivetrain.targets.sagemaker.deploy.planning.consequences import consequences, findings
 from drivetrain.targets.sagemaker.deploy.planning.drift import Drift
