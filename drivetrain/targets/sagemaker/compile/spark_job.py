@@ -5,8 +5,8 @@
 The program is the start file, as everywhere. Settings of Spark are the input `conf` with configuration.json, in the
 form of EMR's classifications. https://github.com/aws/sagemaker-spark-container/blob/master/src/smspark/cli.py
 
-The image's URI in a region, and what it is documented to hold, stand with their sources in ../spark.json. It starts YARN
-and HDFS on all hosts of the job and gives the program to spark-submit on the first one.
+The image's URI in a region, and what it is documented to hold, stand with their sources in ../spark.json. It starts
+YARN and HDFS on all hosts of the job and gives the program to spark-submit on the first one.
 """
 
 from __future__ import annotations
