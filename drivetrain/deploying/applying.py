@@ -110,23 +110,14 @@ class Place(Protocol[D]):
     All methods raise UserError with one clear message.
     """
 
-    @property
-    def where(self) -> str:
-        """`account 123456789012, us-east-1`."""
-        ...
+    where: str
+    """`account 123456789012, us-east-1`."""
+    wanted: Any
+    """The pipeline in code: `name`, `fingerprint` of all that applying writes, `sha256` of the definition."""
+    unanswered: type[UserError]
+    """Errors of a target that gave no answer; they say nothing about what was written."""
+    journal: Journal
 
-    @property
-    def wanted(self) -> Any:
-        """The pipeline in code: `name`, `fingerprint` of all that applying writes, `sha256` of the definition."""
-        ...
-
-    @property
-    def unanswered(self) -> type[UserError]:
-        """Errors of a target that gave no answer; they say nothing about what was written."""
-        ...
-
-    @property
-    def journal(self) -> Journal: ...
     def read(self) -> D | None:
         """The pipeline as it is deployed now; None where there is none."""
         ...
