@@ -9,7 +9,8 @@ Who has written such a file wants the check, so there a stale one is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,8 @@ class _Settler:
             return step
         found = list(ways(step, self.pipeline.parameters))
         for training in found:
-            try:
+            with _blamed(training):
                 _check_recipe(training, self.folder)
-            except UserError as error:
-                raise SpecError(f"{_capital(training.where)}: {error}") from None
         if found[0].strategy == AUTO:
             return self._chosen(step, found)
         for training in found:
@@ -94,7 +93,7 @@ class _Settler:
     def _chosen(self, step: TrainingStep, found: Sequence[Training]) -> Step:
         choices: dict[tuple[str, str], Training] = {}
         for training in found:
-            try:
+            with _blamed(training):
                 facts = self._facts(training)
                 if facts is None or training.number("global_batch") is None:
                     raise UserError(
@@ -108,10 +107,8 @@ class _Settler:
                         "pipeline is compiled. Give them as values, or as pipeline parameters with a default."
                     )
                 made = recommend(plan, all_strategies(framework=TORCH))
-            except UserError as error:
-                raise SpecError(f"{_capital(training.where)}: {error}") from None
-            if made.choice is None:
-                raise SpecError(f"{_capital(training.where)}: strategy 'auto': {made.reason}")
+                if made.choice is None:
+                    raise UserError(f"strategy 'auto': {made.reason}")
             choices.setdefault((made.choice.strategy, json.dumps(made.options)), training)
             self._note_save_time(training, facts)
         if len(choices) > 1:
@@ -131,7 +128,7 @@ class _Settler:
             return
         if read_strategy(strategy).framework != TORCH:
             return  # what recipes need is measured for torch
-        try:
+        with _blamed(training):
             try:
                 facts = self._facts(training)
             except FactsError:
@@ -144,8 +141,6 @@ class _Settler:
             candidate = named_candidate(strategy, text, plan.world)
             check_model(facts, candidate)
             check_fits(plan, read_strategy(strategy), candidate)
-        except UserError as error:
-            raise SpecError(f"{_capital(training.where)}: {error}") from None
         self._note_save_time(training, facts)
 
     def _facts(self, training: Training) -> Facts | None:
@@ -250,8 +245,13 @@ def plan_of(training: Training, facts: Facts) -> Sizing | None:
     )
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+@contextmanager
+def _blamed(training: Training) -> Generator[None]:
+    """Raise what is wrong with a training as an error of the spec, which names the step."""
+    try:
+        yield
+    except UserError as error:
+        raise SpecError(f"{training.where[:1].upper()}{training.where[1:]}: {error}") from None
 
 
 def _check_recipe(training: Training, folder: Path) -> None:

@@ -142,11 +142,11 @@ def test_shipped_facts_are_found_and_those_beside_the_pipeline_come_first(
     shipped.mkdir()
     monkeypatch.setattr(facts_places, "SHIPPED", shipped)
     beside("faces", folder).rename(beside("faces", shipped))
-    assert look_up("faces", {}, folder).activation_bytes_per_sample == 400
+    assert look_up("faces", {}, folder).loss.full.activations == 300
     beside("faces", folder).write_text(
         new_file({**measured(), "loss": {"full": sizes(400), "half": sizes(400)}}).text()
     )
-    assert look_up("faces", {}, folder).activation_bytes_per_sample == 500
+    assert look_up("faces", {}, folder).loss.full.activations == 400
 
 
 def test_where_a_recipe_lies(folder: Path) -> None:

@@ -7,6 +7,7 @@ into conjunctive normal form: a list of clauses, each one literal or an Or of li
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import Any
 
 from drivetrain.base.errors import SpecError
@@ -47,10 +48,7 @@ def _clauses(condition: Condition, graph: Graph, *, negated: bool) -> list[Claus
     if isinstance(condition, All) != negated:  # an AND: every clause of every part
         found = [clause for part in parts for clause in part]
     else:  # an OR: distribute it over the parts' clauses
-        size = 1
-        for part in parts:
-            size *= len(part)
-            _check_size(size)
+        _check_size(prod(map(len, parts)))
         found = [[literal for clause in choice for literal in clause] for choice in product(*parts)]
     _check_size(len(found))
     return found

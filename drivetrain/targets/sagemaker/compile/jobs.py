@@ -232,7 +232,10 @@ def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
     if step.program.kind == "script":
         words: list[Any] = [f"script:{step.program.target}"]
         for argument in step.arguments:
-            words.append(_folder(argument) if isinstance(argument, FolderPath) else text(argument, graph))
+            if isinstance(argument, FolderPath):
+                words.append(Constant(f"/opt/ml/processing/{argument.flow}/{argument.name}"))
+            else:
+                words.append(text(argument, graph))
         return words
     words = [step.program.target]
     for flow, names in (("input", step.inputs), ("output", step.output_names())):
@@ -243,10 +246,6 @@ def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
         is_text = isinstance(spelled, str)
         words += spread(flag(name), spelled, MAX_ARGUMENT_CHARACTERS) if is_text else [flag(name), spelled]
     return words
-
-
-def _folder(path: FolderPath) -> str:
-    return Constant(f"/opt/ml/processing/{path.flow}/{path.name}")
 
 
 def _environment(step: JobStep, graph: Graph) -> Json:

@@ -11,8 +11,7 @@ import json
 from typing import Any
 
 from drivetrain.spec.steps import TuningStep
-from drivetrain.spec.training_options import Between, OneOf, Search
-from drivetrain.spec.values import Scalar
+from drivetrain.spec.training_options import OneOf, Search
 from drivetrain.steps import FRESH_VARIABLE
 from drivetrain.targets.sagemaker.compile import Constant, Generated, spell, text
 from drivetrain.targets.sagemaker.compile.jobs import TRAINING_CODE, Site, training_arguments
@@ -96,17 +95,10 @@ def _ranges(search: Search, site: Site) -> Json:
     found: Json = {}
     for name, one in search.ranges.items():
         if isinstance(one, OneOf):
-            values = [_category(value, site) for value in one.values]
+            values = [str(text(value, site.graph)) for value in one.values]
             found.setdefault("CategoricalParameterRanges", []).append({"Name": name, "Values": values})
         else:
             kind = "IntegerParameterRanges" if one.whole else "ContinuousParameterRanges"
-            found.setdefault(kind, []).append(_bounds(name, one))
+            bounds = {"MinValue": repr(one.low), "MaxValue": repr(one.high), "ScalingType": one.scale}
+            found.setdefault(kind, []).append({"Name": name, **bounds})
     return found
-
-
-def _category(value: Scalar, site: Site) -> str:
-    return str(text(value, site.graph))
-
-
-def _bounds(name: str, one: Between) -> Json:
-    return {"Name": name, "MinValue": repr(one.low), "MaxValue": repr(one.high), "ScalingType": one.scale}
