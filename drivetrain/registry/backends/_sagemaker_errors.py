@@ -10,7 +10,7 @@ from typing import Any
 
 from drivetrain.aws.session import ATTEMPTS
 from drivetrain.base.errors import InputError
-from drivetrain.registry.backends._selection import without_header
+from drivetrain.registry.backends._backend import without_header
 from drivetrain.registry.registry import NotAllowedError, RegistryError
 
 _DENIED = (

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from drivetrain.base.addresses import address_problem
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
-from drivetrain.registry.backends._backend import NewVersion, Service
+from drivetrain.registry.backends._backend import NewVersion, Service, no_group, no_version
 from drivetrain.registry.backends._kubeflow_resources import (
     NUMBER,
     count,
@@ -43,7 +43,6 @@ from drivetrain.registry.backends._kubeflow_resources import (
     with_texts,
 )
 from drivetrain.registry.backends._kubeflow_rest import BASE, PAGE, AnswerError, Json, Rest
-from drivetrain.registry.backends._selection import no_group, no_version
 from drivetrain.registry.backends._tags import (
     APPROVED,
     DECIDED,

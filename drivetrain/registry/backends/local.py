@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base import partition_of
-from drivetrain.registry.backends._backend import Backend, NewVersion
-from drivetrain.registry.backends._selection import chosen, no_group
+from drivetrain.registry.backends._backend import Backend, NewVersion, chosen, no_group
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (

@@ -5,7 +5,7 @@ A group is a registered model, a version a model version, and what is known of i
 the one request that makes it; the alias `champion` follows the newest approved version, for those who load by alias.
 
 MLflow does not refuse a second version of a content: what is there is looked for first, and of two that were made at
-the same moment the lowest number is the version, and the other is taken back; see _selection.registered_once.
+the same moment the lowest number is the version, and the other is taken back; see _backend.registered_once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,16 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.markup import page_in
-from drivetrain.registry.backends._backend import NewVersion, Service
+from drivetrain.registry.backends._backend import (
+    Kept,
+    NewVersion,
+    Service,
+    chosen,
+    no_group,
+    registered_once,
+    without_header,
+)
 from drivetrain.registry.backends._mlflow_user import user_of
-from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once, without_header
 from drivetrain.registry.backends._tags import (
     APPROVED,
     CONTENT_HASH,

@@ -8,7 +8,7 @@ A content has one version because
 2. a request to make one carries a ClientToken that depends on group and hash alone: the service makes one of any
    number of such requests;
 3. should the service have forgotten the token between two that come at the same time, the lowest number is the
-   version, and the other is taken back; see _selection.registered_once.
+   version, and the other is taken back; see _backend.registered_once.
 
 The request is one, and holds all that is kept: nothing is half registered. Metrics stand in the model card; those of a
 version that a pipeline's step registered lie in S3, where its package says, and are not fetched. The service keeps no
@@ -30,9 +30,8 @@ from typing import Any, NamedTuple
 from drivetrain.aws.session import client, open_session
 from drivetrain.registry import model_package
 from drivetrain.registry.approvers import person_of
-from drivetrain.registry.backends._backend import NewVersion, Service
+from drivetrain.registry.backends._backend import Kept, NewVersion, Service, chosen, no_group, registered_once
 from drivetrain.registry.backends._sagemaker_errors import told
-from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
 from drivetrain.registry.model_card import as_package_card, with_metrics
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import (

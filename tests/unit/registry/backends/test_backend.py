@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.registry.backends._selection import Kept, chosen, registered_once
+from drivetrain.registry.backends._backend import Kept, chosen, registered_once
 from drivetrain.registry.registry import NotAllowedError, RegistryError
 
 
