@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
 from drivetrain.run_store.durable import copy, copy_and_hash, decompress, make_durable, make_folders_durable, parse
-from drivetrain.run_store.schema import ObjectEntry
+from drivetrain.run_store.schema import ArtifactEntry, ObjectEntry
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,17 +37,6 @@ class StoredObject:
     bytes: int
     mtime_ns: int
     ctime_ns: int
-
-
-@dataclass(frozen=True)
-class Contents:
-    """The contents below a prefix. `digest` is the sha256 over the sorted (sha256, name) of the objects; `stamp` the
-    same over (bytes, mtime, name), which costs no reading."""
-
-    digest: str
-    stamp: str
-    files: int
-    bytes: int
 
 
 class Asset(Protocol):
@@ -165,15 +154,6 @@ class ObjectStore:
         if uri.endswith("/"):
             return False
         return base.is_file() or bool(self._beside(base, uri))
-
-    def contents(self, objects: Sequence[StoredObject], hashed: Mapping[str, str]) -> Contents:
-        """Fingerprints of objects whose sha256 by name are in `hashed`."""
-        return Contents(
-            digest=digest_of((item.name, hashed[item.name]) for item in objects),
-            stamp=stamp_of(objects),
-            files=len(objects),
-            bytes=sum(item.bytes for item in objects),
-        )
 
     def put(self, uri: str, content: bytes | Path, *, unless: Callable[[], bool] | None = None) -> bool:
         """Write one object, whole or not at all; not when `unless` says so after the copy. Tells whether it did."""
@@ -377,6 +357,21 @@ def fetch(
                 copy(item.path, target)
         hashed[item.name] = checksum or sha256_of(item.path)
     return hashed
+
+
+def artifact(
+    flow: str, name: str, uri: str, objects: Sequence[StoredObject], hashed: Mapping[str, str]
+) -> ArtifactEntry:
+    """The entry of what a step read or wrote below a URI: the objects, sorted by name, and their sha256 by name."""
+    return ArtifactEntry(
+        flow=flow,
+        name=name,
+        uri=uri,
+        digest=digest_of((item.name, hashed[item.name]) for item in objects),
+        stamp=stamp_of(objects),
+        files=len(objects),
+        bytes=sum(item.bytes for item in objects),
+    )
 
 
 def digest_of(files: Iterator[tuple[str, str]]) -> str:

@@ -298,7 +298,8 @@ def full_ledger_errors(path: Path) -> Generator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactEntry:
-    """An input or output of a step to be entered; `stamp` is the cheap fingerprint of objects.Contents."""
+    """An input or output of a step to be entered. `digest` is the sha256 over the sorted (name, sha256) of its objects,
+    `stamp` the same over (bytes, mtime, name), which costs no reading."""
 
     flow: str
     name: str

@@ -12,7 +12,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.run_store import objects
 from drivetrain.run_store.durable import parse
 from drivetrain.run_store.home import Home
-from drivetrain.run_store.objects import ObjectStore, digest_of, fetch, sha256_of
+from drivetrain.run_store.objects import ObjectStore, artifact, digest_of, fetch, sha256_of
 from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.run.jobs.job_data import Channel, place, processing_channels, training_channels
 
@@ -166,9 +166,9 @@ def test_fetching_hashes_once_and_fills_every_host(store: ObjectStore, tmp_path:
     for host in hosts:
         assert (host / "deep" / "b.csv").read_text() == "data/train/deep/b.csv"
     assert hashed == {item.name: sha256_of(item.path) for item in found}
-    contents = store.contents(found, hashed)
-    assert (contents.files, contents.bytes) == (2, sum(item.bytes for item in found))
-    assert contents.digest == digest_of(iter(hashed.items()))
+    read = artifact("input", "train", "s3://bucket/data/train/", found, hashed)
+    assert (read.files, read.bytes) == (2, sum(item.bytes for item in found))
+    assert read.digest == digest_of(iter(hashed.items()))
     assert fetch(found, [tmp_path / "three"], known=lambda item: "known") == dict.fromkeys(hashed, "known")
 
 
@@ -186,8 +186,9 @@ def test_gzipped_input_arrives_decompressed(store: ObjectStore, tmp_path: Path) 
 def test_the_digest_goes_by_name_and_content_the_stamp_by_size_and_time(store: ObjectStore) -> None:
     def contents() -> tuple[str, str]:
         found = store.find("s3://bucket/data/train/")
-        told = store.contents(found, {item.name: sha256_of(item.path) for item in found})
-        return told.digest, told.stamp
+        hashed = {item.name: sha256_of(item.path) for item in found}
+        read = artifact("input", "train", "s3://bucket/data/train/", found, hashed)
+        return read.digest, read.stamp
 
     digest, stamp = contents()
     path = store.path("s3://bucket/data/train/a.csv")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from drivetrain.run_store.home import Home
-from drivetrain.run_store.objects import ObjectStore, sha256_of
+from drivetrain.run_store.objects import ObjectStore, artifact, sha256_of
 from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.run_store.starting_point import StartingPoint
 from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, TrainingStep
@@ -66,8 +65,7 @@ class Recorded:
             if name == "code" or not uri.startswith("s3://") or not path.exists():
                 continue
             objects = self.store.find(uri if path.is_file() else f"{uri}/")
-            contents = self.store.contents(objects, {item.name: sha256_of(item.path) for item in objects})
-            yield ArtifactEntry(flow=flow, name=name, uri=uri, **asdict(contents))
+            yield artifact(flow, name, uri, objects, {item.name: sha256_of(item.path) for item in objects})
 
 
 def arguments_of(step: Step, words: Sequence[str], code: str) -> Json:

@@ -10,17 +10,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.json_text import object_in
+from drivetrain.base.json_text import text_in
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.steps import CODE_CHANNEL, START_COMMAND
 from drivetrain.steps.start import plain_files
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries
+from drivetrain.targets.sagemaker.run.jobs.job_data import input_uris, words_in
 
 if TYPE_CHECKING:
     from drivetrain.processes.supervised import Spare
@@ -50,11 +50,8 @@ def is_of_ours(arguments: Mapping[str, Any]) -> bool:
     Args:
         arguments: those of the step, as the definition has them.
     """
-    for app in ("AppSpecification", "AlgorithmSpecification"):
-        words = object_in(arguments, app).get("ContainerEntrypoint")
-        if isinstance(words, list):
-            return tuple(cast("list[Any]", words)[: len(START_COMMAND)]) == START_COMMAND
-    return True
+    words = words_in(arguments, "ContainerEntrypoint")
+    return not words or tuple(words[: len(START_COMMAND)]) == START_COMMAND
 
 
 def loaded_ahead(arguments: Mapping[str, Any], store: ObjectStore) -> tuple[str, ...]:
@@ -79,33 +76,19 @@ def archive_of(arguments: Mapping[str, Any], store: ObjectStore) -> Path | None:
         arguments: those of the step, as the definition has them.
     """
     words = _words(arguments)
-    for uri in _code(arguments) if words else ():
-        try:
-            return store.path(f"{uri.rstrip('/')}/{words[words.index('--code') + 1]}.tar")
-        except UserError:  # no URI of an object; the job itself will say so
-            return None
-    return None
+    uri = text_in(input_uris(arguments), CODE_CHANNEL) if words else None
+    if uri is None:
+        return None
+    try:
+        return store.path(f"{uri.rstrip('/')}/{words[words.index('--code') + 1]}.tar")
+    except UserError:  # no URI of an object; the job itself will say so
+        return None
 
 
 def _words(arguments: Mapping[str, Any]) -> list[str]:
     """The command line of a job that begins with our start file."""
-    for app in ("AppSpecification", "AlgorithmSpecification"):
-        words = object_in(arguments, app).get("ContainerArguments")
-        if isinstance(words, list) and "--code" in words[:-1]:
-            return [str(word) for word in cast("list[Any]", words)]
-    return []
-
-
-def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The URI of a job's code, if the definition gives it as plain text."""
-    for channel in entries(arguments, "ProcessingInputs"):
-        uri = object_in(channel, "S3Input").get("S3Uri")
-        if channel.get("InputName") == CODE_CHANNEL and isinstance(uri, str):
-            yield uri
-    for channel in entries(arguments, "InputDataConfig"):
-        uri = object_in(object_in(channel, "DataSource"), "S3DataSource").get("S3Uri")
-        if channel.get("ChannelName") == CODE_CHANNEL and isinstance(uri, str):
-            yield uri
+    words = words_in(arguments, "ContainerArguments")
+    return [str(word) for word in words] if "--code" in words[:-1] else []
 
 
 @cache

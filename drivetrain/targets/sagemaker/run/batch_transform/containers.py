@@ -19,7 +19,7 @@ from drivetrain.registry.package_mapping import request_of
 from drivetrain.run_store.objects import missing
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member, text, words_in
 from drivetrain.targets.sagemaker.run.jobs.programs import environment_of, image_command
 from drivetrain.targets.sagemaker.run.options import Options
 
@@ -178,6 +178,5 @@ def _has_code(name: str, path: Path, script: str) -> bool:
 
 
 def _is_ours(arguments: Mapping[str, Any]) -> bool:
-    algorithm = object_in(arguments, "AlgorithmSpecification")
-    words: list[Any] = list(algorithm.get("ContainerArguments") or ())
+    words = words_in(arguments, "ContainerArguments")
     return words[:1] == [f"--{CODE_CHANNEL}"] and words[-1:] == [TRAIN]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.base.json_text import object_in
 from drivetrain.registry.model_folder import unpack
-from drivetrain.run_store.objects import StoredObject, fetch, missing, sha256_of
+from drivetrain.run_store.objects import StoredObject, artifact, fetch, missing, sha256_of
 from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.targets.sagemaker.run.batch_transform import driver
 from drivetrain.targets.sagemaker.run.batch_transform.containers import SUBMIT_DIRECTORY
 from drivetrain.targets.sagemaker.run.jobs import manifests
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
-from drivetrain.targets.sagemaker.run.jobs.job_data import member, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import member
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext
@@ -32,11 +32,7 @@ def problems(where: str, arguments: Mapping[str, Any], plan: RunPlan) -> list[st
     kind = source.get("S3DataType", _KINDS[0])
     if not isinstance(kind, dict) and kind not in _KINDS:
         return [f"{where}: S3DataType {kind!r:.40} cannot be read on this machine. Allowed: {', '.join(_KINDS)}."]
-    bad = jobs.uri_problems(f"{where}: TransformInput", source.get("S3Uri"))
-    known = text(source.get("S3Uri"))
-    if not bad and known is not None and not plan.is_written(known) and not plan.store.exists(known):
-        bad = [missing(f"{where}: TransformInput", known, plan.store)]
-    return bad
+    return jobs.input_problems(f"{where}: TransformInput", source.get("S3Uri"), plan)
 
 
 def bring_data(context: StepContext, root: Path) -> tuple[ArtifactEntry, list[tuple[str, str]]]:
@@ -104,7 +100,8 @@ def _unpacked(context: StepContext, name: str, uri: str, folder: Path) -> Artifa
         unpack(objects[0].path, folder)
     except InputError as error:
         raise UserError(f"{uri}: {error}") from error
-    return _entry(context, name, uri, objects, {objects[0].name: _checksum(context, objects[0])})
+    checksum = context.ledger.checksum(objects[0]) or sha256_of(objects[0].path)
+    return artifact("input", name, uri, objects, {objects[0].name: checksum})
 
 
 def _fetched(
@@ -116,29 +113,8 @@ def _fetched(
     *,
     gzipped: bool = False,
 ) -> ArtifactEntry:
-    def known(item: StoredObject) -> str | None:
-        return context.ledger.checksum(item)
-
-    return _entry(context, name, uri, objects, fetch(objects, [folder], known=known, gzipped=gzipped))
-
-
-def _entry(
-    context: StepContext, name: str, uri: str, objects: Sequence[StoredObject], hashed: Mapping[str, str]
-) -> ArtifactEntry:
-    about = context.store.contents(objects, hashed)
-    return ArtifactEntry(
-        flow="input",
-        name=name,
-        uri=uri,
-        digest=about.digest,
-        stamp=about.stamp,
-        files=about.files,
-        bytes=about.bytes,
-    )
-
-
-def _checksum(context: StepContext, item: StoredObject) -> str:
-    return context.ledger.checksum(item) or sha256_of(item.path)
+    hashed = fetch(objects, [folder], known=context.ledger.checksum, gzipped=gzipped)
+    return artifact("input", name, uri, objects, hashed)
 
 
 def _source(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from drivetrain.base.json_text import as_object, list_in, object_in, text_in
 from drivetrain.base.masking import MASK
 from drivetrain.steps import gather
+from drivetrain.targets.sagemaker.run.jobs.job_data import PROGRAMS
 
 _SHOWN, _BEFORE = 48, 12
 # Lists whose entries are known by a name, so that a new one in the middle does not shift the others.
@@ -173,22 +175,17 @@ def _keyed(value: Any) -> dict[str, Any] | None:
 
 
 def _name(item: Any) -> str | None:
-    if isinstance(item, dict):
-        for key in _NAMES:
-            if isinstance(name := cast("dict[str, Any]", item).get(key), str):
-                return name
-    return None
+    names = (text_in(as_object(item), key) for key in _NAMES)
+    return next((name for name in names if name is not None), None)
 
 
 def _with_flags(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields with ContainerArguments as a mapping from flag to value."""
     changed = dict(fields)
-    for name in ("AppSpecification", "AlgorithmSpecification"):
-        part = changed.get(name)
-        if isinstance(part, dict):
-            words: Any = cast("dict[str, Any]", part).get("ContainerArguments")
-            if isinstance(words, list):
-                changed[name] = {**cast("dict[str, Any]", part), "ContainerArguments": _flags(cast("list[Any]", words))}
+    for name in PROGRAMS:
+        program = object_in(fields, name)
+        if isinstance(words := program.get("ContainerArguments"), list):
+            changed[name] = {**program, "ContainerArguments": _flags(cast("list[Any]", words))}
     return changed
 
 
@@ -216,8 +213,5 @@ def _flags(words: list[Any]) -> dict[str, Any]:
 
 
 def _output_names(arguments: Mapping[str, Any]) -> list[str]:
-    config: Any = arguments.get("ProcessingOutputConfig")
-    outputs: Any = cast("dict[str, Any]", config).get("Outputs") if isinstance(config, dict) else None
-    if not isinstance(outputs, list):
-        return []
-    return [name for name in map(_name, cast("list[Any]", outputs)) if name is not None]
+    outputs = list_in(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
+    return [name for name in map(_name, outputs) if name is not None]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drivetrain.base.json_text import object_in
 from drivetrain.spec.resources import READ_SOURCE, SOURCES_VARIABLE
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.looks import source_of, steps_told_in
+from drivetrain.targets.sagemaker.document.looks import runs_program, source_of, steps_told_in
 from drivetrain.targets.sagemaker.run.execution.cache_differences import Difference
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries
+from drivetrain.targets.sagemaker.run.jobs.job_data import input_uris
 
 
 def new_data(
@@ -27,26 +26,11 @@ def new_data(
         return None
     if path[0] == "Environment" and path[-1].startswith(SOURCES_VARIABLE):
         looks = steps_told_in(step, "Environment", path[-1])
-    elif path == ("AppSpecification", "ContainerArguments", "version") and READ_SOURCE in _words(fields):
+    elif path == ("AppSpecification", "ContainerArguments", "version") and runs_program(fields, READ_SOURCE):
         looks = steps_told_in(step, "AppSpecification", "ContainerArguments")
     else:
         return None
-    inputs = {
-        _uri(item): name for item in _inputs(fields) if (name := item.get("InputName") or item.get("ChannelName"))
-    }
+    inputs = {uri: name for name, uri in input_uris(fields).items()}
     told = [(inputs.get(source), source) for look in looks if (source := source_of(arguments(look)))]
     named = [f"in {name}" if name else f"of {source}" for name, source in told]
     return f"new data {' and '.join(named)}" if named else None
-
-
-def _words(fields: Mapping[str, Any]) -> list[Any]:
-    return object_in(fields, "AppSpecification").get("ContainerArguments") or []
-
-
-def _inputs(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*entries(fields, "ProcessingInputs"), *entries(fields, "InputDataConfig")]
-
-
-def _uri(item: Mapping[str, Any]) -> Any:
-    there = object_in(item, "S3Input") or object_in(object_in(item, "DataSource"), "S3DataSource")
-    return there.get("S3Uri")

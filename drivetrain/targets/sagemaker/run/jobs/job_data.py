@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.json_text import object_in
+from drivetrain.base.json_text import list_in, object_in
 from drivetrain.base.records import dataclass
 from drivetrain.run_store.durable import make_durable
 from drivetrain.run_store.objects import (
     ObjectStore,
     StoredObject,
-    digest_of,
+    artifact,
     fetch,
     missing,
     sha256_of,
-    stamp_of,
     stored,
     walk,
 )
@@ -36,6 +35,8 @@ from drivetrain.run_store.schema import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.sagemaker.run.execution import StepFailedError
 
 BASE = "/opt/ml"
+# The member of a job's arguments that says what it starts: of a processing and of a training job.
+PROGRAMS = ("AppSpecification", "AlgorithmSpecification")
 STAGE = "publish"
 _LONGEST_CHAIN = 40  # of links, as in the kernel
 PROCESSING = "/opt/ml/processing"
@@ -158,19 +159,27 @@ def place(
         else:
             hashed = fetch(objects, targets, known=known, gzipped=channel.gzipped)
         store.checksums |= {item: hashed[item.name] for item in objects}
-        contents = store.contents(objects, hashed)
-        read.append(
-            ArtifactEntry(
-                flow="input",
-                name=channel.name,
-                uri=channel.uri,
-                digest=contents.digest,
-                stamp=contents.stamp,
-                files=contents.files,
-                bytes=contents.bytes,
-            )
-        )
+        read.append(artifact("input", channel.name, channel.uri, objects, hashed))
     return tuple(read)
+
+
+def input_uris(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Name -> URI of each input of a processing or training job; None for one that is not in S3."""
+    sources = {
+        str(entry.get("InputName")): object_in(entry, "S3Input") for entry in entries(arguments, "ProcessingInputs")
+    } | {
+        str(entry.get("ChannelName")): object_in(object_in(entry, "DataSource"), "S3DataSource")
+        for entry in entries(arguments, "InputDataConfig")
+    }
+    return {name: source.get("S3Uri") for name, source in sources.items()}
+
+
+def words_in(arguments: Mapping[str, Any], field: str) -> list[Any]:
+    """A list of words (ContainerEntrypoint, ContainerArguments) of the program of a processing or training job."""
+    for name in PROGRAMS:
+        if words := list_in(object_in(arguments, name), field):
+            return words
+    return []
 
 
 def entries(arguments: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -262,29 +271,20 @@ class Publication:
 
     def add(self, name: str, uri: str, staged: Path) -> None:
         """Enter a staged file, or a folder with what is in it, as the output `name` that goes to `uri`."""
-        found: list[tuple[StoredObject, str]] = []
+        objects: list[StoredObject] = []
+        hashed: dict[str, str] = {}
         below = uri.rstrip("/")
         for key, path in walk(staged) if staged.is_dir() else [("", staged)]:
             make_durable(path)
             item = stored(key or below.rpartition("/")[2], f"{below}/{key}" if key else uri, path)
-            checksum = sha256_of(path)
-            found.append((item, checksum))
-            self.objects.append(ObjectEntry(item.uri, checksum, item.bytes, item.mtime_ns))
+            objects.append(item)
+            hashed[item.name] = sha256_of(path)
+            self.objects.append(ObjectEntry(item.uri, hashed[item.name], item.bytes, item.mtime_ns))
         for folder in _folders(staged):
             make_durable(folder)
-        objects = sorted((item for item, _ in found), key=lambda item: item.name)
+        objects.sort(key=lambda item: item.name)
         self.moves.append(Move(str(staged.relative_to(self.folder)), uri))
-        self.artifacts.append(
-            ArtifactEntry(
-                flow="output",
-                name=name,
-                uri=uri,
-                digest=digest_of((stored.name, checksum) for stored, checksum in found),
-                stamp=stamp_of(objects),
-                files=len(objects),
-                bytes=sum(item.bytes for item in objects),
-            )
-        )
+        self.artifacts.append(artifact("output", name, uri, objects, hashed))
 
 
 def _folders(staged: Path) -> Iterator[Path]:

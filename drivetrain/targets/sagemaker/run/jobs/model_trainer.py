@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import WARNING, UserError
-from drivetrain.base.json_text import object_in, text_in
+from drivetrain.base.json_text import as_object, text_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan
-from drivetrain.targets.sagemaker.run.jobs.job_data import TRAINING, entries
+from drivetrain.targets.sagemaker.run.jobs.job_data import TRAINING, input_uris, words_in
 
 CHANNEL, START = "sm_drivers", "sm_train.sh"
 _FAILURE = "/opt/ml/output/failure"
@@ -43,25 +43,23 @@ _MPI_OPTIONS = "mpi_additional_options"
 
 def is_one(arguments: Mapping[str, Any]) -> bool:
     """True of a training job that sm_train.sh starts."""
-    words = object_in(arguments, "AlgorithmSpecification").get("ContainerArguments")
-    return isinstance(words, list) and any(f"/{CHANNEL}/{START}" in str(word) for word in cast("list[Any]", words))
+    return any(f"/{CHANNEL}/{START}" in str(word) for word in words_in(arguments, "ContainerArguments"))
 
 
 def problems(step: StepNode, plan: RunPlan) -> list[str]:
     """Why its processes cannot start here."""
-    for entry in entries(plan.arguments, "InputDataConfig"):
-        uri = text_in(object_in(object_in(entry, "DataSource"), "S3DataSource"), "S3Uri")
-        if entry.get("ChannelName") != CHANNEL or uri is None or not uri.startswith("s3://"):
-            continue
-        from drivetrain.processes import mounts
+    uri = text_in(input_uris(plan.arguments), CHANNEL)
+    if uri is None or not uri.startswith("s3://"):
+        return []
+    from drivetrain.processes import mounts
 
-        is_mpi = _MPI_OPTIONS in _read(plan.store.path(uri) / "distributed.json")
-        if is_mpi and shutil.which("mpirun", path=mounts.search_path()) is None:
-            return [
-                f"step {step.name!r} starts its processes with mpirun, which is not on PATH. Install Open MPI (apt-get "
-                f"install openmpi-bin), or give its results with --stub {step.name}=outputs.json."
-            ]
-    return []
+    is_mpi = _MPI_OPTIONS in _read(plan.store.path(uri) / "distributed.json")
+    if not is_mpi or shutil.which("mpirun", path=mounts.search_path()) is not None:
+        return []
+    return [
+        f"step {step.name!r} starts its processes with mpirun, which is not on PATH. Install Open MPI (apt-get "
+        f"install openmpi-bin), or give its results with --stub {step.name}=outputs.json."
+    ]
 
 
 def adapt(root: Path, hosts: Sequence[str], *, is_rewritten: bool) -> list[str]:
@@ -141,7 +139,6 @@ def _write(path: Path, content: str) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """The object in a file of the SDK's; empty where there is none."""
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        return as_object(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):  # the job says so itself
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -15,6 +15,7 @@ from typing import Any
 
 from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.run.jobs.job_data import words_in
 
 ENTRY_POINT = "amazon_sagemaker_scheduler"
 INPUT_PATH, NOTEBOOK, OUTPUT = "SM_EXECUTION_INPUT_PATH", "SM_INPUT_NOTEBOOK_NAME", "SM_OUTPUT_NOTEBOOK_NAME"
@@ -24,8 +25,7 @@ _PROGRAM = Path(__file__).with_name("notebook_program.py")
 
 def is_one(arguments: Mapping[str, Any]) -> bool:
     """Return True if a training job executes a notebook."""
-    words = object_in(arguments, "AlgorithmSpecification").get("ContainerEntrypoint")
-    return words == [ENTRY_POINT]
+    return words_in(arguments, "ContainerEntrypoint") == [ENTRY_POINT]
 
 
 def problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:

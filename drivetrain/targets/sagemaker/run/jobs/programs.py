@@ -18,7 +18,7 @@ from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.spec.resources import SOURCE_VERSION
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext
-from drivetrain.targets.sagemaker.run.jobs.job_data import Channel, entries, place
+from drivetrain.targets.sagemaker.run.jobs.job_data import Channel, entries, place, words_in
 from drivetrain.targets.sagemaker.run.options import Options
 
 if TYPE_CHECKING:
@@ -144,12 +144,10 @@ def problems(step: StepNode, read: Callable[[], Sequence[Channel]], plan: RunPla
         where = f"step {step.name!r}: input {channel.name!r}"
         if channel.uri is None:
             continue
-        bad = uri_problems(where, channel.uri)
+        bad = input_problems(where, channel.uri, plan)
+        if not bad and channel.manifest and plan.store.exists(channel.uri):
+            bad = _manifest_problems(where, channel.uri, plan)
         found += bad
-        if not bad and not plan.is_written(channel.uri) and not plan.store.exists(channel.uri):
-            found.append(missing(where, channel.uri, plan.store))
-        elif not bad and channel.manifest and plan.store.exists(channel.uri):
-            found += _manifest_problems(where, channel.uri, plan)
     return found
 
 
@@ -225,6 +223,14 @@ def uri_problems(where: str, uri: Any) -> list[str]:
     return []
 
 
+def input_problems(where: str, uri: Any, plan: RunPlan) -> list[str]:
+    """Why what a step reads at a URI, as far as that is known, will not be there."""
+    problems = uri_problems(where, uri)
+    if not problems and isinstance(uri, str) and not plan.is_written(uri) and not plan.store.exists(uri):
+        problems = [missing(where, uri, plan.store)]
+    return problems
+
+
 def hosts(context: StepContext, count: int) -> tuple[Host, ...]:
     """The hosts of a job, each with a folder of its own in the attempt's."""
     from drivetrain.processes import container
@@ -264,7 +270,7 @@ def job_environment(context: StepContext, named: Mapping[str, str] | None = None
         environment["DRIVETRAIN_OBJECT_STORE"] = str(context.home.objects)
         if environment.get(_REGISTRY, _REGISTRY_OF_PLATFORM) == _REGISTRY_OF_PLATFORM:
             environment[_REGISTRY] = f"local:{context.home.ledger}"
-    if SOURCE_VERSION in (object_in(context.arguments, "AppSpecification").get("ContainerArguments") or ()):
+    if SOURCE_VERSION in words_in(context.arguments, "ContainerArguments"):
         # It looks at the inputs of other steps, which lie here, some as data of this machine.
         environment["DRIVETRAIN_OBJECT_STORE"] = str(context.home.objects)
         if elsewhere := {key: str(path) for key, path in context.store.elsewhere.items()}:
@@ -275,8 +281,7 @@ def job_environment(context: StepContext, named: Mapping[str, str] | None = None
 def _asks_registry(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
     """Return True if a job names a registry: in a variable, which compile writes for `registry: str = "auto"`, or in an
     argument."""
-    programs = (object_in(arguments, name) for name in ("AppSpecification", "AlgorithmSpecification"))
-    words = [word for program in programs for word in program.get("ContainerArguments") or ()]
+    words = words_in(arguments, "ContainerArguments")
     return _REGISTRY in environment or any(str(word).partition("=")[0] == "--registry" for word in words)
 
 

@@ -9,10 +9,10 @@ https://github.com/aws/sagemaker-python-sdk (remote_function/job.py; workflow/fu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.run.jobs.job_data import words_in
 
 CHANNEL = "sagemaker_remote_function_bootstrap"
 RESULTS_FILE = "results.json"
@@ -20,8 +20,7 @@ RESULTS_FILE = "results.json"
 
 def is_one(arguments: Mapping[str, Any]) -> bool:
     """Return True if a training job runs a function of the SDK."""
-    words = object_in(arguments, "AlgorithmSpecification").get("ContainerEntrypoint")
-    return isinstance(words, list) and any(f"/{CHANNEL}/" in str(word) for word in cast("list[Any]", words))
+    return any(f"/{CHANNEL}/" in str(word) for word in words_in(arguments, "ContainerEntrypoint"))
 
 
 def refused(step: StepNode) -> str:

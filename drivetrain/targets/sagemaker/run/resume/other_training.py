@@ -18,7 +18,7 @@ from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.document.graph import dependencies
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, resolve_known
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries
+from drivetrain.targets.sagemaker.run.jobs.job_data import input_uris, words_in
 
 _DONE = ("Succeeded", "Cached")
 _MOST_NAMED = 8
@@ -101,7 +101,7 @@ def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 def _inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """Differences of a training's program and inputs."""
     yield from _differences({"program": _program(old)}, {"program": _program(new)})
-    yield from _differences(_training_inputs(old), _training_inputs(new))
+    yield from _differences(_read(old), _read(new))
 
 
 def _data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -111,18 +111,13 @@ def _data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _read(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a processing job by name."""
-    found = {
-        str(each.get("InputName")): object_in(each, "S3Input").get("S3Uri")
-        for each in entries(arguments, "ProcessingInputs")
-    }
-    found.pop(CODE_CHANNEL, None)
-    return found
+    """The inputs of a job by name."""
+    return {name: uri for name, uri in input_uris(arguments).items() if name != CODE_CHANNEL}
 
 
 def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The command line of a processing job by option; without the code's hash, since a mistake may be mended."""
-    words: list[Any] = list(object_in(arguments, "AppSpecification").get("ContainerArguments") or ())
+    words = words_in(arguments, "ContainerArguments")
     if words[:1] != ["--code"]:
         return {"ContainerArguments": words}
     program, options = words[2], gather(words[3:])
@@ -133,18 +128,9 @@ def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"program": program, **named}
 
 
-def _training_inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for channel in entries(arguments, "InputDataConfig"):
-        source = object_in(object_in(channel, "DataSource"), "S3DataSource")
-        found[str(channel.get("ChannelName"))] = source.get("S3Uri")
-    found.pop(CODE_CHANNEL, None)
-    return found
-
-
 def _program(arguments: Mapping[str, Any]) -> Any:
     """The component's name, which is the last word; None for other people's programs."""
-    words: list[Any] = list(object_in(arguments, "AlgorithmSpecification").get("ContainerArguments") or ())
+    words = words_in(arguments, "ContainerArguments")
     return words[-1] if words[:1] == ["--code"] else None
 
 

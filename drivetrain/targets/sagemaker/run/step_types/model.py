@@ -14,7 +14,6 @@ from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.batch_transform.containers import containers, data_uris
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
-from drivetrain.targets.sagemaker.run.jobs.job_data import text
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
@@ -25,14 +24,8 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         return [f"{where}: {error}"]
     if not found:
         return [f"{where} has no container. Allowed: PrimaryContainer, or Containers with at least one."]
-    problems: list[str] = []
-    for uri in (uri for container in found for uri in data_uris(container)):
-        bad = jobs.uri_problems(f"{where}: model data", uri)
-        known = text(uri)
-        if not bad and known is not None and not plan.is_written(known) and not plan.store.exists(known):
-            bad = [missing(f"{where}: model data", known, plan.store)]
-        problems += bad
-    return problems
+    uris = [uri for container in found for uri in data_uris(container)]
+    return [problem for uri in uris for problem in jobs.input_problems(f"{where}: model data", uri, plan)]
 
 
 def described(context: StepContext) -> dict[str, Any]:

@@ -21,12 +21,12 @@ from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.report_hash import checked_report
-from drivetrain.run_store.objects import StoredObject, missing, sha256_of
+from drivetrain.run_store.objects import StoredObject, artifact, missing, sha256_of
 from drivetrain.run_store.schema import ArtifactEntry, full_ledger_errors
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries, text
+from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 
 _STATISTICS = "ModelMetrics.ModelQuality.Statistics"
 
@@ -41,16 +41,9 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         problems.append(f"{where}: no container of its InferenceSpecification has a ModelDataUrl to register.")
     for uri in uris:
         if uri is not None:
-            problems += jobs.uri_problems(f"{where}: ModelDataUrl", uri)
-        known = text(uri)
-        if known is not None and not problems and not plan.is_written(known) and not plan.store.exists(known):
-            problems.append(missing(f"{where}: ModelDataUrl", known, plan.store))
-    quality = _quality(plan.arguments)
-    if quality is not None:
-        bad = jobs.uri_problems(f"{where}: {_STATISTICS}", quality)
-        problems += bad
-        if not bad and not plan.is_written(quality) and not plan.store.exists(quality):
-            problems.append(missing(f"{where}: {_STATISTICS}", quality, plan.store))
+            problems += jobs.input_problems(f"{where}: ModelDataUrl", uri, plan)
+    if (quality := _quality(plan.arguments)) is not None:
+        problems += jobs.input_problems(f"{where}: {_STATISTICS}", quality, plan)
     return problems
 
 
@@ -181,16 +174,7 @@ def _read_model(
     A tar's own bytes say when and by whom it was packed, so what counts is what is inside.
     """
     hashed = {item.name: context.ledger.checksum(item) or sha256_of(item.path) for item in objects}
-    about = context.store.contents(objects, hashed)
-    entry = ArtifactEntry(
-        flow="input",
-        name=name,
-        uri=uri,
-        digest=about.digest,
-        stamp=about.stamp,
-        files=about.files,
-        bytes=about.bytes,
-    )
+    entry = artifact("input", name, uri, objects, hashed)
     if len(objects) == 1 and objects[0].name.endswith((".tar.gz", ".tgz")):
         try:
             return entry, files_in(objects[0].path, whole=True)

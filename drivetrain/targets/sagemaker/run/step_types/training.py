@@ -246,11 +246,7 @@ def _submit_directory_problems(step: StepNode, plan: RunPlan) -> list[str]:
     uri = toolkit.submit_directory(_strings(object_in(plan.arguments, "HyperParameters")))
     if uri is None or not uri.startswith("s3://"):
         return []
-    where = f"step {step.name!r}: sagemaker_submit_directory"
-    problems = jobs.uri_problems(where, uri)
-    if not problems and not plan.is_written(uri) and not plan.store.exists(uri):
-        problems.append(missing(where, uri, plan.store))
-    return problems
+    return jobs.input_problems(f"step {step.name!r}: sagemaker_submit_directory", uri, plan)
 
 
 def _strings(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
