@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
-from drivetrain.run_store.events import Event, Observer, Summary
+from drivetrain.run_store.events import Event, ExecutionFinished, Observer
 
 if TYPE_CHECKING:
     from drivetrain.operations.operands import Work
@@ -206,7 +206,7 @@ def run(home: Home, request: RunRequest, watcher: Watcher) -> RunFacts:
     """
     text, parameters, options, source = request.text, request.parameters, request.options, request.source
 
-    def begin(runner: Runner) -> Summary:
+    def begin(runner: Runner) -> ExecutionFinished:
         interrupted = None if request.fresh else runner.find_interrupted(text, parameters, options, source=source)
         if interrupted is None:
             return runner.start(text, parameters, options, assets=request.assets, source=source, fresh=request.fresh)
@@ -264,13 +264,15 @@ def resume(
     return _run_by(home, lambda runner: runner.resume(id, options, text=text, assets=assets), watcher)
 
 
-def _run_by(home: Home, begin: Callable[[Runner], Summary], watcher: Watcher, *, tracked: bool = True) -> RunFacts:
+def _run_by(
+    home: Home, begin: Callable[[Runner], ExecutionFinished], watcher: Watcher, *, tracked: bool = True
+) -> RunFacts:
     from drivetrain.targets.sagemaker.run.runner import Runner
 
     return watch(home, lambda observer: begin(Runner(home, observer)), watcher, tracked=tracked)
 
 
-def watch(home: Home, begin: Callable[[Observer], Summary], watcher: Watcher, *, tracked: bool) -> RunFacts:
+def watch(home: Home, begin: Callable[[Observer], ExecutionFinished], watcher: Watcher, *, tracked: bool) -> RunFacts:
     """Let a target's runner begin a run, and show it until it has ended.
 
     Args:

@@ -168,22 +168,12 @@ class StepFinished:
 
 @dataclass(frozen=True)
 class ExecutionFinished:
-    """`reason` says what went wrong, naming the step."""
+    """How an execution ended, which a runner also gives back; `reason` says what went wrong, naming the step."""
 
     execution: str
     status: ExecutionStatus
     seconds: float
     reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How an execution ended: what a runner gives back."""
-
-    execution: str
-    status: ExecutionStatus
-    seconds: float
-    reason: str | None
 
 
 Event = (

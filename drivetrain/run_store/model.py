@@ -121,6 +121,8 @@ class StepRun:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     response: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    key_fields: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    """The attributes of its cache key, where the cache asked for an earlier success; else empty."""
     tries: tuple[Attempt, ...] = field(default=(), repr=False)
     """Those that are known, in their order."""
     logged: Mapping[str, Metric] = field(default_factory=dict[str, Metric], repr=False)
@@ -272,16 +274,3 @@ class EventRow:
     step: str | None
     time: float
     event: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EarlierStep:
-    """A success of a step that the cache may go back to; `key_fields` are the attributes of its cache key."""
-
-    execution: str
-    step: str
-    ended: float
-    arguments: Mapping[str, Any]
-    key_fields: Mapping[str, Any]
-    response: Mapping[str, Any]
-    value: str | None

@@ -12,7 +12,7 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import count
 from drivetrain.processes import ProcessRecord
 from drivetrain.run_store.home import Home
-from drivetrain.run_store.model import Artifact, Attempt, EarlierStep, EventRow, MetricRow, ObjectRow, Run, StepRun
+from drivetrain.run_store.model import Artifact, Attempt, EventRow, MetricRow, ObjectRow, Run, StepRun
 from drivetrain.run_store.run_values import values_of
 from drivetrain.run_store.schema import IS_UNHEALTHY, ObjectEntry, open_to_read, unreadable_errors
 
@@ -217,31 +217,20 @@ class Ledger:
         sql = "SELECT number, step, time, event FROM events WHERE number > ? AND step IS NULL ORDER BY number"
         return [_event(row) for row in self.rows(sql, after)]
 
-    def earlier_success(self, pipeline: str, step: str, key: str | None = None) -> EarlierStep | None:
+    def earlier_success(self, pipeline: str, step: str, key: str | None = None) -> StepRun | None:
         """The latest success of a step of a pipeline that really ran: with this cache key, or with any.
 
         The order is that in which their attempts were entered: a clock can be set back.
         """
-        sql = """
-            SELECT execution, name, ended, arguments, cache_fields, response, value FROM steps
+        sql = f"""
+            SELECT {_STEP}, cache_fields FROM steps
             WHERE pipeline = ? AND name = ? AND status = 'Succeeded' AND cache_key IS NOT NULL
               AND (? IS NULL OR cache_key = ?)
             ORDER BY (SELECT max(attempts.rowid) FROM attempts WHERE execution = steps.execution AND step = steps.name)
               DESC, ended DESC LIMIT 1
         """
         rows = self.rows(sql, pipeline, step, key, key)
-        if not rows:
-            return None
-        row = rows[0]
-        return EarlierStep(
-            execution=row[0],
-            step=row[1],
-            ended=row[2],
-            arguments=_mapping(row[3]),
-            key_fields=_mapping(row[4]),
-            response=_mapping(row[5]),
-            value=row[6],
-        )
+        return replace(self._step(rows[0][:-1]), key_fields=_mapping(rows[0][-1])) if rows else None
 
     def written(self, execution: str, step: str) -> list[ObjectEntry]:
         """Every object that a step wrote, as it was then."""

@@ -28,7 +28,7 @@ from drivetrain.base.records import dataclass
 
 if TYPE_CHECKING:
     from drivetrain.assets.assets import Asset
-    from drivetrain.run_store.events import Observer, Summary
+    from drivetrain.run_store.events import ExecutionFinished, Observer
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.spec.steps import JobStep, NativeStep, Step, TrainingStep
@@ -115,7 +115,7 @@ class Target(Protocol):
 class RunsHere(Protocol):
     """Further names of a `target.py` if what it compiles can run on this machine."""
 
-    def run(self, compiled: Any, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
+    def run(self, compiled: Any, parameters: Mapping[str, Any], home: Path, observer: Observer) -> ExecutionFinished:
         """Run what `compile` gave, from its beginning to its end.
 
         Args:

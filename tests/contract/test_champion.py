@@ -20,7 +20,7 @@ from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import ModelVersion
-from drivetrain.run_store.events import Summary
+from drivetrain.run_store.events import ExecutionFinished
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 class Ran:
     """A run's end, its steps, and what compare wrote."""
 
-    summary: Summary
+    summary: ExecutionFinished
     statuses: dict[str, str]
     folder: Path
 

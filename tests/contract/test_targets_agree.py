@@ -17,7 +17,7 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.registry.registry import open_registry
-from drivetrain.run_store.events import Event, MetricLogged, StepStarted, Summary, ignore
+from drivetrain.run_store.events import Event, ExecutionFinished, MetricLogged, StepStarted, ignore
 from drivetrain.run_store.home import Home
 from drivetrain.targets.kubeflow import target as kubeflow
 from drivetrain.targets.sagemaker import target as sagemaker
@@ -30,13 +30,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 SETTINGS = ("epochs=2", "min_accuracy=0", "processes=1")
 
 
-def by_sagemaker(home: Path, *overrides: str, interruptions: tuple[str, ...] = ()) -> Summary:
+def by_sagemaker(home: Path, *overrides: str, interruptions: tuple[str, ...] = ()) -> ExecutionFinished:
     compiled = sagemaker.compile(load("retraining", overrides=overrides).pipeline, here=True)
     options = Options(pipeline="retraining", interruptions=parse_all(interruptions), cache=False)
     return Runner(Home(home)).start(compiled.text, {}, options, assets=compiled.assets)
 
 
-def by_kubeflow(home: Path, *overrides: str, observer: Callable[[Event], None] = ignore) -> Summary:
+def by_kubeflow(home: Path, *overrides: str, observer: Callable[[Event], None] = ignore) -> ExecutionFinished:
     compiled = kubeflow.compile(load("retraining", overrides=overrides).pipeline, here=True)
     return kubeflow.run(compiled, {}, home, observer)
 

@@ -13,7 +13,7 @@ import pytest
 from drivetrain import Cluster, Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.train_script import train_script
-from drivetrain.run_store.events import Summary
+from drivetrain.run_store.events import ExecutionFinished
 from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.run.options import Options
@@ -65,7 +65,7 @@ SCRIPTS = Path(__file__).parents[1] / "fixtures" / "own_scripts"
 
 @dataclass(frozen=True)
 class Run:
-    summary: Summary
+    summary: ExecutionFinished
     log: str
     outputs: Path
 

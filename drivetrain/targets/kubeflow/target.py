@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from drivetrain.run_store.events import Observer, Summary
+    from drivetrain.run_store.events import ExecutionFinished, Observer
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.kubeflow.compile.compile import Compiled
@@ -46,7 +46,7 @@ def evidence(deployment: Deployment) -> str:
     return "drivetrain-evidence/GROUP.npz in the champion's bucket"
 
 
-def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
+def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> ExecutionFinished:
     """Run the YAML on this machine, by kfp's own local runner."""
     from drivetrain.run_store.home import Home
     from drivetrain.targets.kubeflow.run.runner import Runner

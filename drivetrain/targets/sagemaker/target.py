@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from drivetrain.run_store.events import Observer, Summary
+    from drivetrain.run_store.events import ExecutionFinished, Observer
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled
@@ -46,7 +46,7 @@ def evidence(deployment: Deployment) -> str:
     return f"{settings_of(deployment).evidence}/GROUP.npz"
 
 
-def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
+def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> ExecutionFinished:
     """Run the definition on this machine, by the local runner, with its usual options."""
     from drivetrain.run_store.home import Home
     from drivetrain.targets.sagemaker.run.options import Options

@@ -23,7 +23,7 @@ from drivetrain.base.masking import Masking
 from drivetrain.processes import TOKEN_VARIABLE, end_survivors, record_of
 from drivetrain.processes.supervised import INHERITED
 from drivetrain.run_store.durable import no_space
-from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
+from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, ignore
 from drivetrain.run_store.home import Home, SavedRequest, forbid_resume, write_whole
 from drivetrain.run_store.objects import ObjectStore, put_assets
 from drivetrain.run_store.statuses import Facts
@@ -61,7 +61,7 @@ class Runner:
     def __init__(self, home: Home, observer: Observer = ignore) -> None:
         self.home, self.observer = home, observer
 
-    def start(self, compiled: Compiled, parameters: Mapping[str, Any]) -> Summary:
+    def start(self, compiled: Compiled, parameters: Mapping[str, Any]) -> ExecutionFinished:
         """Run a pipeline from its beginning to its end.
 
         Args:
@@ -111,8 +111,9 @@ class Runner:
             reason = said or reason
             ledger.finish(id, status, reason)
             seconds = ledger.execution(id).seconds or 0.0
-        self.observer(ExecutionFinished(id, status, seconds, reason))
-        return Summary(id, status, seconds, reason)
+        finished = ExecutionFinished(id, status, seconds, reason)
+        self.observer(finished)
+        return finished
 
     def _unpacked(self, code: Code, folder: Path) -> list[str]:
         """The folders from which all tasks with this code import, the user's source the second."""

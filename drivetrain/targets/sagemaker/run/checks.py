@@ -22,6 +22,7 @@ from drivetrain.targets.sagemaker.run.execution.scope import (
     ExecutionScope,
     IterationScope,
     output_uri,
+    own_arguments,
     resolve_known,
 )
 from drivetrain.targets.sagemaker.run.options import Options
@@ -69,7 +70,11 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             yield f"--callback {name}: there is no such Callback step. {did_you_mean(name, asking)}"
     yield from _interruption_problems(definition, scope, options)
     checked = [*(_Checked(step, scope, options, step.name) for step in steps), *inner]
-    known = {one.step.name: _known(one) for one in checked if one.step.type != "Condition"}
+    known = {
+        one.step.name: resolve_known(own_arguments(one.step), one.scope)
+        for one in checked
+        if one.step.type != "Condition"
+    }
     for one in checked:
         yield from _lost_references(one.step, nodes, one.options, known, store)
     written = {one.step.name: _written(one.step, known.get(one.step.name, {}), one.options) for one in checked}
@@ -161,15 +166,6 @@ def _lost_items(step: StepNode, item: Json) -> Iterator[str]:
                 current_item(item, get)
             except UnresolvedReference as error:
                 yield f"step {step.name!r}: {error}"
-
-
-def _known(one: _Checked) -> dict[str, Any]:
-    arguments = one.step.arguments
-    if one.step.type == FOR_EACH:  # the steps of its body are looked at as steps
-        from drivetrain.targets.sagemaker.document.for_each import OF_THE_BODY
-
-        arguments = {key: value for key, value in arguments.items() if key not in OF_THE_BODY}
-    return resolve_known(arguments, one.scope)
 
 
 def _interruption_problems(definition: Definition, scope: ExecutionScope, options: Options) -> list[str]:

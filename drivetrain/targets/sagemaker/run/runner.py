@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.run_store.durable import go_on, no_space
-from drivetrain.run_store.events import Observer, Summary, ignore
+from drivetrain.run_store.events import ExecutionFinished, Observer, ignore
 from drivetrain.run_store.home import Home, SavedRequest, why_not_resumed
 from drivetrain.run_store.model import Run, StepRun
 from drivetrain.run_store.objects import Asset, ObjectStore, put_assets
@@ -56,7 +56,7 @@ class Runner:
         assets: Iterable[Asset] = (),
         source: str = "definition",
         fresh: bool = False,
-    ) -> Summary:
+    ) -> ExecutionFinished:
         """Run a definition from its beginning.
 
         Args:
@@ -120,7 +120,7 @@ class Runner:
         *,
         text: str | None = None,
         assets: Iterable[Asset] = (),
-    ) -> Summary:
+    ) -> ExecutionFinished:
         """Go on with an execution that was interrupted, stopped, or failed: what it has done is not done again.
 
         Args:
@@ -299,7 +299,7 @@ class Runner:
         *,
         resumed: bool,
         damaged: Mapping[str, str] | None = None,
-    ) -> Summary:
+    ) -> ExecutionFinished:
         selection = self._select(definition, request, store)
         search = None
         # A definition as it came says by its looks that something starts it.
@@ -315,13 +315,12 @@ class Runner:
             options=request.options,
             store=store,
             ledger=ledger,
-            observer=self.observer,
+            observe=self.observer,
             selection=selection,
             search=search,
-            damaged=damaged,
+            damaged=dict(damaged or {}),
         )
-        status, seconds, reason = execution.run(resumed=resumed)
-        return Summary(id, status, seconds, reason)
+        return execution.run(resumed=resumed)
 
 
 def _bound(definition: Definition, given: Mapping[str, Any]) -> dict[str, Any]:

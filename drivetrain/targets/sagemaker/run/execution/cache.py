@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
 from drivetrain.base.records import dataclass
-from drivetrain.run_store.model import EarlierStep, StepRun
+from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore, StoredObject, digest_of, sha256_of, stamp_of, stored
 from drivetrain.run_store.schema import ObjectEntry
 from drivetrain.run_store.writer import LedgerWriter
@@ -50,7 +50,7 @@ class Explanation:
     reasons: tuple[str, ...] = ()
     fields: tuple[Difference, ...] = ()
     warnings: tuple[str, ...] = ()
-    earlier: EarlierStep | None = None
+    earlier: StepRun | None = None
 
 
 def look_up(
@@ -81,7 +81,7 @@ def look_up(
     earlier = ledger.earlier_success(pipeline, step.name, key)
     if earlier is None:
         return _missed(step, fields, execution, pipeline, ledger, store, masking)
-    if is_too_old(step, earlier.ended, now):
+    if is_too_old(step, earlier.ended or 0.0, now):
         given = step.raw["CacheConfig"]["ExpireAfter"]
         return Explanation(False, (f"the result of {earlier.execution} is older than {given}",), earlier=earlier)
     for uri in damaged(earlier.execution, step.name, ledger, store):
@@ -90,7 +90,7 @@ def look_up(
 
     warnings = (
         *overlooked(step_type(step.type).key or (), earlier.arguments, masking(arguments)),
-        *changed_bytes(earlier.execution, earlier.step, ledger, store),
+        *changed_bytes(earlier.execution, step.name, ledger, store),
     )
     return Explanation(True, (f"all key attributes equal those of {earlier.execution}",), (), warnings, earlier)
 
@@ -128,12 +128,10 @@ def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> It
             ObjectEntry.enter(db, settled, execution, step)
 
 
-def hold_outputs(steps: Iterable[StepRun | EarlierStep], ledger: Ledger, store: ObjectStore) -> None:
+def hold_outputs(steps: Iterable[StepRun], ledger: Ledger, store: ObjectStore) -> None:
     """Let the run see the outputs of steps whose results it has, too, below paths that are given with --data."""
     for step in steps if store.elsewhere else ():
-        name = step.step if isinstance(step, EarlierStep) else step.name
-        writer = step.execution if isinstance(step, EarlierStep) else step.cache_of or step.execution
-        for written in ledger.written(writer, name):
+        for written in ledger.written(step.cache_of or step.execution, step.name):
             store.hold(written.uri)
 
 

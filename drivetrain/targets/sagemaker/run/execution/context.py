@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.records import dataclass
-from drivetrain.run_store.events import Event, MetricLogged, StepStatus
+from drivetrain.run_store.events import Event, MetricLogged
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.statuses import Facts
@@ -90,14 +90,6 @@ class RunPlan:
         )
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a step of an iteration ended, and what it gave."""
-
-    status: StepStatus
-    response: Mapping[str, Any]
-
-
 @dataclass
 class Control:
     """Passes the user's request to stop to the worker threads, limits their jobs, and knows which jobs run."""
@@ -148,8 +140,6 @@ class StepContext:
     ledger: LedgerWriter
     control: Control
     post: Callable[[Event], None]
-    iterations: Sequence[Mapping[str, Ended]] = ()
-    """The iterations of a ForEach whose steps have ended: step of the body -> how it ended."""
 
     def log_metrics(self, found: Iterable[Logged]) -> None:
         """Take note of metrics, some thousands at a time."""

@@ -22,7 +22,6 @@ from drivetrain.run_store.events import (
     Event,
     ExecutionFinished,
     ExecutionStarted,
-    ExecutionStatus,
     Observer,
     StepExpanded,
     StepFinished,
@@ -39,7 +38,7 @@ from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of,
 from drivetrain.targets.sagemaker.run.execution import StepFailedError, cache
 from drivetrain.targets.sagemaker.run.execution.context import Control, Slots, stop_on_signals
 from drivetrain.targets.sagemaker.run.execution.scheduler import Loop, Scheduler
-from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, moment_of_step
+from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, moment_of_step, own_arguments
 from drivetrain.targets.sagemaker.run.execution.worker import Done, Worker
 from drivetrain.targets.sagemaker.run.options import Options
 from drivetrain.targets.sagemaker.run.spares import prepare_spare
@@ -49,14 +48,8 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.run.execution.nothing_new import Search
     from drivetrain.targets.sagemaker.run.execution.selecting import Selection
 
-NOT_SELECTED = "not selected"
 # Types of steps that begin with our start file in a container.
 RUN_PROGRAMS = ("Processing", "Training")
-
-
-@dataclass(frozen=True)
-class _StopRequested:
-    """A signal arrived."""
 
 
 @dataclass(frozen=True)
@@ -70,56 +63,47 @@ class _Ready:
     explanation: cache.Explanation | None = None
 
 
+@dataclass(kw_only=True)
 class Execution:
-    """Runs one execution in this process, which holds its lock."""
+    """Runs one execution in this process, which holds its lock.
 
-    def __init__(
-        self,
-        *,
-        home: Home,
-        definition: Definition,
-        facts: Facts,
-        scope: ExecutionScope,
-        options: Options,
-        store: ObjectStore,
-        ledger: LedgerWriter,
-        observer: Observer,
-        selection: Selection | None = None,
-        search: Search | None = None,
-        damaged: Mapping[str, str] | None = None,
-    ) -> None:
-        """`damaged`: steps that run again though they were done -> why."""
-        self._definition = definition
-        self._facts = facts
-        self._options = options
-        self._store = store
-        self._ledger = ledger
-        self._observe = observer
-        self._home = home
-        self._scope = scope
-        self._selection = selection
-        self._search = search
+    Attributes:
+        damaged: steps that run again though they were done -> why.
+    """
+
+    home: Home
+    definition: Definition
+    facts: Facts
+    scope: ExecutionScope
+    options: Options
+    store: ObjectStore
+    ledger: LedgerWriter
+    observe: Observer
+    selection: Selection | None
+    search: Search | None
+    damaged: dict[str, str]
+
+    def __post_init__(self) -> None:
         self._nothing_new: str | None = None
-        self._damaged = dict(damaged or {})
-        self._scheduler = Scheduler(definition)
-        self._scheduler.first = frozenset() if search is None else search.looks
-        self._control = Control(Slots(options.workers))
-        self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
+        self._scheduler = Scheduler(self.definition)
+        self._scheduler.first = frozenset() if self.search is None else self.search.looks
+        self._control = Control(Slots(self.options.workers))
+        self._inbox: queue.SimpleQueue[Event | Done | None] = queue.SimpleQueue()  # None: a signal arrived
         self._running: dict[str, threading.Thread] = {}
         self._ready: dict[str, _Ready] = {}
         self._fatal: BaseException | None = None
         self._before: tuple[str, ...] = ()
         self._worker = Worker(
-            facts=facts,
-            home=home,
-            store=store,
-            options=options,
-            ledger=ledger,
+            facts=self.facts,
+            home=self.home,
+            store=self.store,
+            options=self.options,
+            ledger=self.ledger,
             control=self._control,
             post=self._inbox.put,
         )
 
-    def run(self, *, resumed: bool) -> tuple[ExecutionStatus, float, str | None]:
+    def run(self, *, resumed: bool) -> ExecutionFinished:
         """Run what is left to run.
 
         Raises:
@@ -128,23 +112,23 @@ class Execution:
         began = time.monotonic()
         failed: tuple[StepFinished, ...] = ()
         if resumed:
-            cache.hold_outputs(self._ledger.steps(self._facts.id), self._ledger, self._store)
+            cache.hold_outputs(self.ledger.steps(self.facts.id), self.ledger, self.store)
             from drivetrain.targets.sagemaker.run.resume.resuming import take_up
 
-            self._before, failed = take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
-        steps = tuple((row.name, row.type, row.title) for row in self._ledger.steps(self._facts.id))
-        self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, self._before))
+            self._before, failed = take_up(self.definition, self.facts.id, self.ledger, self.scope, self._scheduler)
+        steps = tuple((row.name, row.type, row.title) for row in self.ledger.steps(self.facts.id))
+        self.observe(ExecutionStarted(self.facts.id, self.facts.pipeline, steps, resumed, self._before))
         for event in failed:
-            self._observe(event)
-        if self._selection is not None:
-            left = [step for step in self._definition.walk() if step.name not in self._selection.steps]
-            self._take_over(left, self._selection.reused, NOT_SELECTED)
-        grace_s, asked = self._options.stop_grace_s, lambda: self._inbox.put(_StopRequested())
+            self.observe(event)
+        if self.selection is not None:
+            left = [step for step in self.definition.walk() if step.name not in self.selection.steps]
+            self._take_over(left, self.selection.reused, "not selected")
+        grace_s, asked = self.options.stop_grace_s, lambda: self._inbox.put(None)
         with stop_on_signals(self._control, grace_s, asked, self._tell_stopping):
             try:
                 self._loop()
             except BaseException:
-                self._end_running(0.0)
+                self._end_running()
                 raise
             finally:
                 self._control.spares.close()
@@ -159,26 +143,33 @@ class Execution:
             self._end_loop(loop, cut_off={step.name for step in rest})
         status, reason = self._scheduler.status(stopped=stopped)
         reason = reason or self._nothing_new
-        self._ledger.finish(self._facts.id, status, reason)
-        seconds = time.monotonic() - began
-        self._observe(ExecutionFinished(self._facts.id, status, seconds, reason))
-        return status, seconds, reason
+        self.ledger.finish(self.facts.id, status, reason)
+        finished = ExecutionFinished(self.facts.id, status, time.monotonic() - began, reason)
+        self.observe(finished)
+        return finished
 
     def _end_early(self) -> None:
         """Once all looks have ended, let an earlier execution's results stand for all other steps if nothing is new."""
-        if self._search is None or not self._search.looks <= self._scheduler.statuses.keys():
+        if self.search is None or not self.search.looks <= self._scheduler.statuses.keys():
             return
-        search, self._search = self._search, None
+        search, self.search = self.search, None
         self._scheduler.first = frozenset()
         if all(self._scheduler.statuses[look] == "Succeeded" for look in search.looks) and (since := search.since()):
             self._nothing_new = f"{NOTHING_NEW}{since}"
             self._take_over(self._scheduler.rest(), search.rows(since), self._nothing_new)
 
     def _take_over(self, steps: Iterable[StepNode], rows: Mapping[str, StepRun], why: str) -> None:
-        cache.hold_outputs(rows.values(), self._ledger, self._store)
-        from drivetrain.targets.sagemaker.run.execution.taking_over import take_over
-
-        take_over(steps, rows, why, self._facts.id, self._ledger, self._scope, self._scheduler, self._observe)
+        """Let those of the steps that are not settled yet end as in an earlier execution (`rows`), without being run or
+        looked up in the cache; the others wait for nothing that was taken."""
+        cache.hold_outputs(rows.values(), self.ledger, self.store)
+        left = [step for step in steps if step.name not in self._scheduler.statuses]
+        for step in left:
+            row = rows.get(step.name)
+            if row is None or row.status == "NotExecuted":
+                self._not_executed(step, why)
+            else:
+                self._take(step, row, row.arguments, (why,), reused=True)
+        self._scheduler.forget([step.name for step in left])
 
     def _loop(self) -> None:
         while True:
@@ -191,10 +182,8 @@ class Execution:
                 self._running.pop(message.step.name).join()
                 self._control.slots.give()
                 self._settle(message)
-            elif isinstance(message, _StopRequested):
-                continue  # the handler has stopped the jobs; their ends arrive here
-            else:
-                self._observe(message)
+            elif message is not None:  # after a signal the handler has stopped the jobs; their ends arrive here
+                self.observe(message)
 
     def _start_what_can(self) -> bool:
         """Start or settle every step that can be now. Returns whether one was settled, which may unblock others."""
@@ -223,41 +212,40 @@ class Execution:
     def _prepare(self, step: StepNode) -> _Ready | None:
         """Resolve what a step needs to start; None if it was settled at once, without a worker."""
         try:
-            if step.type == FOR_EACH and step.name not in self._options.stubs:
+            if step.type == FOR_EACH and step.name not in self.options.stubs:
                 self._begin_loop(step)
                 return None
-            given: dict[str, Any] = step.own_fields.get("Arguments") or {}
-            if step.type == FOR_EACH:
-                from drivetrain.targets.sagemaker.document.for_each import OF_THE_BODY
-
-                given = {key: value for key, value in given.items() if key not in OF_THE_BODY}
-            now = partial(moment_of_step, self._home, self._facts.id, step.name)
-            arguments = self._scope.arguments(given, step.name, now)
+            now = partial(moment_of_step, self.home, self.facts.id, step.name)
+            arguments = self.scope.arguments(own_arguments(step), step.name, now)
             fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
-            fields = self._scope.arguments(fields, step.name, now)
+            fields = self.scope.arguments(fields, step.name, now)
         except UserError as error:
             self._failed(step, f"{ERROR}{error}")
             return None
-        if step.name in self._options.stubs:
+        if step.name in self.options.stubs:
             return _Ready(step, arguments, fields)
         if getattr(find(step.type), "INLINE", False):
             self._run_inline(step, arguments, fields)
             return None
         explanation = None
         # Who wants to see a training interrupted wants to see it run.
-        asked = self._options.cache and step.cache.enabled and step.name not in self._options.uncached
-        if asked and not self._options.interrupts(step):
+        asked = self.options.cache and step.cache.enabled and step.name not in self.options.uncached
+        if asked and not self.options.interrupts(step):
             explanation = cache.look_up(
                 step,
                 arguments,
-                execution=self._facts.id,
-                pipeline=self._facts.pipeline,
-                ledger=self._ledger,
-                store=self._store,
-                masking=self._ledger.masking,
+                execution=self.facts.id,
+                pipeline=self.facts.pipeline,
+                ledger=self.ledger,
+                store=self.store,
+                masking=self.ledger.masking,
             )
             if explanation.hit:
-                self._take_from_cache(step, arguments, explanation)
+                earlier = explanation.earlier
+                assert earlier is not None
+                cache.hold_outputs([earlier], self.ledger, self.store)
+                self._explain(step, explanation)
+                self._take(step, earlier, arguments, explanation.warnings)
                 return None
         return _Ready(step, arguments, fields, key_fields(step.type, arguments), explanation)
 
@@ -269,11 +257,11 @@ class Execution:
         """
         from drivetrain.targets.sagemaker.run.execution.iterating import begin
 
-        begun = begin(step, self._home, self._facts.id, self._scope, self._ledger, self._scheduler)
-        self._options = self._options.for_iterations(begun.bodies)
-        self._worker = replace(self._worker, options=self._options)
-        self._observe(StepStarted(step.name, 1))
-        self._observe(StepExpanded(step.name, begun.steps, begun.done))
+        begun = begin(step, self.home, self.facts.id, self.scope, self.ledger, self._scheduler)
+        self.options = self.options.for_iterations(begun.bodies)
+        self._worker = replace(self._worker, options=self.options)
+        self.observe(StepStarted(step.name, 1))
+        self.observe(StepExpanded(step.name, begun.steps, begun.done))
 
     def _end_loop(self, loop: Loop, cut_off: Collection[str] = ()) -> None:
         """All steps of a ForEach's iterations have ended, so it has."""
@@ -281,33 +269,32 @@ class Execution:
         from drivetrain.targets.sagemaker.run.step_types.for_each import end
 
         step = loop.step
-        iterations = ends(loop, self._scheduler.statuses, self._scope.responses, cut_off)
-        context = replace(self._worker.context(step, step.arguments, {}, 0), iterations=iterations)
-        status, response, value, said = end(context)
-        reason = None if said is None else self._ledger.masking.message(said)
-        seconds = self._ledger.close_step(
-            self._facts.id, step.name, status, response=response, value=value, reason=reason
+        result = end(step, ends(loop, self._scheduler.statuses, self.scope.responses, cut_off))
+        response, value = result.response, result.value
+        status, reason = response["Status"], response.get("FailureReason")
+        reason = None if reason is None else self.ledger.masking.message(reason)
+        seconds = self.ledger.close_step(
+            self.facts.id, step.name, status, response=response, value=value, reason=reason
         )
-        self._scope.finished(step.name, response)
+        self.scope.finished(step.name, response)
         self._scheduler.settle(step.name, status, reason=reason)
-        self._observe(StepFinished(step.name, status, seconds, reason=reason, value=value))
+        self.observe(StepFinished(step.name, status, seconds, reason=reason, value=value))
 
     def _start(self, ready: _Ready) -> None:
         step, explanation = ready.step, ready.explanation
-        why = cache.why_not_asked(step, self._options, self._scope) if explanation is None else explanation.reasons
-        if lost := self._damaged.pop(step.name, None):
+        why = cache.why_not_asked(step, self.options, self.scope) if explanation is None else explanation.reasons
+        if lost := self.damaged.pop(step.name, None):
             why = (lost,)
-        number = self._ledger.start_step(
-            self._facts.id,
+        number = self.ledger.start_step(
+            self.facts.id,
             step.name,
             arguments=ready.arguments,
             why=why,
             cache_key=None if ready.key_fields is None else key_of(step.type, ready.key_fields),
             cache_fields=ready.key_fields,
         )
-        if explanation is not None:
-            self._explain(step, explanation)
-        self._observe(StepStarted(step.name, number, why))
+        self._explain(step, explanation)
+        self.observe(StepStarted(step.name, number, why))
         thread = threading.Thread(
             target=self._worker.run, args=(step, ready.arguments, ready.fields, number), name=f"step {step.name}"
         )
@@ -315,8 +302,8 @@ class Execution:
         thread.start()
         # Have a supervisor wait for the next step that runs a program, if it is one of ours, while this one runs.
         for step in self._scheduler.rest():
-            if step.type in RUN_PROGRAMS and step.name not in {*self._running, *self._options.stubs}:
-                prepare_spare(self._control.spares, step.name, step.arguments, self._store)
+            if step.type in RUN_PROGRAMS and step.name not in {*self._running, *self.options.stubs}:
+                prepare_spare(self._control.spares, step.name, step.arguments, self.store)
                 return
 
     def _run_inline(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
@@ -327,40 +314,58 @@ class Execution:
         except (StepFailedError, UserError) as error:
             self._failed(step, f"{ERROR}{error}" if isinstance(error, UserError) else str(error), arguments)
             return
-        self._ledger.settle_step(
-            self._facts.id, step.name, "Succeeded", arguments=arguments, response=result.response, value=result.value
-        )
-        self._scope.finished(step.name, result.response)
-        self._scheduler.settle(step.name, "Succeeded", outcome=outcome(step.type, result.response))
-        self._observe(StepFinished(step.name, "Succeeded", 0.0, value=result.value))
+        ended = StepFinished(step.name, "Succeeded", 0.0, value=result.value)
+        self._end(step, ended, arguments, result.response)
 
-    def _take_from_cache(self, step: StepNode, arguments: Mapping[str, Any], found: cache.Explanation) -> None:
-        earlier = found.earlier
-        assert earlier is not None
-        self._ledger.settle_step(
-            self._facts.id,
+    def _take(
+        self,
+        step: StepNode,
+        earlier: StepRun,
+        arguments: Mapping[str, Any],
+        why: tuple[str, ...],
+        *,
+        reused: bool = False,
+    ) -> None:
+        """Take the result of a step from an earlier execution."""
+        source = earlier.cache_of or earlier.execution
+        ended = StepFinished(step.name, "Cached", 0.0, cache_of=source, why=why, value=earlier.value)
+        self._end(step, ended, arguments, earlier.response, reused=reused)
+
+    def _end(
+        self,
+        step: StepNode,
+        ended: StepFinished,
+        arguments: Mapping[str, Any] | None = None,
+        response: Mapping[str, Any] | None = None,
+        *,
+        reused: bool = False,
+    ) -> None:
+        """End a step that takes no time: for the ledger, for expressions, for other steps, and for the observer."""
+        self.ledger.settle_step(
+            self.facts.id,
             step.name,
-            "Cached",
+            ended.status,
             arguments=arguments,
-            response=earlier.response,
-            value=earlier.value,
-            cache_of=earlier.execution,
-            why=found.warnings,
+            response=response,
+            value=ended.value,
+            reason=ended.reason,
+            cache_of=ended.cache_of,
+            why=ended.why,
+            reused=reused,
         )
-        cache.hold_outputs([earlier], self._ledger, self._store)
-        self._explain(step, found)
-        self._scope.finished(step.name, earlier.response)
-        self._scheduler.settle(step.name, "Cached")
-        self._observe(
-            StepFinished(step.name, "Cached", 0.0, cache_of=earlier.execution, why=found.warnings, value=earlier.value)
-        )
+        decided = None
+        if response is not None:
+            self.scope.finished(step.name, response)
+            decided = outcome(step.type, response)
+        self._scheduler.settle(step.name, ended.status, outcome=decided, reason=ended.reason)
+        self.observe(ended)
 
-    def _explain(self, step: StepNode, explanation: cache.Explanation) -> None:
-        if self._options.explain_cache:
+    def _explain(self, step: StepNode, explanation: cache.Explanation | None) -> None:
+        if explanation is not None and self.options.explain_cache:
             import json
 
             fields = tuple((one.attribute, json.dumps(one.old), json.dumps(one.new)) for one in explanation.fields)
-            self._observe(CacheExplained(step.name, explanation.hit, explanation.reasons, fields, explanation.warnings))
+            self.observe(CacheExplained(step.name, explanation.hit, explanation.reasons, fields, explanation.warnings))
 
     def _settle(self, done: Done) -> None:
         if done.fatal is not None:
@@ -368,32 +373,28 @@ class Execution:
             self._control.stop(0.0)
             return
         if done.response:
-            self._scope.finished(done.step.name, done.response)
+            self.scope.finished(done.step.name, done.response)
         self._scheduler.settle(done.step.name, done.status, reason=done.reason)
         if self._before:
             from drivetrain.targets.sagemaker.run.resume.earlier_looks import notes_of
 
-            for note in notes_of(done.step.name, self._before, self._definition, self._scope, self._ledger):
-                self._observe(note)
+            for note in notes_of(done.step.name, self._before, self.definition, self.scope, self.ledger):
+                self.observe(note)
 
     def _failed(self, step: StepNode, reason: str, arguments: Mapping[str, Any] | None = None) -> None:
-        reason = self._ledger.masking.message(reason)
-        self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=reason)
-        self._scope.finished(step.name, {"FailureReason": reason})
-        self._scheduler.settle(step.name, "Failed", reason=reason)
-        self._observe(StepFinished(step.name, "Failed", 0.0, reason=reason))
+        reason = self.ledger.masking.message(reason)
+        self.scope.finished(step.name, {"FailureReason": reason})
+        self._end(step, StepFinished(step.name, "Failed", 0.0, reason=reason), arguments)
 
     def _not_executed(self, step: StepNode, reason: str) -> None:
-        self._ledger.settle_step(self._facts.id, step.name, "NotExecuted", reason=reason)
-        self._scheduler.settle(step.name, "NotExecuted", reason=reason)
-        self._observe(StepFinished(step.name, "NotExecuted", 0.0, reason=reason))
+        self._end(step, StepFinished(step.name, "NotExecuted", 0.0, reason=reason))
 
     def _tell_stopping(self) -> None:
         with suppress(LedgerFullError):  # the end of the execution meets it, too, and says it
-            self._ledger.stop(self._facts.id)
+            self.ledger.stop(self.facts.id)
 
-    def _end_running(self, grace_s: float) -> None:
+    def _end_running(self) -> None:
         """Stop the running jobs and wait for their threads before an error ends this process."""
-        self._control.stop(grace_s)
+        self._control.stop(0.0)
         for thread in self._running.values():
             thread.join()

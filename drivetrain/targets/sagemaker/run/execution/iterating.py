@@ -20,9 +20,9 @@ from drivetrain.run_store.schema import Child
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.run.execution.context import Ended
 from drivetrain.targets.sagemaker.run.execution.scheduler import DONE, Loop, Scheduler
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, IterationScope
+from drivetrain.targets.sagemaker.run.step_types.for_each import Ended
 
 _ITEMS = "items.json"
 

@@ -208,6 +208,16 @@ def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:
     return None
 
 
+def own_arguments(step: StepNode) -> Mapping[str, Any]:
+    """A step's arguments without other steps: a Condition's branches, and a ForEach's body with its selector."""
+    arguments: Mapping[str, Any] = step.own_fields.get("Arguments") or {}
+    if step.type != FOR_EACH:
+        return arguments
+    from drivetrain.targets.sagemaker.document.for_each import OF_THE_BODY
+
+    return {key: value for key, value in arguments.items() if key not in OF_THE_BODY}
+
+
 def resolve_known(node: Any, scope: Scope) -> Any:
     """Resolve what is known before the run; other expressions stay unchanged."""
     if isinstance(node, dict):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import ERROR, UserError
@@ -18,7 +19,7 @@ from drivetrain.run_store.events import StepStatus
 from drivetrain.run_store.reasons import loop_reason
 from drivetrain.targets.sagemaker.document import descend, for_each, path_text
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.run.execution.context import Ended, RunPlan, StepContext, StepResult
+from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 
 STOPPED = "not all of its steps ran to their ends"
 _DONE = ("Succeeded", "Cached")
@@ -28,69 +29,80 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
     return []  # graph.check has read its fields; the steps of its body are checked as steps
 
 
-def end(context: StepContext) -> tuple[StepStatus, Mapping[str, Any], str | None, str | None]:
-    """How a ForEach ends whose iterations have: its status, response, value, and why it did not succeed."""
-    try:
-        result = run(context)
-    except UserError as error:
-        reason = f"{ERROR}{error}"
-        return "Failed", {"Status": "Failed", "FailureReason": reason}, None, reason
-    return result.response["Status"], result.response, result.value, result.response.get("FailureReason")
-
-
 def run(context: StepContext) -> StepResult:
-    """The response: its Status says how the step ended, its FailureReason why.
+    """It is never called: the execution runs the steps of the iterations."""
+    raise AssertionError(f"step {context.step.name!r} is run by its iterations")
 
+
+@dataclass(frozen=True)
+class Ended:
+    """How a step of an iteration ended, and what it gave."""
+
+    status: StepStatus
+    response: Mapping[str, Any]
+
+
+# An iteration whose steps have ended: step of the body -> how it ended.
+Iteration = Mapping[str, Ended]
+
+
+def end(step: StepNode, iterations: Sequence[Iteration]) -> StepResult:
+    """End a ForEach whose iterations have ended: the response's Status says how, its FailureReason why."""
+    try:
+        return _result(step, iterations)
+    except UserError as error:
+        return StepResult(response={"Status": "Failed", "FailureReason": f"{ERROR}{error}"})
+
+
+def _result(step: StepNode, iterations: Sequence[Iteration]) -> StepResult:
+    """
     Raises:
         UserError: what the selector compares is no number, or there is nothing to pick from.
     """
-    counts = Counter(
-        "Succeeded" if end.status in _DONE else end.status for it in context.iterations for end in it.values()
-    )
+    counts = Counter("Succeeded" if end.status in _DONE else end.status for it in iterations for end in it.values())
     total = sum(counts.values())
     response: dict[str, Any] = {
         "Status": "Succeeded",
-        "InputItemCount": len(context.iterations),
+        "InputItemCount": len(iterations),
         "TotalStepCount": total,
         "SucceededStepCount": counts["Succeeded"],
         "FailedStepCount": counts["Failed"],
         "StoppedStepCount": counts["Stopped"],
         "IterationOutputs": [
-            {name: end.response for name, end in iteration.items() if end.status in _DONE}
-            for iteration in context.iterations
+            {name: end.response for name, end in iteration.items() if end.status in _DONE} for iteration in iterations
         ],
     }
     value = f"{counts['Succeeded']} of {total} steps"
     if counts["Failed"]:
-        return StepResult(response={**response, "Status": "Failed", "FailureReason": _reason(context)}, value=value)
+        return StepResult(response={**response, "Status": "Failed", "FailureReason": _reason(iterations)}, value=value)
     if counts["Stopped"]:
         return StepResult(response={**response, "Status": "Stopped", "FailureReason": STOPPED}, value=value)
-    if (wanted := for_each.selector(context.step)) is not None:
+    if (wanted := for_each.selector(step)) is not None:
         pick, field = wanted
         name, path = str(field.path[0]), field.path[1:]
-        index, best = _picked(context, pick, name, path)
+        index, best = _picked(iterations, pick, name, path)
         response["Selector"] = {"StepName": for_each.child_name(name, index), "Index": index}
-        response["Selected"] = context.iterations[index][name].response
+        response["Selected"] = iterations[index][name].response
         value = f"{for_each.child_name(name, index)}: {path_text(path)} {best:g}"
     return StepResult(response=response, value=value)
 
 
-def _reason(context: StepContext) -> str:
+def _reason(iterations: Sequence[Iteration]) -> str:
     return loop_reason(
         [
             (for_each.child_name(name, index), str(end.response.get("FailureReason") or "failed"))
-            for index, iteration in enumerate(context.iterations)
+            for index, iteration in enumerate(iterations)
             for name, end in iteration.items()
             if end.status == "Failed"
         ]
     )
 
 
-def _picked(context: StepContext, pick: str, name: str, path: tuple[str | int, ...]) -> tuple[int, float]:
+def _picked(iterations: Sequence[Iteration], pick: str, name: str, path: tuple[str | int, ...]) -> tuple[int, float]:
     """The iteration with the largest or smallest value, and that."""
     values = {
         index: _number(iteration[name], index, name, path)
-        for index, iteration in enumerate(context.iterations)
+        for index, iteration in enumerate(iterations)
         if iteration[name].status in _DONE
     }
     if not values:

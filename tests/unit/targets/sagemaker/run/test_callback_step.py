@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.run_store.events import Event, StepNoted, Summary
+from drivetrain.run_store.events import Event, ExecutionFinished, StepNoted
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.run import callbacks
@@ -35,7 +35,7 @@ def ask(name: str = "ask", wants: dict[str, str] | None = None, **arguments: Any
     }
 
 
-def run_and_answer(runs: LocalRuns, steps: list[dict[str, Any]], answer: Any) -> Summary:
+def run_and_answer(runs: LocalRuns, steps: list[dict[str, Any]], answer: Any) -> ExecutionFinished:
     """Runs steps; as soon as one asks, `answer(question)` is called, from another thread as another process would."""
     threads: list[threading.Thread] = []
 
