@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
@@ -284,17 +284,40 @@ class Ledger:
             else:
                 known["status"] = "Interrupted"
                 if known["ended"] is None:
-                    known["ended"] = max(known["started"], last_sign(self.home, self.rows, known["id"]))
+                    known["ended"] = max(known["started"], self.last_sign(known["id"]))
         known["idle"] = known["idle"] or 0.0  # an earlier version did not note it
         known["parameters"], known["unhealthy"] = json.loads(known["parameters"]), bool(known["unhealthy"])
         return Run(**known)
 
     def _with_ends(self, steps: list[StepRun]) -> list[StepRun]:
-        """Those of one execution; what was at work when its runner was killed ended then, as far as is known."""
+        """Those of one execution; what was at work when its runner was killed ended then, as far as is known: with its
+        last sign of life, and a ForEach with those of its iterations."""
         at_work = any(step.status == "Executing" and step.ended is None for step in steps)
         if not at_work or self.home.is_running(steps[0].execution):
             return steps
-        return with_ends(self.home, self.rows, steps)
+        found = [self._with_end(step) for step in steps]
+        ends = {step.parent: 0.0 for step in found if step.parent is not None}
+        for step in found:
+            if step.parent is not None:
+                ends[step.parent] = max(ends[step.parent], step.ended or 0.0)
+        return [
+            replace(step, ended=max(step.ended or 0.0, ends[step.name]))
+            if step.status == "Executing" and step.name in ends
+            else step
+            for step in found
+        ]
+
+    def _with_end(self, step: StepRun) -> StepRun:
+        if step.status != "Executing" or step.ended is not None or step.started is None:
+            return step
+        return replace(step, ended=max(step.started, self.last_sign(step.execution, step.name)))
+
+    def last_sign(self, execution: str, step: str | None = None) -> float:
+        """The last moment of an execution, or of one of its steps, of which the ledger or a log tells; 0 where none
+        does."""
+        at_work = self.rows(_AT_WORK, execution, step, step)
+        logs = [log for name, number in at_work for log in self.home.logs(execution, name, number).glob("*.log")]
+        return max([self.rows(_LAST, execution, step)[0][0], *(log.stat().st_mtime for log in logs)])
 
     def _step(self, row: tuple[Any, ...]) -> StepRun:
         known = _named(_STEP, row)
@@ -339,36 +362,3 @@ _LAST = """
                          WHERE execution = ?1 AND (?2 IS NULL OR name = ?2)), 0))
 """
 _AT_WORK = "SELECT step, number FROM attempts WHERE execution = ? AND (? IS NULL OR step = ?) AND ended IS NULL"
-
-
-def last_sign(home: Home, rows: Callable[..., list[tuple[Any, ...]]], execution: str, step: str | None = None) -> float:
-    """The last moment of an execution, or of one of its steps, of which the ledger or a log tells; 0 where none does.
-
-    Args:
-        rows: what a query with these values gives.
-    """
-    at_work = rows(_AT_WORK, execution, step, step)
-    logs = [log for name, number in at_work for log in home.logs(execution, name, number).glob("*.log")]
-    return max([rows(_LAST, execution, step)[0][0], *(log.stat().st_mtime for log in logs)])
-
-
-def with_ends(home: Home, rows: Callable[..., list[tuple[Any, ...]]], steps: list[StepRun]) -> list[StepRun]:
-    """The steps of an execution that nobody runs; those at work end with their last sign of life, and a ForEach with
-    those of its iterations."""
-    found = [_with_end(home, rows, step) for step in steps]
-    ends = {step.parent: 0.0 for step in found if step.parent is not None}
-    for step in found:
-        if step.parent is not None:
-            ends[step.parent] = max(ends[step.parent], step.ended or 0.0)
-    return [
-        replace(step, ended=max(step.ended or 0.0, ends[step.name]))
-        if step.status == "Executing" and step.name in ends
-        else step
-        for step in found
-    ]
-
-
-def _with_end(home: Home, rows: Callable[..., list[tuple[Any, ...]]], step: StepRun) -> StepRun:
-    if step.status != "Executing" or step.ended is not None or step.started is None:
-        return step
-    return replace(step, ended=max(step.started, last_sign(home, rows, step.execution, step.name)))

@@ -59,12 +59,6 @@ _ANSWERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 _NAMED_BY_STEP: Mapping[str, str] = {"Processing": "processing-job", "Training": "training-job"}
 _LONGEST_REASON = 1024
 STOPPING = "Stopping"
-_LAST_EVENT = "COALESCE((SELECT MAX(time) FROM events WHERE execution = id), 0)"
-_LAST_METRIC = (
-    "COALESCE((SELECT MAX(a.started + m.seconds) FROM attempts a JOIN metrics m ON m.execution = a.execution AND "
-    "m.step = a.step AND m.attempt = a.number WHERE a.execution = id), 0)"
-)
-_INSERT = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
 
 # They stand in the ARNs of runs here, unless settings give others.
 REGION, ACCOUNT = "us-east-1", "000000000000"
@@ -116,11 +110,16 @@ def tell_execution(
     now_is, started, ended = db.execute(
         "SELECT status, started, ended FROM executions WHERE id = ?", (execution,)
     ).fetchone()
-    now = time.time()
     if last_told(db, execution, None) == STOPPING:
         before = STOPPING
-    event = execution_event(facts, before, status or now_is, started=started, ended=ended, now=now)
-    db.execute(_INSERT, (execution, None, now, dump(event)))
+    detail: dict[str, Any] = {
+        "pipelineExecutionDisplayName": facts.id,
+        "currentPipelineExecutionStatus": status or now_is,
+        "previousPipelineExecutionStatus": before,
+        "executionStartTime": moment(started),
+        "executionEndTime": None if ended is None else moment(ended),
+    }
+    _enter(db, facts, execution, None, EXECUTION_EVENT, detail)
 
 
 def tell_step(
@@ -136,24 +135,23 @@ def tell_step(
         "SELECT type, status, started, ended, response, cache_of, reason FROM steps WHERE execution = ? AND name = ?",
         (execution, step),
     ).fetchone()
-    now = time.time()
     if before is None:
         at_work = STOPPING if last_told(db, execution, step) == STOPPING else "Executing"
         before = "Starting" if now_is == "Executing" else at_work
-    event = step_event(
-        facts,
-        step,
-        kind,
-        before,
-        status or ("Succeeded" if now_is == "Cached" else now_is),
-        started=started,
-        ended=ended,
-        now=now,
-        response=json.loads(response) if now_is != "Executing" else {},
-        cache_of=cache_of,
-        reason=reason,
-    )
-    db.execute(_INSERT, (execution, step, now, dump(event)))
+    answer: Mapping[str, Any] = json.loads(response) if now_is != "Executing" else {}
+    source = None if cache_of is None else f"{facts.pipeline_arn}/execution/{cache_of}"
+    detail: dict[str, Any] = {
+        "metadata": metadata(facts, step, kind, answer, reason),
+        "stepStartTime": None if started is None else moment(started),
+        "stepEndTime": None if ended is None else moment(ended),
+        "stepName": step,
+        "stepType": kind,
+        "previousStepStatus": before,
+        "currentStepStatus": status or ("Succeeded" if now_is == "Cached" else now_is),
+        "cacheHitResult": None if source is None else {"sourcePipelineExecutionArn": source},
+        "failureReason": None if reason is None else reason[:_LONGEST_REASON],
+    }
+    _enter(db, facts, execution, step, STEP_EVENT, detail)
 
 
 def last_told(db: sqlite3.Connection, execution: str, step: str | None) -> str | None:
@@ -166,55 +164,10 @@ def last_told(db: sqlite3.Connection, execution: str, step: str | None) -> str |
     return detail["currentPipelineExecutionStatus" if step is None else "currentStepStatus"]
 
 
-def execution_event(
-    facts: Facts, previous: str | None, current: str, *, started: float, ended: float | None, now: float
-) -> dict[str, Any]:
-    """An execution went from one status to another; times are seconds since the epoch."""
-    detail: dict[str, Any] = {
-        "pipelineExecutionDisplayName": facts.id,
-        "currentPipelineExecutionStatus": current,
-        "previousPipelineExecutionStatus": previous,
-        "executionStartTime": moment(started),
-        "executionEndTime": None if ended is None else moment(ended),
-        **_identity(facts),
-    }
-    return _event(facts, EXECUTION_EVENT, detail, now)
-
-
-def step_event(
-    facts: Facts,
-    name: str,
-    type_name: str,
-    previous: str,
-    current: str,
-    *,
-    started: float | None,
-    ended: float | None,
-    now: float,
-    response: Mapping[str, Any],
-    cache_of: str | None = None,
-    reason: str | None = None,
-) -> dict[str, Any]:
-    """A step went from one status to another; of a step taken from the cache `current` is Succeeded."""
-    source = None if cache_of is None else f"{facts.pipeline_arn}/execution/{cache_of}"
-    detail: dict[str, Any] = {
-        "metadata": _metadata(facts, name, type_name, response, reason),
-        "stepStartTime": None if started is None else moment(started),
-        "stepEndTime": None if ended is None else moment(ended),
-        "stepName": name,
-        "stepType": type_name,
-        "previousStepStatus": previous,
-        "currentStepStatus": current,
-        "cacheHitResult": None if source is None else {"sourcePipelineExecutionArn": source},
-        "failureReason": None if reason is None else reason[:_LONGEST_REASON],
-        **_identity(facts),
-    }
-    return _event(facts, STEP_EVENT, detail, now)
-
-
-def _metadata(
+def metadata(
     facts: Facts, name: str, type_name: str, response: Mapping[str, Any], reason: str | None
 ) -> dict[str, Any]:
+    """The `metadata` of a step's event: its job, or its answer."""
     if type_name == "Condition":
         return {"condition": {"outcome": response["Outcome"]}} if "Outcome" in response else {}
     if type_name == "Fail":
@@ -232,12 +185,11 @@ def _metadata(
     return {member: {"arn": arn}} if isinstance(arn, str) else {}
 
 
-def _identity(facts: Facts) -> dict[str, Any]:
-    return {"pipelineArn": facts.pipeline_arn, "pipelineExecutionArn": facts.execution_arn}
-
-
-def _event(facts: Facts, kind: str, detail: Mapping[str, Any], now: float) -> dict[str, Any]:
-    return {
+def _enter(
+    db: sqlite3.Connection, facts: Facts, execution: str, step: str | None, kind: str, detail: Mapping[str, Any]
+) -> None:
+    now = time.time()
+    event = {
         "version": "0",
         "id": str(uuid.uuid4()),
         "detail-type": kind,
@@ -246,8 +198,14 @@ def _event(facts: Facts, kind: str, detail: Mapping[str, Any], now: float) -> di
         "time": moment(now),
         "region": facts.region,
         "resources": [facts.pipeline_arn, facts.execution_arn],
-        "detail": {key: value for key, value in detail.items() if value is not None},
+        "detail": {
+            **{key: value for key, value in detail.items() if value is not None},
+            "pipelineArn": facts.pipeline_arn,
+            "pipelineExecutionArn": facts.execution_arn,
+        },
     }
+    sql = "INSERT INTO events (execution, step, time, event) VALUES (?, ?, ?, ?)"
+    db.execute(sql, (execution, step, now, dump(event)))
 
 
 def moment(seconds: float) -> str:
@@ -255,12 +213,21 @@ def moment(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def end_of_life(db: sqlite3.Connection, execution: str, alive: float) -> None:
-    """Record the end of an execution whose runner was killed: the last moment in the ledger, or `alive`."""
-    db.execute(
-        f"UPDATE executions SET ended = MAX(started, ?, {_LAST_EVENT}, {_LAST_METRIC}) WHERE id = ? AND ended IS NULL",
-        (alive, execution),
-    )
+def change(db: sqlite3.Connection, table: str, keys: Mapping[str, Any], **columns: Any) -> None:
+    """Enter columns of the row of a table that has these keys."""
+    new = ", ".join(f"{name} = ?" for name in columns)
+    where = " AND ".join(f"{name} = ?" for name in keys)
+    db.execute(f"UPDATE {table} SET {new} WHERE {where}", (*columns.values(), *keys.values()))
+
+
+def change_step(db: sqlite3.Connection, execution: str, step: str, **columns: Any) -> None:
+    """Enter columns of a step."""
+    change(db, "steps", {"execution": execution, "name": step}, **columns)
+
+
+def change_attempt(db: sqlite3.Connection, execution: str, step: str, number: int, **columns: Any) -> None:
+    """Enter columns of an attempt at a step."""
+    change(db, "attempts", {"execution": execution, "step": step, "number": number}, **columns)
 
 
 def reopen(db: sqlite3.Connection, execution: str, kept: Collection[str], now: float) -> None:
@@ -305,20 +272,3 @@ def began_otherwise(db: sqlite3.Connection, execution: str, step: str, cache_key
         WHERE attempts.execution = ? AND step = ? AND type IN ('Training', 'Tuning') AND attempts.cache_key != ?
     """
     return db.execute(sql, (execution, step, cache_key)).fetchone() is not None
-
-
-def end_attempt(
-    db: sqlite3.Connection,
-    execution: str,
-    step: str,
-    number: int,
-    status: str,
-    reason: str | None,
-    error_type: str | None,
-) -> None:
-    """Enter how an attempt ended."""
-    db.execute(
-        "UPDATE attempts SET status = ?, ended = ?, reason = ?, error_type = ?, moves = '[]' "
-        "WHERE execution = ? AND step = ? AND number = ?",
-        (status, time.time(), reason, error_type, execution, step, number),
-    )

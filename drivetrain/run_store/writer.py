@@ -23,7 +23,7 @@ from drivetrain.run_store.model import Attempt, StepRun
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.run_values import enter_values
 from drivetrain.run_store.schema import ArtifactEntry, Child, Move, ObjectEntry, dump, full_ledger_errors, open_to_write
-from drivetrain.run_store.statuses import Facts
+from drivetrain.run_store.statuses import Facts, change, change_attempt, change_step
 
 if TYPE_CHECKING:
     import sqlite3
@@ -90,10 +90,11 @@ class LedgerWriter(Ledger):
             self._tell_execution(db, execution, None)
         return now
 
-    def died(self, execution: str, alive: float) -> None:
-        """The runner of an execution that has no end was killed, at `alive` or after."""
+    def died(self, execution: str) -> None:
+        """The runner of an execution that has no end was killed: it ended with its last sign of life."""
         with self.transaction() as db:
-            statuses.end_of_life(db, execution, alive)
+            sql = "UPDATE executions SET ended = MAX(started, ?) WHERE id = ? AND ended IS NULL"
+            db.execute(sql, (self.last_sign(execution), execution))
 
     def reopen(self, execution: str, kept: Collection[str] = ()) -> None:
         """An execution goes on: what has not been done is to be done again, but the failures in `kept` stay."""
@@ -116,9 +117,13 @@ class LedgerWriter(Ledger):
         """An execution goes on with another definition: enter its steps (name, type, display name), and forget what
         those in `again` gave. Their attempts stay, as a history."""
         with self.transaction() as db:
-            db.execute(
-                "UPDATE executions SET definition_hash = ?, request_hash = ?, parameters = ? WHERE id = ?",
-                (definition_hash, request_hash, dump(self.masking(parameters)), execution),
+            change(
+                db,
+                "executions",
+                {"id": execution},
+                definition_hash=definition_hash,
+                request_hash=request_hash,
+                parameters=dump(self.masking(parameters)),
             )
             pipeline, attempts = _known_steps(db, execution)
             kept = {name for name, _, _ in steps} - set(again)
@@ -156,10 +161,7 @@ class LedgerWriter(Ledger):
     def finish(self, execution: str, status: ExecutionStatus, reason: str | None) -> None:
         with self.transaction() as db:
             before = _status_of(db, execution)
-            db.execute(
-                "UPDATE executions SET status = ?, ended = ?, reason = ? WHERE id = ?",
-                (status, time.time(), reason, execution),
-            )
+            change(db, "executions", {"id": execution}, status=status, ended=time.time(), reason=reason)
             self._tell_execution(db, execution, before)
 
     def start_step(
@@ -178,10 +180,17 @@ class LedgerWriter(Ledger):
         fields = None if cache_fields is None else dump(self.masking(cache_fields))
         with self.transaction() as db:
             offered = None if statuses.began_otherwise(db, execution, step, cache_key) else cache_key
-            db.execute(
-                "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, why = ?, arguments = ?, "
-                "cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
-                (time.time(), dump(list(why)), dump(self.masking(arguments)), offered, fields, execution, step),
+            change_step(
+                db,
+                execution,
+                step,
+                status="Executing",
+                started=time.time(),
+                ended=None,
+                why=dump(list(why)),
+                arguments=dump(self.masking(arguments)),
+                cache_key=offered,
+                cache_fields=fields,
             )
             self._tell_step(db, execution, step)
             return statuses.next_attempt(db, execution, step, cache_key)
@@ -194,10 +203,8 @@ class LedgerWriter(Ledger):
     def record_processes(self, execution: str, step: str, number: int, processes: Sequence[ProcessRecord]) -> None:
         """Enter the supervisors of an attempt, before they start anything."""
         with self.transaction() as db:
-            db.execute(
-                "UPDATE attempts SET processes = ? WHERE execution = ? AND step = ? AND number = ?",
-                (dump([asdict(process) for process in processes]), execution, step, number),
-            )
+            given = dump([asdict(process) for process in processes])
+            change_attempt(db, execution, step, number, processes=given)
 
     def publish(
         self,
@@ -213,14 +220,9 @@ class LedgerWriter(Ledger):
     ) -> None:
         """The step has succeeded: enter its result and where its outputs go. The disk has it before they move."""
         with self.transaction(durable=True) as db:
-            db.execute(
-                "UPDATE attempts SET status = 'Publishing', moves = ? WHERE execution = ? AND step = ? AND number = ?",
-                (dump([asdict(move) for move in moves]), execution, step, number),
-            )
-            db.execute(
-                "UPDATE steps SET response = ?, value = ? WHERE execution = ? AND name = ?",
-                (dump(self.masking(response)), value, execution, step),
-            )
+            kept = dump([asdict(move) for move in moves])
+            change_attempt(db, execution, step, number, status="Publishing", moves=kept)
+            change_step(db, execution, step, response=dump(self.masking(response)), value=value)
             ObjectEntry.enter(db, objects, execution, step)
             for entry in artifacts:
                 producer = self.writer_of(entry.uri) if entry.flow == "input" else (None, None)
@@ -237,7 +239,7 @@ class LedgerWriter(Ledger):
     ) -> None:
         """An attempt failed, and another one will follow."""
         with self.transaction() as db:
-            statuses.end_attempt(db, execution, step, number, status, reason, error_type)
+            _end_attempt(db, execution, step, number, status, reason, error_type)
 
     def finish_step(
         self,
@@ -249,18 +251,17 @@ class LedgerWriter(Ledger):
         reason: str | None = None,
         error_type: str | None = None,
         value: str | None = None,
+        response: Mapping[str, Any] | None = None,
     ) -> float:
         """A step has ended; gives the seconds since it was started, 0 when it never was. A `value` is said beside its
-        status."""
+        status. A `response` is that of a ForEach, which has no attempts."""
         now = time.time()
+        known = {"value": value, "response": None if response is None else dump(self.masking(response))}
         with self.transaction() as db:
             if number is not None:
-                statuses.end_attempt(db, execution, step, number, status, reason, error_type)
-            db.execute(
-                "UPDATE steps SET status = ?, ended = ?, reason = ?, value = coalesce(?, value) WHERE execution = ? "
-                "AND name = ?",
-                (status, now, reason, value, execution, step),
-            )
+                _end_attempt(db, execution, step, number, status, reason, error_type)
+            given = {name: text for name, text in known.items() if text is not None}
+            change_step(db, execution, step, status=status, ended=now, reason=reason, **given)
             self._tell_step(db, execution, step)
             started = db.execute(
                 "SELECT started FROM steps WHERE execution = ? AND name = ?", (execution, step)
@@ -279,27 +280,27 @@ class LedgerWriter(Ledger):
         reason: str | None = None,
         cache_of: str | None = None,
         why: Sequence[str] = (),
-        cache_key: str | None = None,
-        cache_fields: Mapping[str, Any] | None = None,
         reused: bool = False,
     ) -> None:
         """A step that takes no time: a condition, a cached or stubbed one, one that is not executed; `reused` where
         an execution of other steps takes it over."""
         now = time.time()
         with self.transaction() as db:
-            db.execute(
-                "UPDATE steps SET status = ?, started = ?, ended = ?, arguments = ?, response = ?, value = ?, "
-                "reason = ?, cache_of = ?, why = ?, cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
-                (
-                    status,
-                    None if status == "NotExecuted" else now,
-                    now,
-                    dump(self.masking(arguments or {})),
-                    dump(self.masking(response or {})),
-                    *(value, reason, cache_of, dump(list(why)), cache_key),
-                    None if cache_fields is None else dump(self.masking(cache_fields)),
-                    *(execution, step),
-                ),
+            change_step(
+                db,
+                execution,
+                step,
+                status=status,
+                started=None if status == "NotExecuted" else now,
+                ended=now,
+                arguments=dump(self.masking(arguments or {})),
+                response=dump(self.masking(response or {})),
+                value=value,
+                reason=reason,
+                cache_of=cache_of,
+                why=dump(list(why)),
+                cache_key=None,
+                cache_fields=None,
             )
             if status != "NotExecuted" and not reused:
                 self._tell_step(db, execution, step, before="Starting")
@@ -311,11 +312,8 @@ class LedgerWriter(Ledger):
         as the ledger has them."""
         with self.transaction() as db:
             known = {row[0] for row in db.execute("SELECT name FROM steps WHERE execution = ?", (execution,))}
-            db.execute(
-                "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, arguments = ? WHERE execution = ? "
-                "AND name = ?",
-                (time.time(), dump(self.masking(arguments)), execution, step),
-            )
+            given = dump(self.masking(arguments))
+            change_step(db, execution, step, status="Executing", started=time.time(), ended=None, arguments=given)
             db.executemany(
                 # Attempts stay as a history where a step was entered before.
                 "INSERT INTO steps (execution, pipeline, position, name, type, display_name, parent, iteration, item, "
@@ -333,28 +331,6 @@ class LedgerWriter(Ledger):
             self._tell_step(db, execution, step)
         return {row.name: row for row in self.steps(execution) if row.parent == step}
 
-    def close_step(
-        self,
-        execution: str,
-        step: str,
-        status: StepStatus,
-        *,
-        response: Mapping[str, Any],
-        value: str | None,
-        reason: str | None,
-    ) -> float:
-        """A ForEach has ended, since the steps of its iterations have; gives the seconds since it began."""
-        now = time.time()
-        with self.transaction() as db:
-            db.execute(
-                "UPDATE steps SET status = ?, ended = ?, response = ?, value = ?, reason = ? WHERE execution = ? AND "
-                "name = ?",
-                (status, now, dump(self.masking(response)), value, reason, execution, step),
-            )
-            self._tell_step(db, execution, step)
-            row = db.execute("SELECT started FROM steps WHERE execution = ? AND name = ?", (execution, step))
-            return now - row.fetchone()[0]
-
     def _tell_execution(self, db: sqlite3.Connection, execution: str, before: str | None) -> None:
         """Enter the event of the status that the execution has come to."""
         if self.facts is not None:
@@ -368,7 +344,7 @@ class LedgerWriter(Ledger):
     def note_step(self, execution: str, step: str, value: str) -> None:
         """Record a remark about a running step; its result replaces it."""
         with self.transaction() as db:
-            db.execute("UPDATE steps SET value = ? WHERE execution = ? AND name = ?", (value, execution, step))
+            change_step(db, execution, step, value=value)
 
     def log_metrics(self, execution: str, step: str, number: int, values: Sequence[tuple[Any, ...]]) -> None:
         """Enter metrics: (name, seconds, value), and the training's step where it is known."""
@@ -387,6 +363,21 @@ class LedgerWriter(Ledger):
         sql = "SELECT moves FROM attempts WHERE execution = ? AND step = ? AND number = ?"
         text = self.rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
         return [Move(**move) for move in json.loads(text)]
+
+
+def _end_attempt(
+    db: sqlite3.Connection,
+    execution: str,
+    step: str,
+    number: int,
+    status: str,
+    reason: str | None,
+    error_type: str | None,
+) -> None:
+    now = time.time()
+    change_attempt(
+        db, execution, step, number, status=status, ended=now, reason=reason, error_type=error_type, moves="[]"
+    )
 
 
 def _status_of(db: sqlite3.Connection, execution: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -195,8 +196,12 @@ def test_the_time_in_which_nobody_ran_it_is_not_its_own(writer: LedgerWriter, mo
     writer.reopen("e")
     first = writer.start_step("e", "train", arguments={})
     writer.log_metrics("e", "train", first, [("loss", 7.0, 9.0)])
+    log = writer.home.logs("e", "train", first) / "127.0.0.1.log"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    os.utime(log, (5009.0, 5009.0))
     now = 9000.0
-    writer.died("e", 5009.0)
+    writer.died("e")
     now = 9001.0
     writer.reopen("e")
     now = 9004.0
@@ -207,7 +212,7 @@ def test_the_time_in_which_nobody_ran_it_is_not_its_own(writer: LedgerWriter, mo
     now = 9000.0  # the clock was set back
     writer.reopen("e")
     assert writer.execution("e").idle == row.idle
-    writer.died("e", 0.0)
+    writer.died("e")
     assert writer.execution("e").ended == 5007.0, "of the last metric"
 
 

@@ -186,10 +186,7 @@ def test_what_is_said_of_a_step_is_what_the_service_lists_of_it() -> None:
     types = ["Condition", "Fail", *statuses._JOBS, *statuses._ANSWERS]
     assert len(types) == len(set(types)) > 15
     for kind in types:
-        event = statuses.step_event(
-            facts, "s", kind, "Executing", "Succeeded", started=1.0, ended=2.0, now=2.0, response=answer, reason="why"
-        )
-        [(member, told)] = event["detail"]["metadata"].items()
+        [(member, told)] = statuses.metadata(facts, "s", kind, answer, "why").items()
         shape = listed[member[:1].upper() + member[1:]]
         assert told and {name[:1].upper() + name[1:] for name in told} <= set(shape.members), kind
 

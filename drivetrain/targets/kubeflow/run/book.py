@@ -289,7 +289,7 @@ class Book:
         value = f"{states.count('Succeeded')} of {len(states)} steps"
         if status == "Succeeded" and loop.selector is not None:
             value = self._selected(loop.selector, len(states) // len(loop.body)) or value
-        seconds = self.ledger.close_step(
+        seconds = self.ledger.finish_step(
             self.execution, loop.name, status, response={"Status": status}, value=value, reason=reason
         )
         self._tell_end(loop.name, status, seconds, reason, value)

@@ -273,7 +273,7 @@ class Execution:
         response, value = result.response, result.value
         status, reason = response["Status"], response.get("FailureReason")
         reason = None if reason is None else self.ledger.masking.message(reason)
-        seconds = self.ledger.close_step(
+        seconds = self.ledger.finish_step(
             self.facts.id, step.name, status, response=response, value=value, reason=reason
         )
         self.scope.finished(step.name, response)

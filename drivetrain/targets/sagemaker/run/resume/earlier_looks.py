@@ -9,6 +9,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.run_store.events import StepNoted
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.schema import dump
+from drivetrain.run_store.statuses import change_step
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.looks import readers
@@ -41,6 +42,5 @@ def enter_earlier_look(step: StepNode, row: StepRun, scope: ExecutionScope, ledg
         return False
     if EARLIER_LOOK not in row.why:
         with ledger.transaction() as db:
-            why = dump([*row.why, EARLIER_LOOK])
-            db.execute("UPDATE steps SET why = ? WHERE execution = ? AND name = ?", (why, row.execution, row.name))
+            change_step(db, row.execution, row.name, why=dump([*row.why, EARLIER_LOOK]))
     return True

@@ -30,8 +30,7 @@ def settle_earlier_attempts(execution: str, home: Home, store: ObjectStore, ledg
     """
     left = ledger.unfinished_attempts(execution)
     end_survivors([process for attempt in left for process in attempt.processes])
-    logs = [log for one in left for log in home.attempt(execution, one.step, one.number).glob("logs/*.log")]
-    ledger.died(execution, max([log.stat().st_mtime for log in logs], default=0.0))
+    ledger.died(execution)
     for attempt in left:
         folder = home.attempt(execution, attempt.step, attempt.number)
         if attempt.status == "Publishing":
