@@ -20,7 +20,6 @@ from drivetrain.targets.sagemaker.run.execution.context import RunPlan
 from drivetrain.targets.sagemaker.run.execution.scope import (
     STUBBED_FILES,
     ExecutionScope,
-    IterationScope,
     output_uri,
     own_arguments,
     resolve_known,
@@ -151,7 +150,7 @@ def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options
         own = options.for_iterations(for_each.body_names(step, len(items)))
         for index, item in enumerate(items):
             for child, body_step in zip(for_each.children(step, index), step.body, strict=True):
-                found.append(_Checked(child, IterationScope(scope, item), own, body_step.name))
+                found.append(_Checked(child, scope.inside(item), own, body_step.name))
                 problems += _lost_items(child, item)
     return found, problems
 

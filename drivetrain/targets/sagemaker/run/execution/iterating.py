@@ -21,7 +21,7 @@ from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.scheduler import DONE, Loop, Scheduler
-from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, IterationScope
+from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, shown_item
 from drivetrain.targets.sagemaker.run.step_types.for_each import Ended
 
 _ITEMS = "items.json"
@@ -102,7 +102,7 @@ def entries(iterations: Sequence[Sequence[StepNode]], items: Sequence[Json], sco
             type=one.type,
             title=one.display_name or one.name,
             iteration=index,
-            item=IterationScope(scope, item).shown(scope.masking),
+            item=shown_item(item, scope.masking),
         )
         for index, (iteration, item) in enumerate(zip(iterations, items, strict=True))
         for one in iteration

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, cast
 
 from drivetrain.base import json_text
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json, object_in, text_in
 from drivetrain.base.masking import Masking, contains_mask
 from drivetrain.run_store.home import Home, write_whole
 from drivetrain.run_store.objects import ObjectStore
-from drivetrain.run_store.statuses import Facts
+from drivetrain.run_store.statuses import Facts, moment
 from drivetrain.steps import FRESH_PARAMETER, fresh_token
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import (
+    EXECUTION_FIELDS,
     JOB_FIELDS,
     Get,
     Scope,
@@ -25,7 +27,6 @@ from drivetrain.targets.sagemaker.document.expressions import (
     is_expression,
     resolve,
 )
-from drivetrain.targets.sagemaker.run.execution import execution_field
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 
 # In the response of a stubbed step: the JSON of its property files.
@@ -44,6 +45,8 @@ class ExecutionScope(Scope):
         self.responses: dict[str, Mapping[str, Any]] = {}
         self._iterated: dict[str, StepNode] = {}
         self._items: dict[str, Json] = {}
+        self._item: tuple[Json, ...] = ()  # that of the iteration, inside one
+        self._step, self._now = "", time.time
 
     @property
     def fresh(self) -> str:
@@ -61,9 +64,14 @@ class ExecutionScope(Scope):
         for step in steps:
             self._iterated[step.name] = step
             self._items[step.name] = item
-        inner = IterationScope(self, item)
-        shown = resolve_known([step.raw for step in steps], inner)
-        self.masking = self.masking.including(shown, inner.parsed())
+        shown = resolve_known([step.raw for step in steps], self.inside(item))
+        self.masking = self.masking.including(shown, parsed_item(item))
+
+    def inside(self, item: Json) -> ExecutionScope:
+        """The scope of an iteration's steps: everything that other steps see, and the item."""
+        inner = copy(self)
+        inner._item = (item,)
+        return inner
 
     def arguments(self, node: Any, step: str = "", now: Callable[[], float] = time.time) -> Any:
         """A step's fields with every expression replaced; `step` names it, which says in which iteration it stands,
@@ -72,8 +80,9 @@ class ExecutionScope(Scope):
         Raises:
             UserError: a value that does not exist (yet), or one that was not kept because it looks like a secret.
         """
-        scope = StepScope(self, self._facts, step, now)
-        resolved = resolve(node, IterationScope(scope, self._items[step]) if step in self._items else scope)
+        scope = self.inside(self._items[step]) if step in self._items else copy(self)
+        scope._step, scope._now = step, now
+        resolved = resolve(node, scope)
         if contains_mask(resolved) and not contains_mask(node):
             raise UserError(
                 "a reference leads to a value that is kept nowhere, since it looks like a secret. Give the "
@@ -91,7 +100,21 @@ class ExecutionScope(Scope):
         return self.parameters[name]
 
     def execution(self, field: str) -> Any:
-        return execution_field(self._facts, field)
+        if field in JOB_FIELDS and self._step:
+            return self._facts.job_name(self._step)
+        facts = self._facts
+        values: dict[str, Any] = {
+            "PipelineName": facts.pipeline,
+            "PipelineArn": facts.pipeline_arn,
+            "PipelineExecutionId": facts.id,
+            "PipelineExecutionArn": facts.execution_arn,
+            "StartDateTime": moment(facts.started),
+        }
+        if field == "CurrentDateTime":
+            return moment(self._now())
+        if field not in values:
+            raise UnresolvedReference(f"an execution has no {field!r}. {did_you_mean(field, EXECUTION_FIELDS)}")
+        return values[field]
 
     def step(self, name: str) -> Any:
         if name not in self.responses:
@@ -120,6 +143,13 @@ class ExecutionScope(Scope):
             return resolve(self._definition.raw.get(name) or {}, self)
         raise UnresolvedReference(f"{name} has no value outside of a ForEach step.")
 
+    def below_root(self, get: Get) -> Any:
+        if get.root != FOR_EACH or not self._item:
+            return super().below_root(get)
+        from drivetrain.targets.sagemaker.document.for_each import current_item
+
+        return current_item(self._item[0], get)
+
     def _json(self, uri: str, what: str) -> Json:
         path = self._store.path(uri)
         if not path.is_file():
@@ -127,76 +157,23 @@ class ExecutionScope(Scope):
         return json_text.parse(path.read_bytes(), f"{what} ({uri})")
 
 
-class InnerScope(Scope):
-    """A scope inside another: it sees everything that the outer one sees."""
-
-    def __init__(self, outer: Scope) -> None:
-        self._outer = outer
-
-    def parameter(self, name: str) -> Any:
-        return self._outer.parameter(name)
-
-    def execution(self, field: str) -> Any:
-        return self._outer.execution(field)
-
-    def step(self, name: str) -> Any:
-        return self._outer.step(name)
-
-    def property_file(self, step: str, name: str) -> Any:
-        return self._outer.property_file(step, name)
-
-    def s3_json(self, uri: str) -> Any:
-        return self._outer.s3_json(uri)
-
-    def root(self, name: str) -> Any:
-        return self._outer.root(name)
+def parsed_item(item: Json) -> Json:
+    """The item of an iteration; the object where it is the JSON text of one."""
+    if isinstance(item, str):
+        try:
+            return json_text.parse(item, "item")
+        except UserError:
+            return item  # plain text
+    return item
 
 
-class StepScope(InnerScope):
-    """The scope of one step, which has a job of its own. `now` is called only for its CurrentDateTime."""
+def shown_item(item: Json, masking: Masking) -> str:
+    """The item of an iteration as text, without secrets."""
+    from drivetrain.targets.sagemaker.document.for_each import item_text
 
-    def __init__(self, outer: Scope, facts: Facts, name: str, now: Callable[[], float]) -> None:
-        super().__init__(outer)
-        self._facts, self._name, self._now = facts, name, now
-
-    def execution(self, field: str) -> Any:
-        if field == "CurrentDateTime":
-            return execution_field(self._facts, field, self._now())
-        if field in JOB_FIELDS and self._name:
-            return self._facts.job_name(self._name)
-        return super().execution(field)
-
-
-class IterationScope(InnerScope):
-    """The scope of an iteration's steps: everything that other steps see, and the item."""
-
-    def __init__(self, outer: Scope, item: Json) -> None:
-        super().__init__(outer)
-        self._item = item
-
-    def parsed(self) -> Json:
-        """The item; the object where it is the JSON text of one."""
-        if isinstance(self._item, str):
-            try:
-                return json_text.parse(self._item, "item")
-            except UserError:
-                return self._item  # plain text
-        return self._item
-
-    def shown(self, masking: Masking) -> str:
-        """The item as text, without secrets."""
-        from drivetrain.targets.sagemaker.document.for_each import item_text
-
-        parsed = self.parsed()
-        whole = isinstance(parsed, dict | list)
-        return item_text(masking(parsed) if whole else masking(item_text(self._item)))
-
-    def below_root(self, get: Get) -> Any:
-        if get.root != FOR_EACH:
-            return super().below_root(get)
-        from drivetrain.targets.sagemaker.document.for_each import current_item
-
-        return current_item(self._item, get)
+    parsed = parsed_item(item)
+    whole = isinstance(parsed, dict | list)
+    return item_text(masking(parsed) if whole else masking(item_text(item)))
 
 
 def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:
