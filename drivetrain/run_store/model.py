@@ -242,7 +242,7 @@ class Run:
         return tuple(step for step in self.steps if step.status == "Failed" and step.name not in inner)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ObjectRow:
     """One written object with its sha256."""
 

@@ -199,8 +199,7 @@ class Ledger:
     def objects(self, execution: str, step: str | None = None) -> list[ObjectRow]:
         """Every object written, with its checksum, by URI."""
         sql = "SELECT uri, sha256, bytes, execution, step FROM objects WHERE execution = ? AND (? IS NULL OR step = ?)"
-        rows = self.rows(sql + " ORDER BY uri", execution, step, step)
-        return [ObjectRow(uri=r[0], sha256=r[1], bytes=r[2], execution=r[3], step=r[4]) for r in rows]
+        return [ObjectRow(*row) for row in self.rows(sql + " ORDER BY uri", execution, step, step)]
 
     def events(self, execution: str, step: str | None = None) -> list[EventRow]:
         """The events that EventBridge would have sent about an execution, or about one of its steps, in order."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import ObjectRow
 from drivetrain.run_store.objects import ObjectStore, sha256_of, walk
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.schema import unreadable_errors
@@ -53,16 +54,6 @@ class Verified:
     bytes: int
     unknown: int
     damages: tuple[Damage, ...]
-
-
-@dataclass(frozen=True)
-class _Written:
-    """The writer of an object and the hash of its bytes; an upload has no run."""
-
-    sha256: str
-    bytes: int
-    execution: str
-    step: str
 
 
 def verify(home: Home, progress: Progress = lambda done, total: None) -> Verified:
@@ -116,20 +107,21 @@ def _check_ledger(home: Home, ledger: Ledger) -> None:
         )
 
 
-def _objects(ledger: Ledger) -> dict[str, list[_Written]]:
-    """URI -> who wrote it, the last one last; of steps that are done, since others may still move their outputs."""
+def _objects(ledger: Ledger) -> dict[str, list[ObjectRow]]:
+    """URI -> who wrote it, the last one last; of steps that are done, since others may still move their outputs. An
+    upload has no run."""
     sql = """
         SELECT uri, sha256, bytes, o.execution, o.step FROM objects o
         LEFT JOIN steps s ON s.execution = o.execution AND s.name = o.step
         WHERE o.execution = '' OR s.status = 'Succeeded' ORDER BY uri, o.rowid
     """
-    found: dict[str, list[_Written]] = {}
-    for uri, *entry in ledger.rows(sql):
-        found.setdefault(uri, []).append(_Written(*entry))
+    found: dict[str, list[ObjectRow]] = {}
+    for row in ledger.rows(sql):
+        found.setdefault(row[0], []).append(ObjectRow(*row))
     return found
 
 
-def _problem(path: Path, entries: list[_Written]) -> str | None:
+def _problem(path: Path, entries: list[ObjectRow]) -> str | None:
     try:
         # A run that is older may have written it last: its entry is renewed when the cache looks at it.
         if sha256_of(path) in {entry.sha256 for entry in entries}:
@@ -143,7 +135,9 @@ def _problem(path: Path, entries: list[_Written]) -> str | None:
     return "its bytes have changed" if size == wanted else f"it has {size:,} bytes and not {wanted:,}"
 
 
-def _damage(uri: str, path: Path, problem: str, last: _Written, ledger: Ledger, versions: list[ModelVersion]) -> Damage:
+def _damage(
+    uri: str, path: Path, problem: str, last: ObjectRow, ledger: Ledger, versions: list[ModelVersion]
+) -> Damage:
     touched = tuple(_named(version) for version in versions if _is_of(uri, version.artifact))
     reading = "SELECT DISTINCT execution FROM artifacts WHERE flow = 'input' AND substr(?, 1, length(uri)) = uri"
     runs = dict.fromkeys(row[0] for row in ledger.rows(reading, uri))
@@ -234,7 +228,7 @@ def _versions(home: Home) -> list[ModelVersion]:
 
 
 def _models(
-    store: ObjectStore, written: Mapping[str, list[_Written]], versions: list[ModelVersion]
+    store: ObjectStore, written: Mapping[str, list[ObjectRow]], versions: list[ModelVersion]
 ) -> Iterator[Damage]:
     """Registered models whose files no step of this home wrote."""
     from drivetrain.registry.intact import damage, place_of

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.run_store.home import Home
+from drivetrain.run_store.home import Home, write_whole
 from drivetrain.triggers.event_values import FLOAT, INTEGER
 
 TOKEN_LENGTH = 10
@@ -77,7 +77,7 @@ def ask(
     )
     folder = _folder(home, question)
     folder.mkdir(parents=True)
-    _write(folder / _QUESTION, asdict(question))
+    write_whole(folder / _QUESTION, json.dumps(asdict(question), indent=1))
     return question
 
 
@@ -93,7 +93,7 @@ def answer_to(home: Home, question: Question) -> Answer | None:
 
 def settle(home: Home, question: Question, outputs: Mapping[str, Any]) -> None:
     """A handler answered instead of a person."""
-    _write(_folder(home, question) / _ANSWER, asdict(Answer(outputs)))
+    write_whole(_folder(home, question) / _ANSWER, json.dumps(asdict(Answer(outputs)), indent=1))
     _retire(home, question)
 
 
@@ -111,7 +111,7 @@ def answer(home: Home, token: str, outputs: Mapping[str, str], failure: str | No
     given = Answer({}, _reason(failure)) if failure is not None else Answer(_typed(question, outputs))
     folder = _folder(home, question)
     incoming = folder / f"{_ANSWER}.{secrets.token_hex(4)}"
-    _write(incoming, asdict(given))
+    write_whole(incoming, json.dumps(asdict(given), indent=1))
     try:
         os.link(incoming, folder / _ANSWER)  # unlike a rename it replaces nothing: the first answer counts
     except FileExistsError:
@@ -183,10 +183,3 @@ def _retire(home: Home, question: Question) -> None:
 
 def _folder(home: Home, question: Question) -> Path:
     return home.run(question.execution) / _FOLDER / question.token
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write the file atomically."""
-    incoming = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    incoming.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    incoming.rename(path)

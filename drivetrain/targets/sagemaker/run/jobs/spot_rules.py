@@ -16,12 +16,8 @@ SPOT, WAIT, RUN = "EnableManagedSpotTraining", "MaxWaitTimeInSeconds", "MaxRunti
 _DEFAULT_MAX_RUN_S = 86_400  # the service's
 
 
-def spot_problems(where: str, arguments: Mapping[str, Any]) -> list[str]:
+def spot_problems(where: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     """One sentence a problem, with what to do."""
-    return list(_problems(where, arguments))
-
-
-def _problems(where: str, arguments: Mapping[str, Any]) -> Iterator[str]:
     spot = arguments.get(SPOT, False)
     stopping = object_in(arguments, "StoppingCondition")
     wait, run = stopping.get(WAIT), stopping.get(RUN, _DEFAULT_MAX_RUN_S)

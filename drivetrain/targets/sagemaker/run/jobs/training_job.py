@@ -21,10 +21,9 @@ from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.sagemaker.run.execution import StepFailedError, StepStoppedError
 from drivetrain.targets.sagemaker.run.execution.context import StepContext, raise_unless_succeeded
 from drivetrain.targets.sagemaker.run.interruption_simulation import attempts, journal
+from drivetrain.targets.sagemaker.run.interruption_simulation.course import Transitions, limit
 from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption, of_step
-from drivetrain.targets.sagemaker.run.interruption_simulation.limits import limit
 from drivetrain.targets.sagemaker.run.interruption_simulation.simulation import Rehearsal
-from drivetrain.targets.sagemaker.run.interruption_simulation.transitions import Transitions
 from drivetrain.targets.sagemaker.run.jobs import job_data
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from drivetrain.targets.sagemaker.run.jobs.checkpoints import DEFAULT_PATH, CheckpointSync, remove_emptied

@@ -5,6 +5,7 @@ The response has the shape of DescribeTrainingJob.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base import archive
 from drivetrain.base.errors import WARNING, UserError
+from drivetrain.base.formatting import UNHEALTHY
 from drivetrain.base.json_text import object_in, text_in
 from drivetrain.run_store.objects import missing, walk
 from drivetrain.run_store.statuses import JOB_PREFIX
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.run.toolkit import Launch
 
 _MODEL, _OUTPUT = "/opt/ml/model", "/opt/ml/output/data"
-_MAX_HEALTH_BYTES = 4 * 1024 * 1024
+_MAX_HEALTH_BYTES, _MAX_HEALTH_CHARACTERS = 4 * 1024 * 1024, 600
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
@@ -179,15 +181,29 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
 
 
 def _unhealthy(host: Host) -> str | None:
-    """The first health rule that failed this training, as a part of the step's value."""
+    """The first health rule that failed a training, as a part of the step's value."""
     from drivetrain.processes.mounts import host_path
 
     path = host_path(f"{_OUTPUT}/health/health.json", host.root)
     if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_HEALTH_BYTES:
         return None
-    from drivetrain.targets.sagemaker.run.jobs.unhealthy import failed_rule
-
     return failed_rule(path.read_bytes())
+
+
+def failed_rule(given: bytes) -> str | None:
+    """`unhealthy: RULE at step 9: what it saw. what to do`, from the health.json that a training wrote; None where no
+    rule failed it, or where a program of the user's own wrote something else there."""
+    try:
+        found: Any = json.loads(given)
+        failed = [one for one in found["findings"] if one["action"] in ("fail", "stop")]
+        said = [f"{one['rule']} at step {one['step']}: {one['text']}. {one['advice']}" for one in failed]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not said:
+        return None
+    others = ", ".join(str(one["rule"]) for one in failed[1:])
+    more = f" Failed, too: {others}." if others else ""
+    return UNHEALTHY + " ".join(f"{said[0].strip()}{more}".split())[:_MAX_HEALTH_CHARACTERS]
 
 
 def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment: Mapping[str, str]) -> list[Launch]:

@@ -20,7 +20,6 @@ from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, entries,
 from drivetrain.targets.sagemaker.run.step_types import training
 from drivetrain.targets.sagemaker.run.tuning import completion, strategies, summary, telling
 from drivetrain.targets.sagemaker.run.tuning.config import TuningConfig, read_config
-from drivetrain.targets.sagemaker.run.tuning.ranking import best
 from drivetrain.targets.sagemaker.run.tuning.trial_job import job_arguments
 from drivetrain.targets.sagemaker.run.tuning.trials import Trial, Trials
 from drivetrain.targets.sagemaker.run.tuning.tuner import Tuner, job_name
@@ -96,7 +95,7 @@ def run(context: StepContext) -> StepResult:
     name = tuning_name(context.facts.job_name(context.step.name))
     trials = Trials(context.folder.parent, context.store, {"name": name, **arguments})
     outcome = Tuner(context, config, trials, name).run()
-    if best(config, outcome.ended) is None:
+    if completion.best(config, outcome.ended) is None:
         trials.worked(outcome.seconds, failed=True)
         raise StepFailedError(completion.failure(outcome.ended))
     return StepResult(

@@ -1,4 +1,4 @@
-"""When a tuning has had enough trainings.
+"""The order of trainings by their objective, and when a tuning has had enough of them.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-progress.html
 """
@@ -15,6 +15,21 @@ from drivetrain.targets.sagemaker.run.tuning.trials import Trial
 MOST_FAILURES = 5
 # What a training must gain at least on the best before it, as a part of it (API reference, BestObjectiveNotImproving).
 _LEAST_GAIN = 0.01
+
+
+def ranked(config: TuningConfig, trials: Sequence[Trial]) -> list[Trial]:
+    """Those that have an objective, the best first; of equal ones the first to start."""
+    sign = -1.0 if config.objective.maximize else 1.0
+    return sorted(
+        (trial for trial in trials if trial.objective is not None),
+        key=lambda trial: (sign * (trial.objective or 0.0), trial.number),
+    )
+
+
+def best(config: TuningConfig, trials: Sequence[Trial]) -> Trial | None:
+    """The training with the best objective, one that ran to its end before any that was stopped; None without one."""
+    found = ranked(config, trials)
+    return next((trial for trial in found if trial.status == "Completed"), found[0] if found else None)
 
 
 def enough(config: TuningConfig, ended: Sequence[Trial], seconds: float) -> str | None:

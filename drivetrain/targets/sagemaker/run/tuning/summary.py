@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.run_store.statuses import Facts
-from drivetrain.targets.sagemaker.run.tuning.completion import not_improving
+from drivetrain.targets.sagemaker.run.tuning.completion import best, not_improving, ranked
 from drivetrain.targets.sagemaker.run.tuning.config import Objective, TuningConfig
-from drivetrain.targets.sagemaker.run.tuning.ranking import best, ranked
 from drivetrain.targets.sagemaker.run.tuning.trials import Trial
 
 # A curve of more points says no more in the ledger.

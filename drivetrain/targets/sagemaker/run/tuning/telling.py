@@ -9,8 +9,8 @@ from pathlib import Path
 from drivetrain.base.formatting import UNHEALTHY, count, duration, number
 from drivetrain.base.masking import Masking
 from drivetrain.run_store.events import unhealthy_part
+from drivetrain.targets.sagemaker.run.tuning.completion import best
 from drivetrain.targets.sagemaker.run.tuning.config import TuningConfig
-from drivetrain.targets.sagemaker.run.tuning.ranking import best
 from drivetrain.targets.sagemaker.run.tuning.trials import Trial
 
 LOG = "tuning.log"

@@ -165,21 +165,11 @@ def _own(
 ) -> TrialContext:
     home = trials.home(trial)
     earlier = len(list(home.glob("job-*")))  # tries of this attempt
+    own: dict[str, Any] = {
+        "arguments": arguments,
+        "folder": home / f"job-{earlier + 1}",
+        "logs": context.logs / (trial.label if not earlier else f"{trial.label}-{earlier + 1}"),
+    }
     return TrialContext(
-        facts=context.facts,
-        step=context.step,
-        arguments=arguments,
-        fields=context.fields,
-        attempt=context.attempt,
-        folder=home / f"job-{earlier + 1}",
-        logs=context.logs / (trial.label if not earlier else f"{trial.label}-{earlier + 1}"),
-        home=context.home,
-        store=context.store,
-        options=context.options,
-        ledger=context.ledger,
-        control=context.control,
-        post=context.post,
-        trial=trial,
-        metric=definition.objective.metric,
-        processes=processes,
+        **{**vars(context), **own}, trial=trial, metric=definition.objective.metric, processes=processes
     )

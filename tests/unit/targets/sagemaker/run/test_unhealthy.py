@@ -11,7 +11,7 @@ from drivetrain.run_store.events import ExecutionFinished, ExecutionStarted, Ste
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.search import search
-from drivetrain.targets.sagemaker.run.jobs.unhealthy import failed_rule
+from drivetrain.targets.sagemaker.run.step_types.training import failed_rule
 from drivetrain.telling.content import RunFacts
 from drivetrain.telling.content.from_ledger import note
 from drivetrain.telling.page.sections import steps_section

@@ -6,8 +6,7 @@ from itertools import count
 
 import pytest
 
-from drivetrain.targets.sagemaker.run.interruption_simulation.limits import limit
-from drivetrain.targets.sagemaker.run.interruption_simulation.transitions import Transitions
+from drivetrain.targets.sagemaker.run.interruption_simulation.course import Transitions, limit
 
 
 def test_each_status_ends_when_the_next_begins() -> None:

@@ -53,4 +53,4 @@ def test_what_the_service_or_an_interruption_would_refuse(changes: dict[str, Any
     ],
 )
 def test_what_is_right_or_not_known_yet(changes: dict[str, Any]) -> None:
-    assert spot_problems("step 'train'", {**GOOD, **changes}) == []
+    assert not list(spot_problems("step 'train'", {**GOOD, **changes}))

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from drivetrain.run_store.statuses import Facts
-from drivetrain.targets.sagemaker.run.tuning.completion import enough, hopeless, not_improving
+from drivetrain.targets.sagemaker.run.tuning.completion import best, enough, hopeless, not_improving, ranked
 from drivetrain.targets.sagemaker.run.tuning.config import JobDefinition, Objective, TuningConfig
-from drivetrain.targets.sagemaker.run.tuning.ranking import best, ranked
 from drivetrain.targets.sagemaker.run.tuning.stopping import MedianRule, SuccessiveHalving, rule
 from drivetrain.targets.sagemaker.run.tuning.summary import response
 from drivetrain.targets.sagemaker.run.tuning.trials import Status, Trial
