@@ -8,7 +8,7 @@ summary = runner.resume("latest")
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from drivetrain.base.masking import Masking
 from drivetrain.run_store.durable import go_on, no_space
 from drivetrain.run_store.events import ExecutionFinished, Observer, ignore
 from drivetrain.run_store.home import Home, SavedRequest, why_not_resumed
-from drivetrain.run_store.model import Run, StepRun
+from drivetrain.run_store.model import Run
 from drivetrain.run_store.objects import Asset, ObjectStore, put_assets
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.run_values import begun_with
@@ -133,6 +133,7 @@ class Runner:
             UserError: it is running, it has succeeded, or its folder is gone; a definition that cannot run, or with
                 which a training could not go on from its checkpoints.
         """
+        from drivetrain.targets.sagemaker.run.resume.other_training import refuse_another_training
         from drivetrain.targets.sagemaker.run.resume.redefining import Redefinition, given_parameters
         from drivetrain.targets.sagemaker.run.resume.resuming import damaged_steps, settle_earlier_attempts
 
@@ -161,7 +162,14 @@ class Runner:
             ledger.masking, request = self._check(definition, request, row.id, store)
             ledger.facts = self._facts(request, row.id, row.started)
             if text is not None:
-                self._refuse_another_training(definition, request, saved, row, steps, store)
+                before = read(saved.text, f"execution {row.id}")
+                refuse_another_training(
+                    (before, self._scope(before, saved, row.id, store, row.started)),
+                    (definition, self._scope(definition, request, row.id, store, row.started)),
+                    {step.name: step for step in steps},
+                    store,
+                    row.id,
+                )
             settle_earlier_attempts(row.id, self.home, store, ledger)
             damaged = damaged_steps(row.id, request.options.selected, store, ledger)
             if text is not None or damaged:
@@ -185,30 +193,6 @@ class Runner:
         ledger.masking = self._scope(definition, request, row.id, store, row.started).masking
         begun.complete(row.id, ledger, store)
         return request
-
-    def _refuse_another_training(
-        self,
-        definition: Definition,
-        request: Request,
-        saved: Request,
-        row: Run,
-        steps: Sequence[StepRun],
-        store: ObjectStore,
-    ) -> None:
-        """
-        Raises:
-            UserError: what is changed would make a training that was interrupted begin anew.
-        """
-        from drivetrain.targets.sagemaker.run.resume.other_training import refuse_another_training
-
-        before = read(saved.text, f"execution {row.id}")
-        refuse_another_training(
-            (before, self._scope(before, saved, row.id, store, row.started)),
-            (definition, self._scope(definition, request, row.id, store, row.started)),
-            {step.name: step for step in steps},
-            store,
-            row.id,
-        )
 
     def find_interrupted(
         self, text: str | bytes, parameters: Mapping[str, Any], options: Options, *, source: str = "definition"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.base.json_text import object_in
+from drivetrain.base.json_text import as_object, object_in
 from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get, references
@@ -84,7 +84,7 @@ def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
     `described` says is taken on trust."""
     from drivetrain.targets.sagemaker.run.step_types import find
 
-    given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
+    given = as_object(stub)
     if path[0] == "OutputParameters" and len(path) > 1:
         return path[1] in object_in(given, "OutputParameters")
     if path[0] in given or path[0] in step.arguments:
@@ -95,7 +95,7 @@ def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
 
 def gives_file(step: StepNode, stub: Any, name: str) -> bool:
     """Return True if a step with this stub may have a property file: by its content, or in a folder of outputs."""
-    given = cast("dict[str, Any]", stub) if isinstance(stub, dict) else {}
+    given = as_object(stub)
     if name in object_in(given, STUBBED_FILES):
         return True
     file = step.property_files.get(name)
@@ -109,12 +109,9 @@ def lacking(reader: StepNode, get: Get, source: StepNode, stub: Any) -> str | No
     if reader.type not in _READERS or not isinstance(stub, dict) or get.path[0] in stub:
         return None
     output = _output_at(source, get.path)
-    given = cast("dict[str, Any]", stub)
-    return (
-        output
-        if output and not brings(given, output) and get in _read(reader.arguments, _READERS[reader.type])
-        else None
-    )
+    if not output or brings(cast("dict[str, Any]", stub), output):
+        return None
+    return output if get in _read(reader.arguments, _READERS[reader.type]) else None
 
 
 def brings(stub: Mapping[str, Any], output: str) -> bool:

@@ -10,6 +10,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/batch-transform-data-processing.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -53,12 +54,27 @@ class Filter:
     selectors: tuple[_Selector, ...]
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def of(text: str) -> Filter:
         """
         Raises:
             FilterError: it is none of the allowed forms.
         """
-        return _read(text)
+        if not text.startswith(WHOLE) or len(text) > LONGEST:
+            raise FilterError(f"{text!r:.80} is no filter of at most {LONGEST} characters from the root $. {_ALLOWED}")
+        selectors: list[_Selector] = []
+        at = 1
+        while at < len(text):
+            if selectors and _is_several(selectors[-1]):
+                raise FilterError(f"{text!r}: nothing can follow what selects several values. {_ALLOWED}")
+            for pattern, read in _FORMS:
+                if (found := pattern.match(text, at)) and (selector := read(found)) is not None:
+                    selectors.append(selector)
+                    at = found.end()
+                    break
+            else:
+                raise FilterError(f"{text!r}: cannot read {text[at:]!r}. {_ALLOWED}")
+        return Filter(text, tuple(selectors))
 
     @property
     def whole(self) -> bool:
@@ -117,37 +133,6 @@ class Filter:
         return index
 
 
-@lru_cache(maxsize=64)
-def _read(text: str) -> Filter:
-    if not text.startswith(WHOLE) or len(text) > LONGEST:
-        raise FilterError(f"{text!r:.80} is no filter of at most {LONGEST} characters from the root $. {_ALLOWED}")
-    selectors: list[_Selector] = []
-    at = 1
-    while at < len(text):
-        if selectors and _is_several(selectors[-1]):
-            raise FilterError(f"{text!r}: nothing can follow what selects several values. {_ALLOWED}")
-        for pattern, read in ((_WILDCARD, _everything), (_NAMES, _names), (_NUMBERS, _numbers), (_DOTTED, _name)):
-            if (found := pattern.match(text, at)) and (selector := read(found)) is not None:
-                selectors.append(selector)
-                at = found.end()
-                break
-        else:
-            raise FilterError(f"{text!r}: cannot read {text[at:]!r}. {_ALLOWED}")
-    return Filter(text, tuple(selectors))
-
-
-def _everything(found: re.Match[str]) -> _Selector:
-    return _EVERYTHING
-
-
-def _name(found: re.Match[str]) -> _Selector:
-    return _Names((found[1],))
-
-
-def _names(found: re.Match[str]) -> _Selector:
-    return _Names(tuple(re.findall(r"'([^']*)'", found[1])))
-
-
 def _numbers(found: re.Match[str]) -> _Selector | None:
     places: list[int | tuple[int | None, int | None]] = []
     for part in found[1].split(","):
@@ -159,6 +144,15 @@ def _numbers(found: re.Match[str]) -> _Selector | None:
         else:
             return None
     return _Places(tuple(places))
+
+
+# What each part of a filter looks like, and the selector that it is.
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], _Selector | None]], ...] = (
+    (_WILDCARD, lambda _: _EVERYTHING),
+    (_NAMES, lambda found: _Names(tuple(re.findall(r"'([^']*)'", found[1])))),
+    (_NUMBERS, _numbers),
+    (_DOTTED, lambda found: _Names((found[1],))),
+)
 
 
 def _is_several(selector: _Selector) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -172,10 +172,8 @@ class Worker:
                 self.store.check_place(context.folder / move.staged, move.uri)
             except UserError as error:
                 raise StepFailedError(str(error)) from error
-        said += [
-            f"{uri} lies over {number} of the files given with --data, which stay as they are"
-            for uri, number in self._covered(context.folder, moves)
-        ]
+            if number := self.store.covered(context.folder / move.staged, move.uri):
+                said.append(f"{move.uri} lies over {number} of the files given with --data, which stay as they are")
         value = ", ".join(said) or None
         run = self.home.run(self.facts.id)
         staged = {folder for move in moves for folder in (context.folder / move.staged).parents}
@@ -198,11 +196,6 @@ class Worker:
         seconds = self.ledger.finish_step(self.facts.id, context.step.name, "Succeeded", number=context.attempt)
         self.post(StepFinished(context.step.name, "Succeeded", seconds, value=value))
         return Done(step=context.step, status="Succeeded", response=result.response)
-
-    def _covered(self, folder: Path, moves: Sequence[Move]) -> Iterator[tuple[str, int]]:
-        for move in moves:
-            if number := self.store.covered(folder / move.staged, move.uri):
-                yield move.uri, number
 
     def end(
         self,

@@ -80,6 +80,10 @@ class TuningConfig:
         """That of the first definition; all of them maximize, or all minimize."""
         return self.definitions[0].objective
 
+    def definition(self, name: str | None) -> JobDefinition:
+        """The definition of that name."""
+        return next(one for one in self.definitions if one.name == name)
+
     def most(self, definition: JobDefinition) -> int:
         """How many trainings a definition may have."""
         return num_combinations(definition) if self.strategy == "Grid" else self.num_trainings

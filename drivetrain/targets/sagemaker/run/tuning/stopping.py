@@ -1,27 +1,18 @@
-"""Rules for stopping a training early, by the objective that it logs: each value of it ends an epoch."""
+"""Rules for stopping a training early, by the objective that it logs: each value of it ends an epoch.
+
+The verdict of a rule says why a training shall end after its latest epoch; None while it may go on. `values` are its
+objective epoch by epoch, `ended` those of the trainings that have ended, `running` those of the others at work.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
-from typing import Protocol
 
 from drivetrain.targets.sagemaker.run.tuning.config import TuningConfig
 
 _REDUCTION = 3
-
-
-class StopRule(Protocol):
-    """Says why a training shall end after its latest epoch; None while it may go on.
-
-    `values` are its objective epoch by epoch, `ended` those of the trainings that have ended, `running` of the others
-    that are at work.
-    """
-
-    def verdict(
-        self, values: Sequence[float], ended: Sequence[Sequence[float]], running: Sequence[Sequence[float]]
-    ) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -80,7 +71,7 @@ class SuccessiveHalving:
         return rung == epoch
 
 
-def rule(config: TuningConfig) -> StopRule | None:
+def rule(config: TuningConfig) -> MedianRule | SuccessiveHalving | None:
     """The rule of a tuning; None where each training runs to its end."""
     maximize = config.objective.maximize
     if config.resources is not None:

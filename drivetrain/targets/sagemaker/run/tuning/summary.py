@@ -31,7 +31,9 @@ def response(
 ) -> dict[str, Any]:
     """The tuning that is Completed. `trials` are in the order of their ends; TrainingJobSummaries has the best first,
     so that `TrainingJobSummaries[0]` is the best training, as the SDK's get_top_model_s3_uri wants it."""
-    summaries = {trial.number: summary(trial, _objective(config, trial), name, facts) for trial in trials}
+    summaries = {
+        trial.number: summary(trial, config.definition(trial.definition).objective, name, facts) for trial in trials
+    }
     found, first = ranked(config, trials), best(config, trials)
     in_order = found if first is None else [first, *(trial for trial in found if trial is not first)]
     others = sorted((trial for trial in trials if trial.objective is None), key=lambda trial: trial.number)
@@ -104,7 +106,3 @@ def trainings(config: TuningConfig, trials: Sequence[Trial]) -> list[dict[str, A
 def round_value(value: float) -> float:
     """Seven digits, which is what a picture can show."""
     return float(f"{value:.7g}")
-
-
-def _objective(config: TuningConfig, trial: Trial) -> Objective:
-    return next(one.objective for one in config.definitions if one.name == trial.definition)

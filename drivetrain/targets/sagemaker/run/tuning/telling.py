@@ -42,7 +42,7 @@ def result(config: TuningConfig, ended: Sequence[Trial], masking: Masking) -> st
 
 
 def _best_words(config: TuningConfig, trial: Trial) -> str:
-    metric = next(one.objective.metric for one in config.definitions if one.name == trial.definition)
+    metric = config.definition(trial.definition).objective.metric
     return f"best {metric} {number(trial.objective or 0.0)}"
 
 

@@ -184,7 +184,7 @@ class Tuner:
             if borrowed:
                 self._context.control.slots.give()
             raise
-        definition = self._definition(trial)
+        definition = self._config.definition(trial.definition)
         running = _Running(trial, borrowed)
 
         def work() -> None:
@@ -274,11 +274,8 @@ class Tuner:
             )
         self._enter_objective(trial)
 
-    def _definition(self, trial: Trial) -> JobDefinition:
-        return next(one for one in self._config.definitions if one.name == trial.definition)
-
     def _metric(self, trial: Trial) -> str:
-        return self._definition(trial).objective.metric
+        return self._config.definition(trial.definition).objective.metric
 
     def _tell(self) -> None:
         note = telling.note(self._config, self._ended)
