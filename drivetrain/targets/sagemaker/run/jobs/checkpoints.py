@@ -8,11 +8,11 @@ until the job has succeeded: the service keeps it for ever, but this disk is the
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from drivetrain.run_store.durable import copy
-from drivetrain.run_store.objects import ObjectStore, walk
+from drivetrain.run_store.objects import ObjectStore, StoredObject, walk
 
 DEFAULT_PATH = "/opt/ml/checkpoints"
 _INTERVAL_S = 1.0
@@ -33,17 +33,10 @@ class CheckpointSync:
 
     def restore(self) -> int:
         """Bring everything below the prefix to every host; gives the number of files."""
-        # With the slash: a prefix would also match the checkpoints of a sibling.
-        self._store.hold(self._uri)
-        objects = self._store.find(self._uri + "/")
+        objects = kept_below(self._store, self._uri)
         for folder in self._folders:
-            folder.mkdir(parents=True, exist_ok=True)
-            for item in objects:
-                target = folder / item.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                copy(item.path, target)
-                self._copied[target] = _version(target)
-            self._stored.update(item.name for item in objects)
+            self._copied |= {target: _version(target) for target in copies_of(objects, folder)}
+        self._stored.update(item.name for item in objects)
         return len(objects)
 
     def finish(self) -> None:
@@ -82,6 +75,22 @@ class CheckpointSync:
                     if final:
                         raise
                     continue  # pruned by the job between two looks
+
+
+def kept_below(store: ObjectStore, uri: str) -> list[StoredObject]:
+    """The objects below the place of a training's checkpoints, which from now on belong to this run."""
+    store.hold(uri)
+    return store.find(uri + "/")  # with the slash: a prefix would also match the checkpoints of a sibling
+
+
+def copies_of(objects: Iterable[StoredObject], folder: Path) -> Iterator[Path]:
+    """Copy objects to a folder, one by one; gives the copies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for item in objects:
+        target = folder / item.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy(item.path, target)
+        yield target
 
 
 def remove_emptied(store: ObjectStore, uri: str) -> None:

@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from drivetrain.run_store.durable import copy
 from drivetrain.run_store.objects import ObjectStore, walk
-from drivetrain.targets.sagemaker.run.jobs.checkpoints import is_fresh
+from drivetrain.targets.sagemaker.run.jobs.checkpoints import copies_of, is_fresh, kept_below
 
 UPLOADING, UPLOADED = ".sagemaker-uploading", ".sagemaker-uploaded"
 # Mean seconds before a file's turn: short enough for a rehearsal, long enough for a checkpoint to be torn apart.
@@ -70,16 +69,10 @@ class SyncAgent:
 
     def restore(self) -> int:
         """Bring everything below the prefix to every host, torn files included; gives the number of files."""
-        self._store.hold(self._uri)
-        objects = self._store.find(self._uri + "/")
+        objects = kept_below(self._store, self._uri)
         for folder in self._folders:
-            folder.mkdir(parents=True, exist_ok=True)
             self._random.shuffle(objects)
-            for item in objects:
-                target = folder / item.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                copy(item.path, target)
-                self._copied[target] = _version(target)
+            self._copied |= {target: _version(target) for target in copies_of(objects, folder)}
         return len(objects)
 
     def start(self) -> None:

@@ -11,14 +11,14 @@ from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepCont
 from drivetrain.targets.sagemaker.run.spark import clusters
 from drivetrain.targets.sagemaker.run.step_types import _absent
 
-Read = Callable[[Mapping[str, Any]], clusters.Program]
 Check = Callable[[StepNode, RunPlan], list[str]]
-Describe = Callable[[StepContext], dict[str, Any]]
 Run = Callable[[StepContext], StepResult]
 Named = Callable[[Mapping[str, Any]], list[str]]
 
 
-def steps(read: Read, needs: str, describe: Describe) -> tuple[Check, Run, Named]:
+def steps(
+    read: Callable[[Mapping[str, Any]], clusters.Program], needs: str, describe: _absent.Describe
+) -> tuple[Check, Run, Named]:
     """A step type's `check`, `run` and `named`.
 
     Args:

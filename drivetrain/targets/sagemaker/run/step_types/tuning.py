@@ -94,24 +94,25 @@ def run(context: StepContext) -> StepResult:
     config = read_config(arguments)
     name = tuning_name(context.facts.job_name(context.step.name))
     trials = Trials(context.folder.parent, context.store, {"name": name, **arguments})
-    outcome = Tuner(context, config, trials, name).run()
-    if completion.best(config, outcome.ended) is None:
-        trials.worked(outcome.seconds, failed=True)
-        raise StepFailedError(completion.failure(outcome.ended))
+    tuner = Tuner(context, config, trials, name)
+    tuner.run()
+    if completion.best(config, tuner.ended) is None:
+        trials.worked(tuner.seconds, failed=True)
+        raise StepFailedError(completion.failure(tuner.ended))
     return StepResult(
         response=summary.response(
             arguments,
             config,
-            outcome.ended,
+            tuner.ended,
             name=name,
             facts=context.facts,
-            seconds=outcome.seconds,
-            over=outcome.over,
-            seed=outcome.seed,
+            seconds=tuner.seconds,
+            over=tuner.over,
+            seed=tuner.seed,
         ),
-        value=telling.result(config, outcome.ended, context.ledger.masking),
-        publication=_published(context, outcome.ended),
-        inputs=_inputs(config, outcome.ended),
+        value=telling.result(config, tuner.ended, context.ledger.masking),
+        publication=_published(context, tuner.ended),
+        inputs=_inputs(config, tuner.ended),
     )
 
 

@@ -37,36 +37,31 @@ class _Running:
     judged: int = 0
 
 
-@dataclass
-class Outcome:
-    """The trainings in the order of their ends, why there are no more, and for how long the tuning was at work."""
-
-    ended: list[Trial]
-    over: str | None
-    seconds: float
-    seed: int
-
-
 class Tuner:
-    """One tuning, by the step's attempt `context`."""
+    """One tuning, by the step's attempt `context`.
+
+    Attributes:
+        ended: the trainings in the order of their ends.
+        over: why there are no more, where not all were begun.
+    """
 
     def __init__(self, context: StepContext, config: TuningConfig, trials: Trials, name: str) -> None:
         self._context, self._config, self._trials, self._name = context, config, trials, name
         self._rule = stopping.rule(config)
-        self._seed = config.seed if config.seed is not None else _own_seed(context)
+        self.seed = config.seed if config.seed is not None else _own_seed(context)
         self._processes = Processes(context.record_processes)
         self._inbox: queue.SimpleQueue[_Running] = queue.SimpleQueue()
         self._running: dict[int, _Running] = {}
         self._guard = threading.Lock()  # of the list of trainings, which their threads look at
         self._all: dict[int, Trial] = {}
-        self._ended: list[Trial] = []
+        self.ended: list[Trial] = []
         self._again: list[Trial] = []
-        self._over: str | None = None
+        self.over: str | None = None
         self._abandoned = False
         self._began, self._seconds_before = time.monotonic(), 0.0
         self._log = telling.Log(context.logs, context.ledger.masking)
 
-    def run(self) -> Outcome:
+    def run(self) -> None:
         """
         Raises:
             StepStoppedError: the user stopped the run.
@@ -74,11 +69,11 @@ class Tuner:
         """
         earlier, self._seconds_before = self._trials.take_up()
         self._all = {trial.number: trial for trial in earlier}
-        self._ended = sorted((trial for trial in earlier if trial.settled), key=lambda trial: trial.ended or 0.0)
+        self.ended = sorted((trial for trial in earlier if trial.settled), key=lambda trial: trial.ended or 0.0)
         self._again = [trial for trial in earlier if not trial.settled]
-        self._log.began(self._name, self._config, self._seed, self._ended)
+        self._log.began(self._name, self._config, self.seed, self.ended)
         try:
-            for trial in self._ended:
+            for trial in self.ended:
                 self._enter_again(trial)
             self._tell()
             self._loop()
@@ -87,8 +82,7 @@ class Tuner:
             raise
         finally:
             self._trials.worked(self.seconds)
-        self._log.over(self._over)
-        return Outcome(self._ended, self._over, self.seconds, self._seed)
+        self._log.over(self.over)
 
     @property
     def seconds(self) -> float:
@@ -111,14 +105,14 @@ class Tuner:
             self._settle(ended)
 
     def _look_whether_it_is_over(self) -> None:
-        if self._over is None and self._ended:
-            self._over = completion.hopeless(self._ended)
-        if self._over is None and (self._running or self._ended):
-            self._over = completion.enough(self._config, self._ended, self.seconds)
+        if self.over is None and self.ended:
+            self.over = completion.hopeless(self.ended)
+        if self.over is None and (self._running or self.ended):
+            self.over = completion.enough(self._config, self.ended, self.seconds)
 
     def _is_more(self) -> bool:
         """Return True if the tuning has trainings left."""
-        return self._over is None and bool(self._again or len(self._all) < self._config.num_trainings)
+        return self.over is None and bool(self._again or len(self._all) < self._config.num_trainings)
 
     def _is_wanted(self) -> bool:
         """Return True if one more training should be at work now."""
@@ -142,7 +136,7 @@ class Tuner:
             definition=definition,
             number=place,
             total=-(-self._config.num_trainings // len(definitions)),
-            seed=self._seed,
+            seed=self.seed,
             earlier=[
                 Tried(
                     trial.parameters, trial.objective, failed=trial.objective is None and trial.status != "InProgress"
@@ -212,8 +206,8 @@ class Tuner:
         trial = running.trial
         if self._abandoned:
             return True
-        if self._over is not None:
-            trial.reason = f"the tuning is over: {self._over}"
+        if self.over is not None:
+            trial.reason = f"the tuning is over: {self.over}"
             return True
         if self._config.max_seconds is not None and self.seconds >= self._config.max_seconds:
             trial.reason = f"MaxRuntimeInSeconds {self._config.max_seconds} of the tuning is over"
@@ -236,7 +230,7 @@ class Tuner:
         self._join(running)
         if running.error is not None:
             raise running.error
-        self._ended.append(running.trial)
+        self.ended.append(running.trial)
         self._enter_objective(running.trial)
         self._trials.worked(self.seconds)
         self._log.ended(running.trial)
@@ -278,7 +272,7 @@ class Tuner:
         return self._config.definition(trial.definition).objective.metric
 
     def _tell(self) -> None:
-        note = telling.note(self._config, self._ended)
+        note = telling.note(self._config, self.ended)
         self._context.ledger.note_step(self._context.facts.id, self._context.step.name, note)
         self._context.post(StepNoted(self._context.step.name, self._context.attempt, note))
 
