@@ -67,11 +67,11 @@ def main() -> None:
         cluster = with_processes(cluster, read_roles(options.roles), asked)
         forks = options.launcher == "python" and program.kind == "module"
         waiting = forked(cluster.processes if forks else 0, _rank())
-        with counted(options, is_first=cluster.host_index == 0) as start:
+        with counted(options, is_first=cluster.host_index == 0) as end:
             code = launch(cluster, program, options, waiting)
             if code == 0 and options.publish:
                 publish_files(Path(options.checkpoints), Path(options.publish))
-            start.end(code)
+            end(code)
         if code == 0 and options.checkpoints and "://" not in options.checkpoints and cluster.host_index == 0:
             trainings.end(Path(options.checkpoints))
         sys.exit(code)

@@ -113,7 +113,7 @@ def test_one_process_talks_to_itself() -> None:
     assert ALONE.from_main(b"b") == ALONE.deal([b"b"]) == ALONE.broadcast(b"b") == b"b"
     values = np.array([1, 2])
     ALONE.sum(values)
-    ALONE.max(values)
+    ALONE.start_max(values)()
     ALONE.barrier()
     assert values.tolist() == [1, 2]
     assert ALONE.all_gather(values).tolist() == [[1, 2]]

@@ -111,10 +111,6 @@ class Group(ABC):
         """Begin to add up the arrays of all ranks, as `sum` does; what is returned waits for it, as of `start_max`."""
         return _reduced(self, values, np.add)
 
-    def max(self, values: Array) -> None:
-        """The largest of each number of all ranks, in place."""
-        self.start_max(values)()
-
     def all_gather(self, own: Array) -> Array:
         """The arrays of all ranks, which have one shape and type: [ranks, ...]."""
         parts = self.gather(np.ascontiguousarray(own).tobytes())

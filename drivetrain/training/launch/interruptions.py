@@ -7,7 +7,7 @@ too many starts in a row that were interrupted ends the job with the reason, ins
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from drivetrain.base.errors import BAD_INPUT, INTERRUPTED, RETRY, InputError
@@ -22,15 +22,9 @@ class TooManyInterruptionsError(RuntimeError):
     """The job was interrupted more often in a row than it may be."""
 
 
-class Start:
-    """A start that is not counted."""
-
-    def end(self, code: int) -> None:
-        """It ended with `code`; one that is killed never says so, and counts as interrupted."""
-
-
-class CountedStart(Start):
-    """One start of a job that may be interrupted `most` times in a row.
+def count_start(checkpoints: str, most: int) -> Callable[[int], None]:
+    """Count a start of a job that may be interrupted `most` times in a row. What is returned notes the exit code with
+    which it ended; a start that is killed never says so, and counts as interrupted.
 
     Args:
         checkpoints: the folder or URI that outlives a start.
@@ -39,37 +33,34 @@ class CountedStart(Start):
         TooManyInterruptionsError: with what to do. The count begins anew after it.
         InputError: checkpoints that cannot be.
     """
+    from drivetrain.training.checkpointing.places import open_place
 
-    def __init__(self, checkpoints: str, most: int) -> None:
-        from drivetrain.training.checkpointing.places import open_place
-
-        self.record = Record(open_place(checkpoints), folder=FOLDER, keep=max(most + 1, KEPT_STARTS))
-        found = interrupted_in_a_row(self.record.earlier)
-        if found > most:
-            self.record.end("failed")
-            raise TooManyInterruptionsError(
-                f"interrupted {found} times in a row, and max_interruptions={most}. What was saved is in "
-                f"{checkpoints}. Go on from there on machines that are not taken away: drivetrain runs resume ID "
-                "--set spot=false. Or allow more interruptions."
-            )
-
-    def end(self, code: int) -> None:
-        self.record.end("finished" if code == 0 else "stopped" if code in (RETRY, INTERRUPTED) else "failed")
+    record = Record(open_place(checkpoints), folder=FOLDER, keep=max(most + 1, KEPT_STARTS))
+    interruptions = interrupted_in_a_row(record.earlier)
+    if interruptions > most:
+        record.end("failed")
+        raise TooManyInterruptionsError(
+            f"interrupted {interruptions} times in a row, and max_interruptions={most}. What was saved is in "
+            f"{checkpoints}. Go on from there on machines that are not taken away: drivetrain runs resume ID "
+            "--set spot=false. Or allow more interruptions."
+        )
+    return lambda code: record.end("finished" if code == 0 else "stopped" if code in (RETRY, INTERRUPTED) else "failed")
 
 
 @contextmanager
-def counted(options: Options, *, is_first: bool) -> Generator[Start]:
-    """The start of a job by these options: counted on the first host, where there is a bound to interruptions.
+def counted(options: Options, *, is_first: bool) -> Generator[Callable[[int], None]]:
+    """The start of a job by these options, counted on the first host if interruptions have a bound; gives the function
+    that notes the exit code.
 
     Raises:
         TooManyInterruptionsError: there were too many.
     """
     if not (options.max_interruptions and is_first):
-        yield Start()
+        yield lambda code: None
         return
-    start = CountedStart(options.checkpoints, options.max_interruptions)
+    end = count_start(options.checkpoints, options.max_interruptions)
     try:
-        yield start
+        yield end
     except InputError:
-        start.end(BAD_INPUT)
+        end(BAD_INPUT)
         raise

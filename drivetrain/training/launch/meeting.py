@@ -122,17 +122,23 @@ def other_host(cluster: Cluster, options: Options) -> Generator[First]:
     Raises:
         LostHostError: it does not listen within `options.join_timeout`.
     """
-    deadline = time.monotonic() + options.join_timeout
-    while True:
-        try:
-            connection = socket.create_connection((cluster.hosts[0], cluster.port), timeout=10)
-            break
-        except OSError as error:
-            if time.monotonic() > deadline:
-                where = f"{cluster.hosts[0]}:{cluster.port}"
-                raise LostHostError(f"the first host does not answer at {where} ({error}).") from None
-            time.sleep(0.5)  # it is not up yet
-    with connection:
+    with connected(cluster.hosts[0], cluster.port, options.join_timeout) as connection:
         connection.settimeout(None)
         connection.sendall(b"%d\n" % cluster.host_index)
         yield First(connection)
+
+
+def connected(host: str, port: int, seconds: float) -> socket.socket:
+    """A connection to the first host, which may come up later than this one.
+
+    Raises:
+        LostHostError: it does not listen within so many seconds.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_connection((host, port), timeout=10)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise LostHostError(f"the first host does not answer at {host}:{port} ({error}).") from None
+            time.sleep(0.5)

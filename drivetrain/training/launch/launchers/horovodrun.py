@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from contextlib import ExitStack
 
 from drivetrain.base.ports import held_port
 from drivetrain.training.errors import LostHostError
-from drivetrain.training.launch import horovod
+from drivetrain.training.launch import horovod, meeting
 from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import places, run_processes
 
 SUMMARY = "processes of Horovod, which meet over gloo without MPI"
-_BETWEEN_TRIES_S = 0.5
 
 
 def run(job: Job) -> Ended:
@@ -37,7 +34,8 @@ def run(job: Job) -> Ended:
                     f"cannot listen on port {cluster.port} ({error.strerror}). Give another DRIVETRAIN_PORT."
                 ) from None
         else:
-            _wait_for(cluster.hosts[0], port, job.options.join_timeout)
+            # Horovod's processes try three times within two seconds; the first host may be up much later.
+            meeting.connected(cluster.hosts[0], port, job.options.join_timeout).close()
         interface = job.environment.get("GLOO_SOCKET_IFNAME", "").split(",")[0] or ("" if several else "lo")
         met = horovod.meeting(cluster.hosts[0], port, interface)
         processes = []
@@ -52,16 +50,3 @@ def run(job: Job) -> Ended:
             }
             processes.append((rank, rank_command(job.program), own))
         return run_processes(job, processes)
-
-
-def _wait_for(host: str, port: int, seconds: float) -> None:
-    """Horovod's processes try three times within two seconds; the first host may be up much later."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            socket.create_connection((host, port), timeout=10).close()
-            return
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise LostHostError(f"the first host does not answer at {host}:{port} ({error}).") from None
-            time.sleep(_BETWEEN_TRIES_S)

@@ -66,11 +66,9 @@ _FOR_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1
 _FOR_VERSION_5 = {"PRTE_MCA_prte_keep_fqdn_hostnames": "1"}
 
 
-def mpirun_command(
-    cluster: Cluster, program: Iterable[str], environment: Mapping[str, str], *, interface: str = ""
-) -> list[str]:
+def mpirun_command(cluster: Cluster, program: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """The command line of mpirun on the first host."""
-    interface = interface or environment.get("GLOO_SOCKET_IFNAME", "")
+    interface = environment.get("GLOO_SOCKET_IFNAME")
     settings = {
         # Reading another process's memory needs a right (ptrace) that containers do not give.
         "btl_vader_single_copy_mechanism": "none",

@@ -6,18 +6,16 @@ Several processes are one torch.distributed group: they find the variables that 
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Mapping
 from dataclasses import replace
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.ports import held_port
+from drivetrain.training.launch.cluster import LOCALHOST
 from drivetrain.training.launch.job import Ended, Job, rank_command
-from drivetrain.training.launch.launchers._processes import run_processes
+from drivetrain.training.launch.launchers._processes import places, run_processes
 
 SUMMARY = "the processes of one host, as they are; of several hosts one process each"
 _THREADS = ("OMP_NUM_THREADS", "GOMP_SPINCOUNT")
-_LOOPBACK = "127.0.0.1"
 
 
 def run(job: Job) -> Ended:
@@ -35,24 +33,14 @@ def run(job: Job) -> Ended:
         # On several hosts they are not one group, unless the program makes them one from DRIVETRAIN_HOSTS or SM_HOSTS.
         if hosts > 1:
             return run_processes(job, [(job.cluster.host_index, rank_command(job.program), {})])
-        with held_port() as port:
+        with held_port() as held:
+            port = str(held.getsockname()[1])
+            meeting = {"MASTER_ADDR": LOCALHOST, "MASTER_PORT": port} if processes > 1 else {}
             command = rank_command(job.program)
-            return run_processes(job, [(rank, command, _place(rank, processes, port)) for rank in range(processes)])
+            return run_processes(job, [(rank, command, place | meeting) for rank, place in places(job.cluster)])
     # A script of the user's own finds what plain Python would give it: it may take RANK for a sign that it is part
     # of a group. It may also start processes of its own, which share out the cores as it sees fit. Where they meet
     # AWS's PyTorch container says to any script (sagemaker-pytorch-training 3.0.0, training.py).
     own = {"MASTER_ADDR": job.cluster.hosts[0], "MASTER_PORT": str(job.cluster.port)}
     kept = {name: value for name, value in job.environment.items() if name not in _THREADS or name in os.environ}
     return run_processes(replace(job, environment=kept), [(job.cluster.host_index, rank_command(job.program), own)])
-
-
-def _place(rank: int, processes: int, port: socket.socket) -> Mapping[str, str]:
-    place = {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(processes),
-        "LOCAL_RANK": str(rank),
-        "LOCAL_WORLD_SIZE": str(processes),
-    }
-    if processes > 1:
-        place |= {"MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port.getsockname()[1])}
-    return place

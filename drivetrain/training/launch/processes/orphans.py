@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -44,7 +45,7 @@ def end_orphans(seconds: float) -> int:
         for child in children - (told if left > 0 else set()):
             _send(child, signal.SIGTERM if left > 0 else signal.SIGKILL)
             told.add(child)
-        _wait_for_an_end(children, max(left, 0.0) if left > 0 else 1.0)
+        wait_for_an_end(children, max(left, 0.0) if left > 0 else 1.0)
     return len(told)
 
 
@@ -83,7 +84,8 @@ def _send(child: int, number: signal.Signals) -> None:
         return  # it has just ended
 
 
-def _wait_for_an_end(children: set[int], seconds: float) -> None:
+def wait_for_an_end(children: Iterable[int], seconds: float) -> None:
+    """Wait until one of these processes has ended, so many seconds at most."""
     descriptors: list[int] = []
     try:
         for child in children:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import select
 import signal
 import subprocess
 import time
@@ -12,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from drivetrain.steps.forked import Forked
 from drivetrain.training.launch.network import say
-from drivetrain.training.launch.processes.orphans import end_orphans
+from drivetrain.training.launch.processes.orphans import end_orphans, wait_for_an_end
 from drivetrain.training.launch.processes.parent import follows_parent
 
 # Once one of several processes has failed the others have nothing left to do but leave.
@@ -76,7 +74,7 @@ def supervise(
             if stopped:  # it came while a child was being started
                 children[-1].send_signal(stop_signal or stopped[0])
         while running := [child for child in children if child.poll() is None]:
-            _wait_for_an_end(running, TICK_SECONDS)
+            wait_for_an_end([child.pid for child in running], TICK_SECONDS)
             tick()
             if not kill_at and any(child.poll() for child in children):
                 send(signal.SIGTERM, PEER_SECONDS)
@@ -102,12 +100,3 @@ def supervise(
                 child.wait()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _wait_for_an_end(children: Sequence[subprocess.Popen[bytes] | Forked], seconds: float) -> None:
-    descriptors = [os.pidfd_open(child.pid) for child in children]
-    try:
-        select.select(descriptors, [], [], seconds)
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)

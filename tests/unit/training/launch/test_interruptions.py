@@ -13,7 +13,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.attempts import read_attempts
 from drivetrain.training.checkpointing.places import open_place
-from drivetrain.training.launch.interruptions import FOLDER, CountedStart, Start, TooManyInterruptionsError, counted
+from drivetrain.training.launch.interruptions import FOLDER, TooManyInterruptionsError, count_start, counted
 from drivetrain.training.launch.job import Options
 
 
@@ -23,23 +23,23 @@ def endings(folder: Path) -> list[str | None]:
 
 def test_what_counts_is_how_many_in_a_row(tmp_path: Path) -> None:
     for code in (75, 0, 75, 130, 1):
-        CountedStart(str(tmp_path), 2).end(code)
+        count_start(str(tmp_path), 2)(code)
     assert endings(tmp_path) == ["stopped", "finished", "stopped", "stopped", "failed"]
     for _ in range(3):  # killed: they say nothing
-        CountedStart(str(tmp_path), 2)
+        count_start(str(tmp_path), 2)
     with pytest.raises(TooManyInterruptionsError, match=r"interrupted 3 times in a row, and max_interruptions=2\."):
-        CountedStart(str(tmp_path), 2)
-    CountedStart(str(tmp_path), 2)  # somebody starts it all the same: counted anew
+        count_start(str(tmp_path), 2)
+    count_start(str(tmp_path), 2)  # somebody starts it all the same: counted anew
 
 
 def test_no_more_starts_are_kept_than_are_counted(tmp_path: Path) -> None:
     for code in (75, 0, *[75] * 60):
-        CountedStart(str(tmp_path), 60).end(code)
+        count_start(str(tmp_path), 60)(code)
     assert len(endings(tmp_path)) == 62
-    CountedStart(str(tmp_path), 60)
+    count_start(str(tmp_path), 60)
     assert len(endings(tmp_path)) == 62
     with pytest.raises(TooManyInterruptionsError, match=r"interrupted 61 times in a row, and max_interruptions=60\."):
-        CountedStart(str(tmp_path), 60)
+        count_start(str(tmp_path), 60)
 
 
 def test_a_start_with_bad_input_is_no_interruption(tmp_path: Path) -> None:
@@ -54,9 +54,8 @@ def test_where_there_is_no_bound_or_another_host_counts_nothing_is_written(tmp_p
         (Options(checkpoints=str(tmp_path)), True),
         (Options(checkpoints=str(tmp_path), max_interruptions=1), False),
     ):
-        with counted(options, is_first=is_first) as start:
-            assert type(start) is Start
-            start.end(75)
+        with counted(options, is_first=is_first) as end:
+            end(75)
     assert list(tmp_path.iterdir()) == []
 
 
