@@ -164,8 +164,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         (
             "cursor: a dropped batch shifts the next epoch",
-            "self.num_samples - consumed % self.num_samples",
-            "self.num_samples - consumed % self.num_rows",
+            "epoch, start = divmod(consumed, self.num_samples)",
+            "epoch, start = divmod(consumed, self.num_rows)",
         ),
         ("cursor: the same order in each epoch", 'key=f"{self.seed}/{epoch}")', 'key=f"{self.seed}")'),
         (

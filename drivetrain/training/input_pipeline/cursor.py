@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.draws import mix
 
 # Eight rounds of a well-mixed round function; four already give a pseudo-random permutation (Luby and Rackoff, 1988).
 _ROUNDS = 8
@@ -59,10 +60,6 @@ class Order:
     @property
     def steps_per_epoch(self) -> int:
         return -(-self.num_samples // self.global_batch)
-
-    def samples_in_step(self, consumed: int) -> int:
-        """How many samples the global batch that follows after `consumed` samples has."""
-        return min(self.global_batch, self.num_samples - consumed % self.num_samples)
 
     def batch(self, consumed: int) -> Indices:
         """The global batch that follows after `consumed` samples: int64 indices, shape [global_batch or fewer]."""
@@ -221,25 +218,15 @@ def _keys(key: str, number: int) -> NDArray[np.uint64]:
 def _hash(counters: NDArray[np.uint64], key: str) -> NDArray[np.uint64]:
     """A keyed hash of each counter: a generator whose n-th number costs the same as its first."""
     first, second = _keys(key, 2)
-    return _mix(_mix(counters + first) ^ second)
+    return mix(mix(counters + first) ^ second)
 
 
 def _feistel(values: NDArray[np.uint64], half_bits: int, round_keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
     shift, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
     left, right = values >> shift, values & mask
     for round_key in round_keys:
-        mixed = _mix(right + round_key)
+        mixed = mix(right + round_key)
         mixed &= mask
         mixed ^= left
         left, right = right, mixed
     return (left << shift) | right
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): every input bit reaches every output bit."""
-    values = values ^ (values >> np.uint64(30))
-    values *= np.uint64(0xBF58476D1CE4E5B9)
-    values ^= values >> np.uint64(27)
-    values *= np.uint64(0x94D049BB133111EB)
-    values ^= values >> np.uint64(31)
-    return values

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from drivetrain.training.input_pipeline.draws import STEP, mix
 from drivetrain.training.metric import Ints
-from drivetrain.training.metric_states.numbers.hashing import BLOCK, STEP, mix
+from drivetrain.training.metric_states.numbers.hashing import BLOCK
 
 SIZE = 6
 """Cells: how many rows were counted, how many there are, and the differences of two sums of hashes, in halves."""
@@ -90,7 +91,7 @@ def check(cells: Ints) -> int:
 
 def _sums(numbers: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> tuple[int, int]:
     """Two sums of hashes modulo 2**64; the numbers are overwritten."""
-    numbers += STEP
+    numbers += np.uint64(STEP)
     hashes = mix(numbers)
     first = int(hashes.sum())
     hashes ^= hashes >> np.uint64(29)

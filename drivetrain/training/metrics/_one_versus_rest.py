@@ -6,6 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, isfinite, nan, sqrt
 from typing import ClassVar
 
@@ -130,25 +131,53 @@ class AreaByClass(OneVersusRest, ABC):
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         return self.compute_of_some(task, counted, {})
 
-    @abstractmethod
     def compute_of_some(
         self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
     ) -> Mapping[str, Value]:
         """See `HasTies`."""
+        ties, columns = self.ties(task, ranked), self.columns(task, counted)
+        sizes = {name: (int(ones.sum()), int(zeros.sum())) for name, (ones, zeros) in columns.items()}
+        found = {
+            name: partial(self.enclosed, name, *column, ties[name], sizes[name]) for name, column in columns.items()
+        }
+        return self._averages(task, found, sizes)
+
+    def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
+        """See `HasExact`."""
+        columns = self.ranked(task, ranked)
+        sizes = {name: (one.num_positives, one.num_negatives) for name, one in columns.items()}
+        return self._averages(task, {name: partial(self.exact, name, one) for name, one in columns.items()}, sizes)
+
+    @abstractmethod
+    def enclosed(
+        self, name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_], size: tuple[int, int]
+    ) -> Enclosure:
+        """A class's number by its bins, of shape [bins] each; `size` is the number of positives and negatives in all.
+
+        Raises:
+            UndefinedError: the samples do not define it.
+        """
+
+    @abstractmethod
+    def exact(self, name: str, ranked: Ranked) -> Enclosure:
+        """A class's number by its ranking.
+
+        Raises:
+            UndefinedError: the samples do not define it.
+        """
 
     @abstractmethod
     def limits(self, value: float, positives: int, negatives: int) -> Callable[[float], Limits]:
         """The interval of a class's number."""
 
-    def averages(
-        self, task: Task, found: Mapping[str, Callable[[], Enclosure]], supports: Ints, num_samples: int
+    def _averages(
+        self, task: Task, found: Mapping[str, Callable[[], Enclosure]], sizes: Mapping[str, tuple[int, int]]
     ) -> Mapping[str, Value]:
         """The values under their suffixes; one that is not defined is NaN and says why.
 
         Args:
             found: suffix -> what that class comes to; it may raise UndefinedError.
-            supports: positive samples of each class, shape [C].
-            num_samples: of all classes.
+            sizes: suffix -> that class's positive and negative samples.
 
         Raises:
             UndefinedError: nothing is defined; the reason is that of the first class.
@@ -162,7 +191,7 @@ class AreaByClass(OneVersusRest, ABC):
         results = classes if task.kind == "binary" or self.per_class else {}
         if task.kind != "binary":
             every = list(classes.values())
-            weights = supports.tolist()
+            weights = [positives for positives, _ in sizes.values()]
             results = {"macro": _mean(every, [1] * len(every)), "weighted": _mean(every, weights), **results}
         if not any(isinstance(one, Enclosure) for one in results.values()):
             raise next(one for one in classes.values() if isinstance(one, UndefinedError))
@@ -170,7 +199,6 @@ class AreaByClass(OneVersusRest, ABC):
             name: one.value(ADVICE, WIDE) if isinstance(one, Enclosure) else Value(nan, advice=str(one))
             for name, one in results.items()
         }
-        sizes = {name: (ones, num_samples - ones) for name, ones in zip(found, supports.tolist(), strict=True)}
         return {name: self._with_limits(name, value, task, classes, sizes) for name, value in values.items()}
 
     def _with_limits(

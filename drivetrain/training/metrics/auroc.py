@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training.metric import Ints, Ranked, Task, Value
+from drivetrain.training.metric import Ints, Ranked, Task
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, dot
 from drivetrain.training.metric_states.row_columns import Score, target_and_prediction
 from drivetrain.training.metric_states.rows import Average, Form
@@ -43,41 +42,22 @@ class Metric(AreaByClass):
         classes = dict(zip(suffixes(task), each, strict=True)) if self.per_class else {}
         return {"macro": macro, "weighted": weighted, **classes}
 
-    def compute_of_some(
-        self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
-    ) -> Mapping[str, Value]:
-        ties = self.ties(task, ranked)
-        columns = self.columns(task, counted)
-        sizes = [(int(positives.sum()), int(negatives.sum())) for positives, negatives in columns.values()]
-        found = {
-            name: partial(_area, name, *column, ties[name], size)
-            for (name, column), size in zip(columns.items(), sizes, strict=True)
-        }
-        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
+    def enclosed(
+        self, name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_], size: tuple[int, int]
+    ) -> Enclosure:
+        twice = 2 * both_sides(name, *size)
+        # Bins without positives have no pair. Where most of them are, it is cheaper to leave them out.
+        bins = np.flatnonzero(positives) if 4 * size[0] < len(positives) else slice(None)
+        below = np.cumsum(negatives)[bins]
+        positives, negatives, ties = positives[bins], negatives[bins], ties[bins]
+        tied = dot(positives[ties], negatives[ties])
+        sure = 2 * dot(positives, below - negatives) + tied
+        unsure = 2 * (dot(positives, negatives) - tied)
+        return Enclosure.of(Fraction(sure, twice), Fraction(sure + unsure, twice))
 
-    def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
-        columns = self.ranked(task, ranked)
-        found = {name: partial(_exact, name, one) for name, one in columns.items()}
-        sizes = [(one.num_positives, one.num_negatives) for one in columns.values()]
-        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
+    def exact(self, name: str, ranked: Ranked) -> Enclosure:
+        share = Fraction(ranked.twice_wins, 2 * both_sides(name, ranked.num_positives, ranked.num_negatives))
+        return Enclosure.of(share, share)
 
     def limits(self, value: float, positives: int, negatives: int) -> Callable[[float], Limits]:
         return area(value, positives, negatives)
-
-
-def _area(name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_], size: tuple[int, int]) -> Enclosure:
-    """`size` is the number of positives and negatives in all bins."""
-    twice = 2 * both_sides(name, *size)
-    # Bins without positives have no pair. Where most of them are, it is cheaper to leave them out.
-    bins = np.flatnonzero(positives) if 4 * size[0] < len(positives) else slice(None)
-    below = np.cumsum(negatives)[bins]
-    positives, negatives, ties = positives[bins], negatives[bins], ties[bins]
-    tied = dot(positives[ties], negatives[ties])
-    sure = 2 * dot(positives, below - negatives) + tied
-    unsure = 2 * (dot(positives, negatives) - tied)
-    return Enclosure.of(Fraction(sure, twice), Fraction(sure + unsure, twice))
-
-
-def _exact(name: str, ranked: Ranked) -> Enclosure:
-    area = Fraction(ranked.twice_wins, 2 * both_sides(name, ranked.num_positives, ranked.num_negatives))
-    return Enclosure.of(area, area)

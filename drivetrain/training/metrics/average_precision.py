@@ -20,15 +20,14 @@ only all is a tie: a = p, b = n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training.metric import Ints, Ranked, Task, Value
+from drivetrain.training.metric import Ints, Ranked
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, fitting, sum_of_ratios
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, share
 from drivetrain.training.metrics._one_versus_rest import AreaByClass, some_positive
@@ -38,44 +37,29 @@ from drivetrain.training.metrics._one_versus_rest import AreaByClass, some_posit
 class Metric(AreaByClass):
     """Average precision (scikit-learn's average_precision_score)."""
 
-    def compute_of_some(
-        self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
-    ) -> Mapping[str, Value]:
-        ties = self.ties(task, ranked)
-        columns = self.columns(task, counted)
-        found = {name: partial(_enclosed, name, *column, ties[name]) for name, column in columns.items()}
-        sizes = [(int(positives.sum()), int(negatives.sum())) for positives, negatives in columns.values()]
-        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
+    def enclosed(
+        self, name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_], size: tuple[int, int]
+    ) -> Enclosure:
+        total = some_positive(name, size[0])
+        # Downwards, since what lies above a bin counts; bins without positives add nothing but their negatives.
+        above = np.cumsum(negatives[::-1])[::-1] - negatives
+        bins = np.flatnonzero(positives)
+        tied = ties[bins]
+        p, n, fp = positives[bins], negatives[bins], above[bins]
+        tp = np.cumsum(p[::-1])[::-1] - p
+        p, n, fp, tp = fitting((p, n, fp, tp), sum(size))
+        highest = fp + np.where(tied, n, 0)
+        lowest = fp + n
+        high = sum_of_ratios(p * (tp + p), tp + p + highest)
+        first = np.where(tied, p, 1)
+        chord = (sum_of_ratios(p * (tp + j), tp + j + lowest) for j in (first, p))
+        low = sum(one.low for one in chord)
+        return Enclosure(low // (2 * total), -(-high.high // total))
 
-    def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
-        columns = self.ranked(task, ranked)
-        found = {name: partial(_exact, name, one) for name, one in columns.items()}
-        sizes = [(one.num_positives, one.num_negatives) for one in columns.values()]
-        return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
+    def exact(self, name: str, ranked: Ranked) -> Enclosure:
+        mean = Fraction(ranked.precision_sum) / some_positive(name, ranked.num_positives)
+        return Enclosure.of(mean, mean)
 
     def limits(self, value: float, positives: int, negatives: int) -> Callable[[float], Limits]:
         """As of a share of the positives, which is wider than need be."""
         return share(value * positives, positives)
-
-
-def _enclosed(name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_]) -> Enclosure:
-    total = some_positive(name, int(positives.sum()))
-    # Downwards, since what lies above a bin counts; bins without positives add nothing but their negatives.
-    above = np.cumsum(negatives[::-1])[::-1] - negatives
-    bins = np.flatnonzero(positives)
-    tied = ties[bins]
-    p, n, fp = positives[bins], negatives[bins], above[bins]
-    tp = np.cumsum(p[::-1])[::-1] - p
-    p, n, fp, tp = fitting((p, n, fp, tp), total + int(negatives.sum()))
-    highest = fp + np.where(tied, n, 0)
-    lowest = fp + n
-    high = sum_of_ratios(p * (tp + p), tp + p + highest)
-    first = np.where(tied, p, 1)
-    chord = (sum_of_ratios(p * (tp + j), tp + j + lowest) for j in (first, p))
-    low = sum(one.low for one in chord)
-    return Enclosure(low // (2 * total), -(-high.high // total))
-
-
-def _exact(name: str, ranked: Ranked) -> Enclosure:
-    mean = Fraction(ranked.precision_sum) / some_positive(name, ranked.num_positives)
-    return Enclosure.of(mean, mean)

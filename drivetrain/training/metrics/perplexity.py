@@ -9,32 +9,26 @@ from typing import ClassVar
 
 import numpy as np
 
-from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Task, UndefinedError, Value
 from drivetrain.training.metric_states.own_values import WeightedLoss
-from drivetrain.training.metric_states.rows import Form
-
-LOSS = WeightedLoss()
+from drivetrain.training.metric_states.rows import Mean
 
 
 @dataclass(frozen=True)
-class Metric:
+class Metric(WeightedLoss):
     """e to the power of the mean loss, for recipes whose loss is the mean of -log p over the tokens of a sample.
 
     Each sample counts alike, however many tokens it has, unless the recipe weighs them (`loss_weights`).
     """
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tokens", "values")
-    higher_is_better: ClassVar[bool | None] = False
     value_range: ClassVar[Range] = FROM_ZERO
 
-    def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return LOSS.tallies(task)
-
-    def rows(self, task: Task) -> Mapping[str, Form]:
-        return {"": replace(LOSS.rows(task)[""], scale="exponential")}
+    def rows(self, task: Task) -> Mapping[str, Mean]:
+        return {"": replace(super().rows(task)[""], scale="exponential")}
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
-        mean = LOSS.compute(task, counted)[""].value
+        mean = super().compute(task, counted)[""].value
         try:
             return {"": Value(math.exp(mean), scale=(np.log, np.exp))}
         except OverflowError:

@@ -7,25 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.training.input_pipeline.draws import STEP, mix
+
 Hashes = NDArray[np.uint64]
 
-STEP = np.uint64(0x9E3779B97F4A7C15)
 # Rows that are mixed at once: as many as a core's second cache holds, some arrays of them.
 BLOCK = 1 << 14
-
-
-def mix(values: Hashes) -> Hashes:
-    """Mix, in place, the bits of each number: the finalizer of SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast
-    Splittable Pseudorandom Number Generators", OOPSLA 2014), one to one."""
-    shifted = values >> np.uint64(30)
-    values ^= shifted
-    values *= np.uint64(0xBF58476D1CE4E5B9)
-    np.right_shift(values, np.uint64(27), out=shifted)
-    values ^= shifted
-    values *= np.uint64(0x94D049BB133111EB)
-    np.right_shift(values, np.uint64(31), out=shifted)
-    values ^= shifted
-    return values
 
 
 def hash_column(values: NDArray[Any]) -> Hashes:
@@ -35,7 +22,7 @@ def hash_column(values: NDArray[Any]) -> Hashes:
         TypeError: a column of something else.
     """
     if values.ndim == 1 and values.dtype.kind in "iu":
-        return mix(values.astype(np.uint64) + STEP)
+        return mix(values.astype(np.uint64) + np.uint64(STEP))
     if values.ndim == 1 and values.dtype.kind in "OU":
         texts = values.tolist()
         if all(isinstance(text, str) for text in texts):
@@ -54,7 +41,7 @@ def _hash_texts(texts: list[str]) -> Hashes:
     for place in range(words.shape[1]):
         word = words[:, place]
         there = word != 0
-        mixed = mix(word + np.uint64((place + 1) * int(STEP) % 2**64))
+        mixed = mix(word + np.uint64((place + 1) * STEP % 2**64))
         mixed *= there
         total += mixed
     return mix(total)

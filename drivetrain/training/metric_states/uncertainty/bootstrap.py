@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.draws import STEP, mix
 from drivetrain.training.metric import Counts, Floats, Ints
-from drivetrain.training.metric_states.numbers.hashing import STEP, Hashes, hash_column, mix
+from drivetrain.training.metric_states.numbers.hashing import Hashes, hash_column
 
 Weights = NDArray[np.uint8]
 
@@ -39,12 +40,12 @@ def weights(keys: Hashes, replicates: int, seed: int) -> Weights:
         keys: a hash of each sample's key, shape [n].
         seed: below 2**64.
     """
-    mixed_seed = mix(np.array([seed], dtype=np.uint64) + STEP)
+    mixed_seed = mix(np.array([seed], dtype=np.uint64) + np.uint64(STEP))
     starts = mix(keys ^ mixed_seed)
     found = np.zeros((replicates, len(keys)), dtype=np.uint8)
     for pair in range(0, replicates, 2):
         # SplitMix64 with the key as its seed; one number has the bits of two replicates.
-        bits = mix(starts + np.uint64((pair // 2 + 1) * int(STEP) % 2**64))
+        bits = mix(starts + np.uint64((pair // 2 + 1) * STEP % 2**64))
         _poisson(bits.astype(np.uint32), found[pair])
         if pair + 1 < replicates:
             bits >>= np.uint64(_BITS)

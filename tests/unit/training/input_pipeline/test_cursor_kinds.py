@@ -15,7 +15,6 @@ def epoch_of(order: Order, epoch: int) -> np.ndarray:
     batches, consumed = [], epoch * order.num_samples
     while consumed < (epoch + 1) * order.num_samples:
         batches.append(order.batch(consumed))
-        assert len(batches[-1]) == order.samples_in_step(consumed)
         consumed += len(batches[-1])
     assert consumed == (epoch + 1) * order.num_samples and len(batches) == order.steps_per_epoch
     return np.concatenate(batches)

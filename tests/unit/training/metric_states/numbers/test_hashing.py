@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drivetrain.training.metric_states.numbers.hashing import hash_column, mix
+from drivetrain.training.input_pipeline.draws import mix
+from drivetrain.training.metric_states.numbers.hashing import hash_column
 
 TEXTS = ["", "a", "row-17", "a text of more than eight bytes", "ü"]
 OF_INTS = [16294208416658607535, 10451216379200822465, 16490336266968443936, 47939714376772075]
