@@ -12,7 +12,7 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training import reader
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.input_pipeline import picture_files, picture_rows
 from drivetrain.training.input_pipeline.content import content_hash
-from drivetrain.training.input_pipeline.decoded import origin
-from drivetrain.training.input_pipeline.picture_rows import PictureRows, check_picture_options
+from drivetrain.training.input_pipeline.picture_rows import PictureOptions, PictureRows
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Columns, Indices, Rows, check_choice
 
@@ -42,24 +40,16 @@ def recognises(folder: Path) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(PictureOptions):
     label: str = ""
     """The column to predict; empty: the only ClassLabel, else the one called label, labels, y, target or targets."""
     unlabelled: bool = False
     """Read data that has no labels."""
     split: str = "train"
     """train or test (validation, valid, val or test), of a folder with a DatasetDict."""
-    size: int = 224
-    """Height and width of pictures as they are read, in pixels."""
-    fit: str = "crop"
-    """crop: the middle square of the picture; stretch: all of it, whatever its shape."""
-    channels: int = 3
-    """3 (red, green, blue) or 1 (grey)."""
-    held_mib: int = 2048
-    """Decode all pictures once, before training, where they take up to as much; else each time they are read."""
 
     def __post_init__(self) -> None:
-        check_picture_options(self)
+        super().__post_init__()
         check_choice(self, "split", tuple(_SPLITS))
 
 
@@ -112,14 +102,10 @@ class Reader(reader.Reader):
         beside = sorted({path for name in pictures for path in self._beside(name)})
         files = content_hash(self._top, [*self._files, *beside], self.process)
         self.content_hash = hashlib.sha256(f"{files}\n{json.dumps(self._features)}".encode()).hexdigest()
-        options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
-        modules = (sys.modules[__name__], picture_files, picture_rows)
         for name in names:
             if name in pictures:
                 rows = PictureRows(len(self), self.options, self.process)
-                rows.open(
-                    partial(self._picture, name), origin(self.content_hash, {**options, "column": name}, *modules)
-                )
+                rows.open(partial(self._picture, name), self.content_hash, sys.modules[__name__], column=name)
                 self._columns[name] = rows
             else:
                 self._columns[name] = self._numbers(name)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import reader
-from drivetrain.training.input_pipeline import picture_files, picture_rows
 from drivetrain.training.input_pipeline.content import content_hash
-from drivetrain.training.input_pipeline.decoded import origin
-from drivetrain.training.input_pipeline.picture_rows import PictureRows, check_picture_options
+from drivetrain.training.input_pipeline.picture_rows import PictureOptions, PictureRows
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Columns, Indices, Rows, check_choice
 
@@ -30,20 +28,12 @@ def recognises(folder: Path) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    size: int = 224
-    """Height and width of what is read, in pixels."""
-    fit: str = "crop"
-    """crop: the middle square of the picture; stretch: all of it, whatever its shape."""
-    channels: int = 3
-    """3 (red, green, blue) or 1 (grey)."""
+class Options(PictureOptions):
     split: str = "train"
     """train or test, in a folder that has a folder of both (train; val, valid, validation or test)."""
-    held_mib: int = 2048
-    """Decode all pictures once, before training, where they take up to as much; else each time they are read."""
 
     def __post_init__(self) -> None:
-        check_picture_options(self)
+        super().__post_init__()
         check_choice(self, "split", tuple(_SPLITS))
 
 
@@ -84,9 +74,7 @@ class Reader(reader.Reader):
         self.check_columns(names)
         self.content_hash = content_hash(self._top, self._files, self.process)
         if "image" in names:
-            options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
-            modules = (sys.modules[__name__], picture_files, picture_rows)
-            self._images.open(self._picture, origin(self.content_hash, options, *modules))
+            self._images.open(self._picture, self.content_hash, sys.modules[__name__])
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
         labels = self._labels[indices]

@@ -37,11 +37,6 @@ def build_vocabulary(counts: Mapping[str, int], size: int) -> list[str]:
     return sorted(counts, key=lambda word: (-counts[word], word))[: max(0, size - FIRST_WORD)]
 
 
-def save_vocabulary(path: Path, words: Sequence[str]) -> None:
-    """One word a line, the most frequent first."""
-    path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
-
-
 def load_vocabulary(path: Path) -> list[str]:
     """Raises:
     InputError: no such file, not one word a line, or a word twice.

@@ -10,17 +10,15 @@ import io
 import sys
 import tarfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.training import reader
-from drivetrain.training.input_pipeline import picture_files, picture_rows
 from drivetrain.training.input_pipeline.content import content_hash
-from drivetrain.training.input_pipeline.decoded import origin
-from drivetrain.training.input_pipeline.picture_rows import PictureRows, check_picture_options
+from drivetrain.training.input_pipeline.picture_rows import PictureOptions, PictureRows
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Columns, Indices, Rows
 
@@ -33,22 +31,11 @@ def recognises(folder: Path) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    size: int = 224
-    """Height and width of what is read, in pixels."""
-    fit: str = "crop"
-    """crop: the middle square of the picture; stretch: all of it, whatever its shape."""
-    channels: int = 3
-    """3 (red, green, blue) or 1 (grey)."""
+class Options(PictureOptions):
     label: str = "cls"
     """The ending of the members that hold the class, a whole number from 0 on as text."""
     unlabelled: bool = False
     """Read data that has no labels."""
-    held_mib: int = 2048
-    """Decode all pictures once, before training, where they take up to as much; else each time they are read."""
-
-    def __post_init__(self) -> None:
-        check_picture_options(self)
 
 
 @dataclass(frozen=True)
@@ -98,9 +85,7 @@ class Reader(reader.Reader):
         self.check_columns(names)
         self.content_hash = content_hash(self.folder, self._tars, self.process)
         if "image" in names:
-            options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
-            modules = (sys.modules[__name__], picture_files, picture_rows)
-            self._images.open(self._source, origin(self.content_hash, options, *modules))
+            self._images.open(self._source, self.content_hash, sys.modules[__name__])
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
         images = [self._images.read(self._source, indices)] if "image" in names else []

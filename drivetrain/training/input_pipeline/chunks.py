@@ -61,21 +61,12 @@ class Chunk:
 class Chunks:
     """Reads chunks: groups of steps on a grid that does not depend on where a training begins."""
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        order: Order,
-        consumed: int,
-        data_rank: int,
-        data_size: int,
-        *,
-        augment: bool,
-    ) -> None:
+    def __init__(self, dataset: Dataset, order: Order, consumed: int, data_rank: int, data_size: int) -> None:
         self.dataset = dataset
         self.order = order
         self.data_rank = data_rank
         self.data_size = data_size
-        self.augment = getattr(dataset.recipe, "augment", None) if augment else None
+        self.augment = getattr(dataset.recipe, "augment", None)
         sample = sum(tensor.nbytes for tensor in trees.leaves(_tensors(dataset.batch(order.batch(consumed)[:1]))))
         by_size = CHUNK_BYTES // max(1, sample * order.global_batch)
         self.steps = max(1, min(CHUNK_STEPS, by_size, order.steps_per_epoch))

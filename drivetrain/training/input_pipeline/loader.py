@@ -32,7 +32,6 @@ class Loader:
         device: for a GPU of torch the batches are pinned, so that they can be copied while it computes.
         prefetch: steps to read ahead; 0 reads when they are asked for (small ones a few at a time all the same).
         workers: processes that read instead of a thread, for recipes whose batches cost more than a step.
-        augment: whether the recipe's `augment` changes the batches; not where nothing is learnt.
 
     Errors of reading are raised where the step would have come, as they are.
 
@@ -52,14 +51,13 @@ class Loader:
         device: Any = None,
         prefetch: int = CHUNK_STEPS,
         workers: int = 0,
-        augment: bool = True,
     ) -> None:
         for name, value in (("prefetch", prefetch), ("workers", workers)):
             if value < 0:
                 raise InputError(f"{name}={value}; allowed are whole numbers from 0.")
         if workers and not prefetch:
             raise InputError(f"workers={workers} with prefetch=0: workers read ahead. Give a prefetch from 1.")
-        chunks = Chunks(dataset, order, consumed, data_rank, data_size, augment=augment)
+        chunks = Chunks(dataset, order, consumed, data_rank, data_size)
         positions = chunks.positions(consumed, end)
         pin = device if getattr(device, "type", "") == "cuda" else None
         ahead = -(-prefetch // chunks.steps)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training.input_pipeline import picture_files
-from drivetrain.training.input_pipeline.decoded import kept_arrays
+from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
 from drivetrain.training.input_pipeline.host_memory import HostArrays
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Indices, check_choice, check_whole_number
@@ -21,25 +24,45 @@ Source = Callable[[int], tuple["Path | IO[bytes]", str]]
 _COLUMN = "image"
 
 
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """What every reader of pictures can be asked for."""
+
+    size: int = 224
+    """Height and width of pictures as they are read, in pixels."""
+    fit: str = "crop"
+    """crop: the middle square of the picture; stretch: all of it, whatever its shape."""
+    channels: int = 3
+    """3 (red, green, blue) or 1 (grey)."""
+    held_mib: int = 2048
+    """Decode all pictures once, before training, where they take up to as much; else each time they are read."""
+
+    def __post_init__(self) -> None:
+        check_whole_number(self, "size")
+        check_whole_number(self, "held_mib", least=0)
+        check_choice(self, "fit", ("crop", "stretch"))
+        if self.channels not in picture_files.MODES:
+            raise ValueError(f"channels={self.channels}; allowed are 1 and 3")
+
+
 class PictureRows:
     """Its methods are given the source, row -> what is decoded, and what it is called in a message. (It keeps none: a
     method of its reader would be a circle of references, and the threads would stay until the garbage is collected.)
-
-    Args:
-        options: those of the reader: `size`, `fit`, `channels` and `held_mib`.
     """
 
-    def __init__(self, count: int, options: Any, process: Process) -> None:
+    def __init__(self, count: int, options: PictureOptions, process: Process) -> None:
         self._count, self._options, self._process = count, options, process
         self._held: NDArray[np.uint8] | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
 
-    def open(self, source: Source, made_of: Mapping[str, Any]) -> None:
+    def open(self, source: Source, content_hash: str, reader: ModuleType, **more_options: Any) -> None:
         """Decode all of them now where they take up to `held_mib`; every rank comes here.
 
         Args:
-            made_of: what decides every byte of the result, but for the versions of what decodes.
+            content_hash: of the reader's files.
+            reader: its module, whose code decides the result too.
+            more_options: values beside the options that decide the result.
         """
         shape = self._shape(self._count)
         if np.prod(shape, dtype=np.int64) > self._options.held_mib << 20:
@@ -49,6 +72,9 @@ class PictureRows:
             rows = np.arange(filling.number, self._count, filling.count)
             self._decode_into(filling[_COLUMN], source, rows, rows)
 
+        options = {**asdict(self._options), **more_options}
+        del options["held_mib"]
+        made_of = origin(content_hash, options, reader, picture_files, sys.modules[__name__])
         found = kept_arrays(self._process, {_COLUMN: (shape, np.uint8)}, {**made_of, **picture_files.versions()}, fill)
         self._held = found.arrays[_COLUMN]
 
@@ -78,15 +104,3 @@ class PictureRows:
 
         for _ in self._pool.map(decode, places.tolist(), rows.tolist()):
             pass
-
-
-def check_picture_options(options: Any) -> None:
-    """
-    Raises:
-        ValueError: a field that cannot be.
-    """
-    check_whole_number(options, "size")
-    check_whole_number(options, "held_mib", least=0)
-    check_choice(options, "fit", ("crop", "stretch"))
-    if options.channels not in picture_files.MODES:
-        raise ValueError(f"channels={options.channels}; allowed are 1 and 3")

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.data import fitted
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.input_pipeline.labels import check_labels
 from drivetrain.training.reader import Columns
 
 if TYPE_CHECKING:
@@ -203,14 +202,6 @@ class PreparedData:
                 return f" ({self.key}={piece.column(0)[row].as_py()!r})"
             row -= len(piece)
         raise IndexError(row)
-
-    def check_classes(self, name: str, labels: NDArray[Any], num_classes: int) -> None:
-        """Every label is a whole number in [0, num_classes).
-
-        Raises:
-            InputError: naming shard, row and value of the first that is not.
-        """
-        check_labels(self, name, labels, num_classes)
 
 
 def is_list(data_type: pa.DataType) -> bool:

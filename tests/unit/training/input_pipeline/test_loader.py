@@ -168,8 +168,6 @@ def test_augmented_samples_are_the_same_on_any_number_of_processes_and_others_in
     first = {row: value for step in whole[:7] for row, value in step.items()}
     second = {row: value for step in whole[7:] for row, value in step.items()}
     assert all(first[row] != second[row] for row in range(NUM_ROWS))
-    plainly = taken(data, order, 0, 1, augment=False)[0]
-    assert plainly[2] == plainly[1]
 
 
 def test_chunks_lie_on_a_grid_that_does_not_depend_on_the_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.labels import check_labels
 from drivetrain.training.input_pipeline.prepared import PreparedData
 
 
@@ -110,16 +111,16 @@ def test_empty_values(prepared_data: ModuleType, tmp_path: Path) -> None:
 def test_a_label_outside_the_classes_is_located(folder: Path) -> None:
     data = PreparedData(folder)
     labels = data.read(["label"])["label"]
-    data.check_classes("label", labels, 3)
+    check_labels(data, "label", labels, 3)
     with pytest.raises(
         InputError, match=r"part-00000\.parquet, row 3 \(id='c'\): label label=2 is outside the 2 classes"
     ):
-        data.check_classes("label", labels, 2)
+        check_labels(data, "label", labels, 2)
     labels[3] = -1
     with pytest.raises(InputError, match=r"part-00001\.parquet, row 1 \(id='d'\): label label=-1"):
-        data.check_classes("label", labels, 3)
+        check_labels(data, "label", labels, 3)
 
 
 def test_a_label_that_is_no_number(folder: Path) -> None:
     with pytest.raises(InputError, match=r"label column 'label' .* allowed are whole numbers from 0 to 2"):
-        PreparedData(folder).check_classes("label", np.array(["a", "b"], dtype=object), 3)
+        check_labels(PreparedData(folder), "label", np.array(["a", "b"], dtype=object), 3)

@@ -10,7 +10,7 @@ import torch
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Reader, load_reader, recognised
-from drivetrain.training_scripts.readers.imdb import build_vocabulary, load_vocabulary, save_vocabulary, words_of
+from drivetrain.training_scripts.readers.imdb import build_vocabulary, load_vocabulary, words_of
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
@@ -77,7 +77,7 @@ def test_other_data_is_read_with_the_words_of_the_training_data(tmp_path: Path) 
 
 def test_a_vocabulary_from_a_file(tmp_path: Path) -> None:
     write(tmp_path / "data", neg_1="bad film", pos_1="good film")
-    save_vocabulary(tmp_path / "words.txt", ["good", "film", "bad"])
+    (tmp_path / "words.txt").write_text("good\nfilm\nbad\n")
     assert load_vocabulary(tmp_path / "words.txt") == ["good", "film", "bad"]
     with_file = opened(tmp_path / "data", vocabulary=str(tmp_path / "words.txt"))
     assert tokens(with_file) == [[4, 3, 0, 0, 0, 0], [2, 3, 0, 0, 0, 0]]
