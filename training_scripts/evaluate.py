@@ -42,7 +42,6 @@ from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import Recipe
-from drivetrain.training.strategy import load_framework
 
 # Rows that are kept at hand, decoded; of more, those that are at work.
 MOST_HELD_ROWS = 2_000_000
@@ -56,7 +55,6 @@ def run(
     data: Path,
     process: Process,
     *,
-    batch_size: int = 256,
     settings: Settings | None = None,
     report: Path | None = None,
     model_hash: str = "",
@@ -64,7 +62,7 @@ def run(
     """Evaluate a model folder on a folder of data, on all processes together; the first one writes the report.
 
     Args:
-        settings: all that can be asked for; by default the metrics of the task, with `batch_size`.
+        settings: all that can be asked for; by default the metrics of the task.
         report: the folder for evaluation.json and what goes with it; None for the numbers alone.
         model_hash: the name of the model's content, for the report.
 
@@ -75,10 +73,10 @@ def run(
         InputError: a folder that is not what it should be, a setting that cannot be, or a model whose outputs are not
             finite.
     """
-    settings = settings or Settings(batch_size=batch_size)
+    settings = settings or Settings()
     if settings.predictions and report is None:
         raise InputError("predictions=True needs a folder to write them to. Give --report.")
-    framework = load_framework(framework_of(model_folder))
+    framework = plugins.load_framework(framework_of(model_folder))
     recipe, model, description = framework.load_model(model_folder)
     task = task_of(recipe, description)
     metrics = metrics_of(settings, task)

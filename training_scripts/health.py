@@ -24,6 +24,7 @@ from drivetrain.base.errors import BAD_INPUT, InputError
 from drivetrain.training.command_line import CommandParser, reader_went_away
 from drivetrain.training.health import recording
 from drivetrain.training.health.flight import Flight, read_flights
+from drivetrain.training.health.record import PHASES
 from drivetrain.training.health.rule import Finding, load_rules
 from drivetrain.training.health.smdebug.files import Trial, read_trial, trials_below
 from drivetrain.training.health.smdebug.trial import in_words, saved, summary_of
@@ -144,18 +145,12 @@ def flight_lines(flights: Sequence[Flight], steps: int) -> list[str]:
         lines.append(f"rank {flight.rank}: " + (f"last step {last['step']:.0f}{ended}" if last else f"no step{ended}"))
         for step in flight.steps[-steps:] if steps else ():
             loss = "-" if math.isnan(step["loss"]) or not step["samples"] else f"{step['loss'] / step['samples']:.5g}"
-            seconds = sum(value for name, value in step.items() if name in _phases())
+            seconds = sum(value for name, value in step.items() if name in PHASES)
             lines.append(
                 f"  step {step['step']:.0f}  samples {step['consumed']:.0f}  loss {loss}  "
                 f"learning_rate {step['learning_rate']:.4g}  {seconds * 1e3:.3g} ms"
             )
     return lines
-
-
-def _phases() -> tuple[str, ...]:
-    from drivetrain.training.health.record import PHASES
-
-    return PHASES
 
 
 def _replayed(folder: Path, given: str) -> Summary:

@@ -33,12 +33,12 @@ from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, che
 from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
 from drivetrain.training.prediction import shards, table
-from drivetrain.training.prediction.identity import Identity, difference, from_every_rank, identity_of, model_hash
+from drivetrain.training.prediction.identity import Identity, difference, identity_of, model_hash
 from drivetrain.training.prediction.settings import Settings, parser
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.serving.predictions import Predictions, predictions_of
 from drivetrain.training.serving.response import named_columns
-from drivetrain.training.strategy import WHOLE, load_framework
+from drivetrain.training.strategy import WHOLE
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def run(
     """
     settings = settings or Settings()
     table.check_names(settings.columns)
-    framework = load_framework(framework_of(model_folder))
+    framework = plugins.load_framework(framework_of(model_folder))
     recipe, model, description = framework.load_model(model_folder)
     task = task_of(recipe, description)
     dataset = _open(data, recipe, description, settings, process)
@@ -128,7 +128,7 @@ def run(
             records |= written.records
     done = {str(number): asdict(record) for number, record in records.items()}
     everything = dict(work.there)
-    for found in from_every_rank(process, done):
+    for found in process.group.gather_json(done):
         everything |= {int(number): shards.Record(**record) for number, record in found.items()}
     complete = [everything[number] for number in range(num_shards)]
     if process.is_main:
@@ -181,7 +181,7 @@ def _agreed_identity(
         InputError: a host has another model, or other data.
     """
     hashed = model_hash(model_folder) if process.local_rank == 0 else None
-    of_models = [found for found in from_every_rank(process, hashed) if found is not None]
+    of_models = [found for found in process.group.gather_json(hashed) if found is not None]
     own = identity_of(
         of_models[process.rank // process.local_world_size],
         dataset.content_hash,
@@ -192,7 +192,7 @@ def _agreed_identity(
         framework.device_kind(process.device),
         next(iter(framework.versions().items())),
     )
-    for rank, other in enumerate(from_every_rank(process, own)):
+    for rank, other in enumerate(process.group.gather_json(own)):
         if wrong := difference(json.loads(json.dumps(own)), other):
             raise InputError(f"this host and that of rank {rank} are to predict different things: {wrong}.")
     return own
@@ -207,7 +207,7 @@ def _find_work(
         InputError: the output, or the earlier one, is of something else.
     """
     refusal = _prepared(output, previous, identity, settings) if process.local_rank == 0 else None
-    for said in from_every_rank(process, refusal):
+    for said in process.group.gather_json(refusal):
         if said is not None:  # of whichever host
             raise InputError(said)
     mine = range(process.local_rank, num_shards, process.local_world_size)
@@ -218,7 +218,7 @@ def _find_work(
     given = {str(number): asdict(record) for number, record in there.items() if record is not None}
     found_there: dict[int, shards.Record] = {}
     copies: dict[int, int] = {}
-    for rank, (records, copied) in enumerate(from_every_rank(process, [given, before])):
+    for rank, (records, copied) in enumerate(process.group.gather_json([given, before])):
         found_there |= {int(number): shards.Record(**record) for number, record in records.items()}
         for number in copied:
             copies.setdefault(number, rank)

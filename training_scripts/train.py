@@ -111,7 +111,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         )
 
         journal.say(*earlier.lines)
-        saved = saving.load_newest(strategy, best=state.best, check=earlier.check)
+        saved = saving.load_newest(strategy, best=state.best)
         if folders.continue_from and not saved:
             journal.say(f"starts from: {start.line(total_steps, config.epochs)}")
             state.step = start.step

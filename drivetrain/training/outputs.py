@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # What these mean only a recipe knows.
 _WITHOUT_ANSWERS: tuple[Kind, ...] = ("tokens", "values")
+# Of more classes than this the scores are one column of lists.
+MAX_SCORE_COLUMNS = 256
 _RANKED: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
 
 
@@ -126,6 +128,24 @@ def _answers(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Ans
         answers = framework.array(outputs).argmax(axis=1)
         return Answers(None, answers.reshape(len(answers), -1))
     return Answers(None, None)
+
+
+def answer_columns(task: Task, predicted: NDArray[Any] | None, scores: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+    """As columns of a table: predicted, and score or score_<class>, where there are any."""
+    columns: dict[str, NDArray[Any]] = {}
+    if predicted is not None:
+        columns["predicted"] = one_value(predicted)
+    if scores is None:
+        return columns
+    if scores.ndim == 1 or scores.shape[1] > MAX_SCORE_COLUMNS:
+        return columns | {"score": scores}
+    names = task.class_names or tuple(map(str, range(scores.shape[1])))
+    return columns | {f"score_{name}": scores[:, number] for number, name in enumerate(names)}
+
+
+def one_value(values: NDArray[Any]) -> NDArray[Any]:
+    """Lists of one value a row, shape [n, 1], as the values: shape [n]."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def _check(recipe: Recipe, outputs: Any, fits: bool, wanted: str) -> None:

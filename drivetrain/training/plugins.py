@@ -11,10 +11,13 @@ import traceback
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
+
+if TYPE_CHECKING:
+    from drivetrain.training.framework import Framework
 
 _PACKAGE = Path(__file__).parents[1]
 # In which room of the package the folder of a family lies.
@@ -99,7 +102,7 @@ def recipes_alone(framework: str) -> list[str]:
 
 
 @cache
-def load_framework(name: str) -> Any:
+def load_framework(name: str) -> Framework:
     """The framework in the folder `name` of drivetrain/training, or in a package of that name of one's own.
 
     Raises:

@@ -123,13 +123,8 @@ def load_strategy(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     module = plugins.load("strategies", name, kind="strategy")
     found: Any = module.Strategy
     found.name, found.dimensions = name, module.DIMENSIONS
-    found.framework = load_framework(module.FRAMEWORK)
+    found.framework = plugins.load_framework(module.FRAMEWORK)
     return found, build_options(module.Options, options, f"strategy {name!r}")
-
-
-def load_framework(name: str) -> Framework:
-    """The framework `name`: a folder here, or a package of one's own."""
-    return plugins.load_framework(name)
 
 
 def framework_of(strategy: str) -> str:

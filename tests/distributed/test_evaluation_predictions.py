@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+from drivetrain.training import outputs
 from drivetrain.training.evaluation import predictions
 from drivetrain.training.evaluation.predictions import Predictions
 from drivetrain.training.metric import Samples, Task
@@ -103,7 +104,7 @@ def test_columns_of_other_tasks(task: Task, columns: dict[str, str], forked: Any
 
 
 def test_scores_of_very_many_classes_are_lists(forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predictions, "MAX_SCORE_COLUMNS", 2)
+    monkeypatch.setattr(outputs, "MAX_SCORE_COLUMNS", 2)
     forked(1, write, tmp_path, MULTICLASS, 3, 2, "")
     (path,) = (tmp_path / "predictions").iterdir()
     scores = parquet.read_table(path)["score"].to_pylist()

@@ -73,8 +73,8 @@ def make_twin(given: dict[str, Any]) -> None:
     from safetensors.numpy import load_file
 
     from drivetrain.training.model_folder import read_description
+    from drivetrain.training.plugins import load_framework
     from drivetrain.training.recipe import load_recipe
-    from drivetrain.training.strategy import load_framework
     from drivetrain.training.tensorflow.strategy import variables_of
 
     framework, tensors = load_framework("tensorflow"), load_file(Path(given["torch"]) / "model.safetensors")
@@ -101,8 +101,8 @@ def exported(folder: Path, data: Path) -> dict[str, bool]:
 
     from drivetrain.training import trees
     from drivetrain.training.input_pipeline.dataset import Dataset
+    from drivetrain.training.plugins import load_framework
     from drivetrain.training.serving.saved_model import ServedModel
-    from drivetrain.training.strategy import load_framework
 
     framework = load_framework("tensorflow")
     recipe, model, _ = framework.load_model(folder)

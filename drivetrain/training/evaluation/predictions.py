@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from drivetrain.training.evaluation.files import PREDICTIONS_FOLDER, replacing, writable
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.metric import Samples, Task
+from drivetrain.training.outputs import answer_columns, one_value
+from drivetrain.training.prediction.table import arrow_array
 from drivetrain.training.process import Process
 
 ROW_GROUP_ROWS = 1 << 16
 ROWS_PER_FILE = 1_000_000
-# Of more classes than this the scores are one column of lists.
-MAX_SCORE_COLUMNS = 256
 
 
 class Predictions:
@@ -72,7 +72,7 @@ class Predictions:
             InputError: there is no room for it.
         """
         columns = self._columns(first_row, samples, keys)
-        batch = self._pa.RecordBatch.from_pydict({name: self._array(values) for name, values in columns.items()})
+        batch = self._pa.RecordBatch.from_pydict({name: arrow_array(values) for name, values in columns.items()})
         with writable(self._file.parent, "Free some room there, or set TMPDIR."):
             if self._writer is None:
                 self._writer = self._pa.ipc.new_file(str(self._file), batch.schema)
@@ -136,27 +136,13 @@ class Predictions:
         arrays = [a for a in (samples.losses, samples.targets, samples.predicted, samples.scores) if a is not None]
         rows = len(arrays[0])
         found: dict[str, NDArray[Any]] = {"row": np.arange(first_row, first_row + rows, dtype=np.int64)}
-        for name, values in (("key", keys), ("target", samples.targets), ("predicted", samples.predicted)):
+        for name, values in (("key", keys), ("target", samples.targets)):
             if values is not None:
-                found[name] = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-        scores = samples.scores
-        if scores is not None and (scores.ndim == 1 or scores.shape[1] > MAX_SCORE_COLUMNS):
-            found["score"] = scores
-        elif scores is not None:
-            names = self._task.class_names or tuple(map(str, range(scores.shape[1])))
-            for number, name in enumerate(names):
-                found[f"score_{name}"] = scores[:, number]
+                found[name] = one_value(values)
+        found |= answer_columns(self._task, samples.predicted, samples.scores)
         if samples.losses is not None:
             found["loss"] = samples.losses
         return found
-
-    def _array(self, values: NDArray[Any]) -> Any:
-        pa = self._pa
-        if values.ndim == 1:
-            return pa.array(values if values.dtype.kind == "O" else np.ascontiguousarray(values))
-        flat = values.reshape(len(values), -1)
-        inner = pa.array(np.ascontiguousarray(flat).reshape(-1))
-        return pa.FixedSizeListArray.from_arrays(inner, flat.shape[1])
 
 
 def _write_files(pa: Any, folder: Path, batches: Iterator[Any]) -> None:

@@ -23,7 +23,6 @@ from drivetrain.training.checkpointing.places import Place, open_place
 from drivetrain.training.checkpointing.store.store import Store
 from drivetrain.training.config import RESUMABLE
 from drivetrain.training.loop.identity import Identity
-from drivetrain.training.loop.saved_state import check_state
 from drivetrain.training.problem import Problem
 from drivetrain.training.process import Process
 
@@ -48,15 +47,6 @@ class Training:
         """Note that the training has ended well: for rank 0, when its model is written."""
         if self.place is not None and self.kept is not None:
             self.place.replace(RECORD, self.kept._replace(ended=True).record)
-
-    @staticmethod
-    def check(values: dict[str, Any]) -> None:
-        """Look at the values of a checkpoint that is about to be loaded.
-
-        Raises:
-            DamagedError: they are none that a training writes.
-        """
-        check_state(values)
 
 
 def find_training(checkpoints: Path | str | None, identity: Identity, total_steps: int, process: Process) -> Training:

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from drivetrain.base.stopping import leave_by
-from drivetrain.training.checkpointing.attempts import Attempt, Ending, Record, exposure, process_age
+from drivetrain.training.checkpointing.attempts import Attempt, Record, exposure, process_age
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training.checkpointing.interval import parse_every
 from drivetrain.training.checkpointing.places import Place
@@ -38,6 +38,7 @@ from drivetrain.training.loop.agreement import Agreement
 from drivetrain.training.loop.cadence import Cadence
 from drivetrain.training.loop.continuing import publish_state
 from drivetrain.training.loop.interruption_simulation import Rehearsal
+from drivetrain.training.loop.saved_state import check_state
 from drivetrain.training.loop.setup import Position
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import Strategy
@@ -100,20 +101,18 @@ class Saving:
         if self._record:
             self._note_save()
             if kind is None:
-                self._end("finished")
+                self._record.end("finished", self._step)
             elif kind is StoppedError:
-                self._end("stopped")
+                self._record.end("stopped", self._step)
             elif isinstance(error, Exception) and not is_lost_peer(error):
-                self._end("failed")
+                self._record.end("failed", self._step)
         leave_by(math.inf)  # nothing is saved any more
 
     @property
     def stops(self) -> bool:
         return self._agreement is not None and self._agreement.stops
 
-    def load_newest(
-        self, strategy: Strategy, *, best: dict[str, Any], check: Callable[[dict[str, Any]], None]
-    ) -> dict[str, Any] | None:
+    def load_newest(self, strategy: Strategy, *, best: dict[str, Any]) -> dict[str, Any] | None:
         """See Checkpointer.load_newest; None, too, where nothing is kept.
 
         Raises:
@@ -122,7 +121,7 @@ class Saving:
         if self._checkpoints is None:
             return None
         strategy.framework.values_of(strategy)  # which tells it before the first step, and on every rank
-        return self._checkpoints.load_newest(strategy, best=best, check=check)
+        return self._checkpoints.load_newest(strategy, best=best, check=check_state)
 
     def publish(self, folder: Path, given: Place | None) -> None:
         """Copy the newest checkpoint beside the model, each host what it has of it. Where no step was taken, and so
@@ -263,10 +262,6 @@ class Saving:
             )
         if self._record:
             self._record.saved(self._step, stall, durable, of_step=self._begun_step)
-
-    def _end(self, ended: Ending) -> None:
-        if self._record:
-            self._record.end(ended, self._step)
 
 
 def stop_window(environment: Mapping[str, str]) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.training.prediction.settings import Settings
-from drivetrain.training.process import Process
 
 Identity = Mapping[str, Any]
 """Plain JSON values."""
@@ -71,8 +70,3 @@ def model_hash(folder: Path) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def from_every_rank(process: Process, value: Any) -> list[Any]:
-    """Give every rank the values of all ranks (plain JSON), in their order; all ranks must call it."""
-    return process.group.gather_json(value)

@@ -39,7 +39,7 @@ def parquet(columns: Mapping[str, NDArray[Any]]) -> tuple[bytes, dict[str, str]]
     arrays: dict[str, Any] = {}
     for name, values in columns.items():
         try:
-            arrays[name] = _array(pa, values)
+            arrays[name] = arrow_array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise InputError(f"column {name!r} cannot be written: {str(error).splitlines()[0]}.") from None
     table = pa.table(arrays)
@@ -56,7 +56,10 @@ def parquet(columns: Mapping[str, NDArray[Any]]) -> tuple[bytes, dict[str, str]]
     return sink.getvalue().to_pybytes(), {field.name: str(field.type) for field in table.schema}
 
 
-def _array(pa: Any, values: NDArray[Any]) -> Any:
+def arrow_array(values: NDArray[Any]) -> Any:
+    """A column of Parquet, values of shape [rows, ...] as lists of one length."""
+    import pyarrow as pa
+
     if values.ndim == 1:
         return pa.array(values.tolist() if values.dtype.kind == "O" else np.ascontiguousarray(values))
     flat = np.ascontiguousarray(values).reshape(len(values), -1)

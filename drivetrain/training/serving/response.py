@@ -21,11 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.outputs import answer_columns, one_value
 from drivetrain.training.serving.predictions import Predictions
 from drivetrain.training.serving.request import CSV, JSON, JSON_LINES, NPY
-
-# Of more classes than this the scores are one column of lists.
-MAX_SCORE_COLUMNS = 256
 
 
 def body_of(predictions: Predictions, accept: str) -> tuple[str | bytes, str]:
@@ -48,7 +46,7 @@ def body_of(predictions: Predictions, accept: str) -> tuple[str | bytes, str]:
 
 def objects(predictions: Predictions) -> list[dict[str, Any]]:
     """A plain object a row."""
-    predicted = _one_value(predictions.predicted).tolist()
+    predicted = one_value(predictions.predicted).tolist()
     if predictions.scores is None:
         return [{"predicted": each} for each in predicted]
     name = "score" if predictions.scores.ndim == 1 else "scores"
@@ -59,14 +57,7 @@ def objects(predictions: Predictions) -> list[dict[str, Any]]:
 
 def named_columns(predictions: Predictions) -> dict[str, NDArray[Any]]:
     """As columns of a table: predicted, and score or score_<class>, as in the files of evaluate."""
-    found = {"predicted": _one_value(predictions.predicted)}
-    scores = predictions.scores
-    if scores is None:
-        return found
-    if scores.ndim == 1 or scores.shape[1] > MAX_SCORE_COLUMNS:
-        return found | {"score": scores}
-    names = predictions.task.class_names or tuple(map(str, range(scores.shape[1])))
-    return found | {f"score_{name}": scores[:, number] for number, name in enumerate(names)}
+    return answer_columns(predictions.task, predictions.predicted, predictions.scores)
 
 
 def csv_text(columns: dict[str, NDArray[Any]], *, header: bool) -> str:
@@ -79,10 +70,6 @@ def csv_text(columns: dict[str, NDArray[Any]], *, header: bool) -> str:
     for row in zip(*lists, strict=True):
         writer.writerow([json.dumps(value) if isinstance(value, list) else value for value in row])
     return text.getvalue()
-
-
-def _one_value(predicted: NDArray[Any]) -> NDArray[Any]:
-    return predicted[:, 0] if predicted.ndim == 2 and predicted.shape[1] == 1 else predicted
 
 
 def _npy(predictions: Predictions) -> bytes:

@@ -9,8 +9,8 @@ import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.loop.profiling import Profile, merged
+from drivetrain.training.plugins import load_framework
 from drivetrain.training.process import Process
-from drivetrain.training.strategy import load_framework
 
 FRAMEWORK = load_framework("torch")
 MAIN = Process(0, 1, 0, 1, torch.device("cpu"))
