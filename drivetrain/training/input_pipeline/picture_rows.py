@@ -26,7 +26,7 @@ _COLUMN = "image"
 
 @dataclass(frozen=True, kw_only=True)
 class PictureOptions:
-    """What every reader of pictures can be asked for."""
+    """The options that every reader of pictures has."""
 
     size: int = 224
     """Height and width of pictures as they are read, in pixels."""
