@@ -176,7 +176,7 @@ def test_an_empty_folder_is_an_error_that_names_it(name: str, tmp_path: Path) ->
 def test_its_options_are_plain_values_and_explained(name: str) -> None:
     module = plugins.load("readers", name, kind="reader")
     assert module.__doc__ and module.Reader.__mro__[1] is Reader
-    source = inspect.getsource(module.Options)
+    source = "".join(inspect.getsource(kind) for kind in module.Options.__mro__[:-1])
     for field in dataclasses.fields(module.Options):
         assert field.default is not dataclasses.MISSING
         after = source.split(f"    {field.name}: ")[1].splitlines()[1]
