@@ -55,6 +55,7 @@ def run(
     data: Path,
     process: Process,
     *,
+    batch_size: int = 256,
     settings: Settings | None = None,
     report: Path | None = None,
     model_hash: str = "",
@@ -62,7 +63,7 @@ def run(
     """Evaluate a model folder on a folder of data, on all processes together; the first one writes the report.
 
     Args:
-        settings: all that can be asked for; by default the metrics of the task.
+        settings: all that can be asked for; by default the metrics of the task, with `batch_size`.
         report: the folder for evaluation.json and what goes with it; None for the numbers alone.
         model_hash: the name of the model's content, for the report.
 
@@ -73,7 +74,7 @@ def run(
         InputError: a folder that is not what it should be, a setting that cannot be, or a model whose outputs are not
             finite.
     """
-    settings = settings or Settings()
+    settings = settings or Settings(batch_size=batch_size)
     if settings.predictions and report is None:
         raise InputError("predictions=True needs a folder to write them to. Give --report.")
     framework = plugins.load_framework(framework_of(model_folder))

@@ -347,9 +347,9 @@ def test_weights_to_start_from(pooled: Any, digits: Path, tmp_path: Path, capfd:
 
 
 def evaluate_it(process: Process, model: Path, data: Path) -> dict[str, float]:
-    from drivetrain.training_scripts.evaluate import Settings, run
+    from drivetrain.training_scripts.evaluate import run
 
-    return run(model, data, process, settings=Settings(batch_size=512))
+    return run(model, data, process, batch_size=512)
 
 
 @pytest.mark.slow

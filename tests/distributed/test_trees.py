@@ -41,7 +41,7 @@ def fit(process: Process, recipe: str, strategy: str, data: Path, target: Path, 
 def measure(process: Process, model: Path, data: Path, target: Path) -> dict[str, float]:
     settings = Settings(batch_size=4, rows_per_shard=20)
     predict.run(model, data, target, process, settings=settings)
-    return evaluate.run(model, data, process, settings=evaluate.Settings(batch_size=8))
+    return evaluate.run(model, data, process, batch_size=8)
 
 
 @pytest.mark.parametrize(("strategy", "more"), [("ddp", {}), ("fsdp", {"workers": 1})])

@@ -214,7 +214,7 @@ def refuse_what_zero_cannot(model: nn.Module) -> None:
     refuse_sparse_gradients(model, "DeepSpeed")
 
 
-def refuse_common_options(config: Config, stage: int) -> None:
+def refuse_common_options(config: Config, stage: int, strategy: str = "deepspeed") -> None:
     """
     Raises:
         InputError: common options that DeepSpeed does not have.
@@ -225,7 +225,7 @@ def refuse_common_options(config: Config, stage: int) -> None:
     }
     if config.precision in why_not:
         raise InputError(
-            f"precision {config.precision!r} under strategy 'deepspeed': {why_not[config.precision]}. Use precision "
+            f"precision {config.precision!r} under strategy {strategy!r}: {why_not[config.precision]}. Use precision "
             "fp32, tf32 or bf16; or strategy fsdp."
         )
     if config.compile and stage == 3:
