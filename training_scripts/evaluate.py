@@ -31,6 +31,7 @@ from drivetrain.training.evaluation.run import evaluate, probe
 from drivetrain.training.evaluation.settings import Settings, parser
 from drivetrain.training.evaluation.slicing import slice_columns
 from drivetrain.training.evaluation.worst import Worst
+from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, keys_of
 from drivetrain.training.launch.processes.failure import run_rank
@@ -77,7 +78,7 @@ def run(
     settings = settings or Settings(batch_size=batch_size)
     if settings.predictions and report is None:
         raise InputError("predictions=True needs a folder to write them to. Give --report.")
-    framework = plugins.load_framework(framework_of(model_folder))
+    framework: Framework = plugins.load_framework(framework_of(model_folder))
     recipe, model, description = framework.load_model(model_folder)
     task = task_of(recipe, description)
     metrics = metrics_of(settings, task)

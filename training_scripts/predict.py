@@ -77,7 +77,7 @@ def run(
     """
     settings = settings or Settings()
     table.check_names(settings.columns)
-    framework = plugins.load_framework(framework_of(model_folder))
+    framework: Framework = plugins.load_framework(framework_of(model_folder))
     recipe, model, description = framework.load_model(model_folder)
     task = task_of(recipe, description)
     dataset = _open(data, recipe, description, settings, process)

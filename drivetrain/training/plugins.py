@@ -11,13 +11,10 @@ import traceback
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-
-if TYPE_CHECKING:
-    from drivetrain.training.framework import Framework
 
 _PACKAGE = Path(__file__).parents[1]
 # In which room of the package the folder of a family lies.
@@ -102,8 +99,8 @@ def recipes_alone(framework: str) -> list[str]:
 
 
 @cache
-def load_framework(name: str) -> Framework:
-    """The framework in the folder `name` of drivetrain/training, or in a package of that name of one's own.
+def load_framework(name: str) -> Any:
+    """The `Framework` in the folder `name` of drivetrain/training, or in a package of that name of one's own.
 
     Raises:
         InputError: there is none.
