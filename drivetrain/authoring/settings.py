@@ -15,29 +15,19 @@ that is a mapping, which becomes its JSON text.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import PydanticCustomError, PydanticUndefined
+from pydantic_core import PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
 from drivetrain.base.masking import MASK, looks_secret
 from drivetrain.spec import Frozen
-from drivetrain.spec.deployment import (
-    DEFAULT,
-    Deployment,
-    LocalRun,
-    OutsideOfBlockWarning,
-    block_model,
-    block_problem,
-    in_blocks,
-    notice,
-)
+from drivetrain.spec.deployment import Deployment, LocalRun, block_model, block_problem
 
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
 # Set by the package itself or by a step's start file, never a setting.
@@ -106,32 +96,26 @@ def build(
     """
     values: dict[str, Any] = {}
     origin: dict[tuple[str, ...], str] = {}
-    moved: dict[str, None] = {}
     if file is not None:
         from drivetrain.authoring.plain_yaml import read_yaml
 
-        read = _objects_as_text(kind, read_yaml(file))
-        _file_in_blocks(read, moved)
-        _merge(values, read)
-        _note(origin, read, str(file))
+        values = _objects_as_text(kind, read_yaml(file))
+        _note(origin, values, str(file))
     for name, text in sorted((os.environ if environment is None else environment).items()):
         path = _environment_path(kind, name)
         if path is not None:
-            path = _path_in_block(path, moved)
             _put(values, path, _value(kind, path, text, name), origin, name)
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not all(key.split(".")):
             raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
-        path = _path_in_block(tuple(key.split(".")), moved)
+        path = tuple(key.split("."))
         _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
     for key, value in (given or {}).items():
         from drivetrain.authoring.python_values import CALL, as_given
 
-        path = _path_in_block(tuple(key.split(".")), moved)
+        path = tuple(key.split("."))
         _put(values, path, as_given(path, value, text=_is_text(kind, path)), origin, CALL)
-    if moved:
-        warnings.warn(notice(moved), OutsideOfBlockWarning, stacklevel=2)
     _refuse_truth_for_numbers(kind, values, origin)
     _refuse_unknown_fields(kind, values, origin)
     try:
@@ -139,7 +123,7 @@ def build(
     except ValidationError as error:
         from drivetrain.authoring.settings_errors import explained
 
-        said = explained(error, lambda path: _source(path, origin), lambda path: _fields_at(kind, path))
+        said = explained(error, lambda path: _source(path, origin), lambda path: _model_at(kind, path))
         raise UserError(said) from None
     _check_blocks(settings.deployment, origin)
     _refuse_wrong_defaults(kind, values)
@@ -202,28 +186,6 @@ def _alternatives(annotation: Any) -> set[Any]:
         return _alternatives(get_args(annotation)[0])
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
     return {each for part in parts for each in _alternatives(part)} or {annotation}
-
-
-def _file_in_blocks(read: dict[str, Any], moved: dict[str, None]) -> None:
-    """Put what a file says outside of its target's block into it."""
-    given = read.get("deployment")
-    if isinstance(given, dict):
-        try:
-            read["deployment"], names = in_blocks(given)  # type: ignore[reportUnknownArgumentType]
-        except PydanticCustomError as error:
-            raise UserError(f"Settings of the deployment: {error}.") from None
-        moved.update(dict.fromkeys(names))
-
-
-def _path_in_block(path: tuple[str, ...], moved: dict[str, None]) -> tuple[str, ...]:
-    """Likewise of a variable's or an option's path."""
-    if path[0] != "deployment" or not path[1:] or path[1] in Deployment.model_fields:
-        return path
-    block = block_model(DEFAULT)
-    if block is None or path[1] not in block.model_fields:
-        return path
-    moved[path[1]] = None
-    return ("deployment", "targets", DEFAULT, *path[1:])
 
 
 def _check_blocks(deployment: Deployment, origin: Mapping[tuple[str, ...], str]) -> None:
@@ -323,14 +285,6 @@ def _put(
     origin[path] = source
 
 
-def _merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
-    for key, value in new.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)  # type: ignore[reportUnknownArgumentType]
-        else:
-            into[key] = value
-
-
 def _note(
     origin: dict[tuple[str, ...], str], values: Mapping[str, Any], source: str, path: tuple[str, ...] = ()
 ) -> None:
@@ -360,15 +314,6 @@ def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
 def _source(path: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> str | None:
     """The origin of a value: a file, a variable, --set, a call."""
     return next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
-
-
-def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
-    """The names of the fields below a path; of the deployment those of the default target's block, too."""
-    owner = _model_at(kind, path)
-    if owner is None:
-        return []
-    block = block_model(DEFAULT) if owner is Deployment else None
-    return [*owner.model_fields, *(block.model_fields if block is not None else ())]
 
 
 def _model_at(kind: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] | None:

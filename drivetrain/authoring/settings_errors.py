@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from drivetrain.authoring.plain_yaml import hint_on
 from drivetrain.base.errors import did_you_mean
@@ -16,13 +16,15 @@ Path = tuple[str, ...]
 
 
 def explained(
-    error: ValidationError, source_of: Callable[[Path], str | None], fields_at: Callable[[Path], Sequence[str]]
+    error: ValidationError,
+    source_of: Callable[[Path], str | None],
+    model_at: Callable[[Path], type[BaseModel] | None],
 ) -> str:
     """The first broken field: where it came from, what was given, what is allowed.
 
     Args:
         source_of: where a setting came from: a file, a variable, `--set`, a call.
-        fields_at: the names of the settings below a path.
+        model_at: the model that holds the settings below a path.
     """
     first, *others = error.errors()
     path = tuple(str(part) for part in first["loc"])
@@ -32,7 +34,8 @@ def explained(
     if first["type"] == "extra_forbidden":
         if path[:-1] == ("deployment",) and (place := in_a_block(path[-1])) is not None:
             return f"Setting {where} does not exist. It belongs in the block of its target: {place}{more}"
-        return f"Setting {where} does not exist. {did_you_mean(path[-1], fields_at(path[:-1]))}{more}"
+        owner = model_at(path[:-1])
+        return f"Setting {where} does not exist. {did_you_mean(path[-1], owner.model_fields if owner else ())}{more}"
     if first["type"] == "missing":
         return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
     if any(map(looks_secret, path)):

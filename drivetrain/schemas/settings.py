@@ -8,14 +8,14 @@ import textwrap
 from itertools import pairwise
 from typing import Any, cast
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
 from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
 from drivetrain.schemas import DIALECT
-from drivetrain.spec.deployment import DEFAULT, Deployment, block_model
+from drivetrain.spec.deployment import Deployment, block_model
 from drivetrain.targets.target import target_names
 
 # A field of text takes a list or a mapping too, as its JSON (see drivetrain.authoring.settings).
@@ -57,14 +57,10 @@ class _Documented(GenerateJsonSchema):
         return made
 
     def _describe_blocks(self, deployment: dict[str, Any]) -> None:
-        """Say what the block of each target holds. Fields outside of a block are taken, too, and marked."""
+        """Say what the block of each target holds."""
         blocks = {name: block for name in target_names() if (block := block_model(name)) is not None}
         made = {name: self._model(block) for name, block in blocks.items()}
         deployment["properties"]["targets"] |= {"properties": made, "additionalProperties": False}
-        for name, field in blocks[DEFAULT].model_fields.items():
-            inner = self.generate_inner(TypeAdapter(field.rebuild_annotation()).core_schema)
-            said = f"Write it as targets.{DEFAULT}.{name}."
-            deployment["properties"][name] = {**inner, "deprecated": True, "description": said}
 
     def _model(self, block: type[BaseModel]) -> dict[str, Any]:
         block.model_rebuild()

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from drivetrain.base.errors import Notice, SpecError, did_you_mean
+from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.base.masking import without_secrets
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching
 
 DEFAULT = "sagemaker"
-"""The target of a pipeline that names none, and of settings that are written outside of any block."""
+"""The target of a pipeline that names none."""
 _TARGETS = "drivetrain.targets"
 _NO_BLOCK: Mapping[str, Any] = FrozenDict()
 B = TypeVar("B", bound=Frozen)
@@ -54,16 +53,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-class OutsideOfBlockWarning(Notice):
-    """Settings of a target that stand outside of its block."""
-
-
 class Deployment(Frozen):
-    """The target of a pipeline and its settings there.
-
-    Fields of SageMaker's block are also taken without it, as they were written before there were blocks; an
-    OutsideOfBlockWarning says how to write them.
-    """
+    """The target of a pipeline and its settings there."""
 
     target: Annotated[
         str, Matching(r"[a-z][a-z0-9_]*", "the name of a folder of drivetrain/targets, such as kubeflow")
@@ -88,29 +79,10 @@ class Deployment(Frozen):
     ] = Field(default_factory=FrozenDict)
     """Name of a target -> its block: a mapping, or the target's own `Settings`."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _in_blocks(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        values, moved = in_blocks(cast("Mapping[str, Any]", given))
-        if moved:
-            warnings.warn(notice(moved), OutsideOfBlockWarning, stacklevel=2)
-        return values
-
     @cached_property
     def checked(self) -> dict[str, tuple[Any, Any]]:
         """Name of a target -> its block, and what it was checked to be; see `block_of`."""
         return {}
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """An attribute from before there were blocks: `deployment.bucket`."""
-            kind = None if name.startswith("_") else block_model(DEFAULT)
-            if kind is None or not (name in kind.model_fields or hasattr(kind, name)):
-                return super().__getattr__(name)
-            return getattr(block_of(self, DEFAULT, kind), name)
 
 
 class LocalRun(Frozen):
@@ -144,49 +116,14 @@ def module_of(target: str, room: str) -> Any:
 
 
 def in_a_block(name: str) -> str | None:
-    """The place of a setting that stands outside of all blocks: a target's name, or a field of its block. None where
-    no target has it."""
+    """The place of a setting that is written outside of its target's block: a target's name, or a field of its block.
+    None where no target has it."""
     names = _target_names()
     if name in names:
         return f"deployment.targets.{name}"
     models = ((target, block_model(target)) for target in names)
     fits = (target for target, model in models if model is not None and name in model.model_fields)
     return next((f"deployment.targets.{target}.{name}" for target in fits), None)
-
-
-def in_blocks(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A deployment's fields with those of the default target in its block, and their names.
-
-    Raises:
-        PydanticCustomError: one is given in the block, too.
-    """
-    others = given.keys() - Deployment.model_fields.keys()
-    kind = block_model(DEFAULT) if others else None
-    moved = [name for name in given if kind is not None and name in kind.model_fields and name in others]
-    if not moved:
-        return dict(given), []
-    values = {name: value for name, value in given.items() if name not in moved}
-    targets: Any = values.get("targets") or {}
-    if not isinstance(targets, Mapping):
-        return values, moved  # is refused as what it is
-    blocks = cast("Mapping[str, Any]", targets)
-    block: dict[str, Any] = dict(_plain(blocks.get(DEFAULT)) or {})
-    for name in moved:
-        if name in block:
-            said = {"name": name, "block": f"targets.{DEFAULT}.{name}"}
-            raise PydanticCustomError("twice", "{name} and {block} are both given; keep the second", said)
-    values["targets"] = {**blocks, DEFAULT: {**block, **{name: given[name] for name in moved}}}
-    return values, moved
-
-
-def notice(moved: Iterable[str]) -> str:
-    """How to write fields that stand outside of their block."""
-    names = ", ".join(f"deployment.{name}" for name in moved)
-    fields = ", ".join(f"{name}: ..." for name in moved)
-    return (
-        f"{names}: taken, and better written in the block of their target, deployment: {{targets: {{{DEFAULT}: "
-        f"{{{fields}}}}}}} (docs/deploying.md)."
-    )
 
 
 def block_of(deployment: Deployment, target: str, kind: type[B]) -> B:

@@ -73,7 +73,7 @@ def test_other_variables_are_not_warned_of(name: str, recwarn: pytest.WarningsRe
         ("epoch: 3\nmust: x\n", [], r"Setting epoch \(from .*settings.yaml\) does not exist. Did you mean 'epochs'"),
         ("must: x\n", ["epocs=3"], r"Setting epocs \(from --set\) does not exist. Did you mean 'epochs'"),
         ("must: x\nepochs: many\n", [], r"Setting epochs \(from .*\) is 'many': give a whole number"),
-        ("must: x\ndeployment:\n  buckt: y\n", [], "Did you mean 'bucket'"),
+        ("must: x\ndeployment:\n  projct: y\n", [], "Did you mean 'project'"),
         ("must: x\ndeployment: {namespace: a}\n", [], r"of its target: deployment\.targets\.kubeflow\.namespace"),
         ("must: x\ndeployment: {kubeflow: {namespace: a}}\n", [], r"of its target: deployment\.targets\.kubeflow"),
         ("must: x\n", ["deployment.kubeflow.root=a"], r"of its target: deployment\.targets\.kubeflow"),

@@ -13,7 +13,8 @@ from drivetrain import Deployment, Pipeline, fail
 
 
 def nightly() -> Pipeline:
-    place = Deployment(bucket="acme", role="arn:aws:iam::111122223333:role/pipeline")
+    block = {"bucket": "acme", "role": "arn:aws:iam::111122223333:role/pipeline"}
+    place = Deployment(targets={"sagemaker": block})
     return Pipeline(name="nightly", steps=[fail("no", name="stop")], deployment=place)
 """
 NOTIFY = """\

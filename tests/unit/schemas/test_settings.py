@@ -34,7 +34,6 @@ def validator() -> Draft202012Validator:
         ("deployment:\n  targets: {sagemaker: {region: eu-west-1, tags: {team: a}}}\n", True),
         ("deployment:\n  targets: {kubeflow: {namespace: team-a, trainer: {keep: failed}}}\n", True),
         ("deployment:\n  target: kubeflow\n", True),
-        ("deployment:\n  region: eu-west-1  # as before there were blocks\n", True),
         ("deployment:\n  targets: {sagemaker: {role: 'arn:aws:iam::123456789012:role/one', image: null}}\n", True),
         ("local:\n  stubs: {train: out.json}\n", True),
         ("epoch: 3\n", False),

@@ -73,16 +73,6 @@ def test_the_settings_of_a_pipeline_are_not_written_over(drivetrain, monkeypatch
     assert other.read_text() == "epochs: 8\n"
 
 
-def test_settings_outside_of_their_block_are_taken_with_one_note(drivetrain) -> None:
-    file = drivetrain.write("old.yaml", "deployment: {bucket: acme-models, region: eu-west-1}\n")
-    printed = drivetrain("compile", "retraining", "-c", file, "--set", "deployment.prefix=vision")
-    noted = [line for line in drivetrain.err.splitlines() if line.startswith("note: deployment.")]
-    assert len(noted) == 1
-    assert noted[0].startswith(
-        "note: deployment.bucket, deployment.region, deployment.prefix: taken, and better written"
-    )
-    block = drivetrain.write(
-        "new.yaml", "deployment: {targets: {sagemaker: {bucket: acme-models, region: eu-west-1, prefix: vision}}}\n"
-    )
-    assert drivetrain("compile", "retraining", "-c", block) == printed and "s3://acme-models/vision/" in printed
-    assert "note: deployment." not in drivetrain.err
+def test_settings_outside_of_their_block_are_refused_with_their_place(drivetrain) -> None:
+    error = drivetrain.error("compile", "retraining", "--set", "deployment.prefix=vision")
+    assert "It belongs in the block of its target: deployment.targets.sagemaker.prefix" in error

@@ -25,6 +25,7 @@ from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.compile.job_options import EFA_VARIABLES
 from drivetrain.targets.sagemaker.document.service import service
+from drivetrain.targets.sagemaker.settings import settings_of
 
 FRESH = {"DRIVETRAIN_FRESH": {"Get": "Parameters.Fresh"}}
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"
@@ -213,8 +214,9 @@ def test_settings_reach_the_options_of_the_deployment() -> None:
         "deployment.targets.sagemaker.network.security_groups=[sg-1]",
     ]
     settings = build(Settings, overrides=[*given, f"deployment.targets.sagemaker.mlflow.arn={SERVER}"], environment={})
-    assert settings.deployment.network.subnets == ("subnet-1",)
-    assert settings.deployment.mlflow.arn == SERVER
+    block = settings_of(settings.deployment)
+    assert block.network is not None and block.network.subnets == ("subnet-1",)
+    assert block.mlflow is not None and block.mlflow.arn == SERVER
 
 
 def test_the_types_with_disks_of_their_own_are_types_of_the_service() -> None:
