@@ -1,8 +1,10 @@
-"""Rules about models that a step registers or compares: what its job would refuse after the training."""
+"""Rules about models that a step compares or registers: what its job would refuse after the training."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.rules import RuleBook
@@ -12,6 +14,21 @@ from drivetrain.spec.steps import JobStep
 
 rule = RuleBook()
 PROGRAMS = frozenset((COMPARE, REGISTER_MODEL))
+
+
+@rule.each(JobStep)
+def conditions_can_be_decided_on(step: JobStep, graph: Graph) -> Iterator[str]:
+    if step.program.target != COMPARE:
+        return
+    from drivetrain.decision.policy import Policy
+
+    given = {each.name: step.parameters[each.name] for each in fields(Policy) if each.name in step.parameters}
+    # What only the run will know decides nothing here.
+    known = {name: value for name, value in given.items() if isinstance(value, str | int | float)}
+    try:
+        Policy(**cast("dict[str, Any]", known))
+    except InputError as error:
+        yield f"step {step.name!r}: {error}"
 
 
 @rule.each(JobStep)

@@ -36,10 +36,6 @@ def _books(graph: Graph, target: str) -> Iterator[RuleBook]:
     if own is not None:
         yield from own.about_jobs(graph)
     programs = {step.program.target for step in graph.steps if isinstance(step, JobStep)}
-    if COMPARE in programs:
-        from drivetrain.rules import decision_rules
-
-        yield decision_rules.rule
     if programs & {COMPARE, REGISTER_MODEL}:
         from drivetrain.rules import registry_rules
 
@@ -49,13 +45,10 @@ def _books(graph: Graph, target: str) -> Iterator[RuleBook]:
 
         yield metric_rules.rule
     if any(issubclass(kind, TrainingStep) for kind in kinds):
-        from drivetrain.rules import checkpoint_rules, health_rules, pretrained_rules, script_rules, strategy_rules
+        from drivetrain.rules import strategy_rules, training_rules
 
         yield strategy_rules.rule
-        yield health_rules.rule
-        yield checkpoint_rules.rule
-        yield pretrained_rules.rule
-        yield script_rules.rule
+        yield training_rules.rule
     if own is not None:
         yield from own.about_trainings(graph)
 

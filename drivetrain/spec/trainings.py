@@ -25,6 +25,7 @@ FIELDS: Mapping[str, Scalar | None] = {
     "strategy_options": "{}",
     "global_batch": None,
     "health_rules": "{}",
+    "checkpoint_every": None,
     "accumulation": 1,
     "precision": "fp32",
     "activation_checkpointing": False,

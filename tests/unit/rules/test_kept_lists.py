@@ -13,7 +13,7 @@ from drivetrain.authoring.settings import RESERVED_ENVIRONMENT
 from drivetrain.components.compare import compare
 from drivetrain.decision.policy import Policy
 from drivetrain.rules.for_each_rules import NATIVE_CONTROL
-from drivetrain.rules.health_rules import ACTIONS
+from drivetrain.rules.training_rules import ACTIONS
 from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
 from drivetrain.training.health.rule import Action
 

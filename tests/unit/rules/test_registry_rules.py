@@ -1,4 +1,4 @@
-"""What is registered has a place and a registry of a known kind before anything is trained."""
+"""One test a rule about what is compared and registered."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain import Parameter, Pipeline, SpecError, step
+from drivetrain.components.compare import compare
 from drivetrain.components.register_model import register_model
 from drivetrain.rules import registry_rules
 
@@ -22,6 +23,11 @@ def refusal(**given: Any) -> str:
     with pytest.raises(SpecError) as caught:
         registering(**given)
     return str(caught.value)
+
+
+def compared(**policy: Any) -> Pipeline:
+    places = {name: f"s3://b/{name}/" for name in ("evaluation", "model", "data")}
+    return Pipeline(name="p", steps=[step(compare, **places, group="g", **policy)])
 
 
 def test_every_rule_has_a_test_here() -> None:
@@ -46,3 +52,20 @@ def test_rule_registries_are_of_a_known_kind() -> None:
     )
     for known in ("auto", "local", "mlflow:http://host:5000"):
         registering(artifact="s3://bucket/model/", registry=known)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"budgets": '{"accuracy": -1}'}, "step 'compare': budgets"),
+        ({"budgets": "accuracy"}, "step 'compare': budgets"),
+        ({"floors": "[1]"}, "step 'compare': floors"),
+        ({"metric": "accuracy@site"}, "step 'compare': metric='accuracy@site'."),
+        ({"lines": 0}, "step 'compare': lines=0."),
+    ],
+)
+def test_rule_conditions_can_be_decided_on(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        compared(**given)
+    assert said in str(refused.value)
+    compared(budgets='{"accuracy@site=*": 0.02}', floors='{"accuracy": 0.9}')

@@ -91,7 +91,7 @@ def test_a_wrong_block_in_code_is_refused_by_name_when_it_is_read() -> None:
         settings_of(Deployment(targets={"sagemaker": {"region": "mars"}}))
     with pytest.raises(SpecError, match="there is no target 'kubflow'"):
         Deployment(targets={"kubflow": {}})
-    with pytest.raises(SpecError, match="Deployment.bucket does not exist"):
+    with pytest.raises(SpecError, match=r"Deployment\.bucket does not exist"):
         Deployment(bucket="acme")  # type: ignore[call-arg]
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain.rules.checkpoint_rules import is_longer
+from drivetrain.rules.training_rules import is_longer
 from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent
 from drivetrain.spec.resources import Spot
-from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, Step, TrainingStep
+from drivetrain.spec.steps import JobStep, RegisterStep, Step, TrainingStep, is_our_training
+from drivetrain.spec.trainings import ways
 from drivetrain.spec.values import ParameterRef
 from drivetrain.targets.kubeflow.compile import retries
 from drivetrain.targets.kubeflow.compile.mounts import volumes_of
@@ -70,7 +71,7 @@ def notes(pipeline: Pipeline) -> Iterator[str]:
     if retries.are_needed(pipeline):
         yield retries.NOTE
     for step in graph.steps:
-        if isinstance(step, TrainingStep) and _may_lose_much(step, settings):
+        if isinstance(step, TrainingStep) and _may_lose_much(step, pipeline, settings):
             yield (
                 f"Step {step.name!r}: a spot pod ends within a second of SIGTERM, and what was learnt since the last "
                 f"checkpoint is lost. Save often, or set {BLOCK}.trainer.one_node to spot: a TrainJob has time to "
@@ -78,13 +79,14 @@ def notes(pipeline: Pipeline) -> Iterator[str]:
             )
 
 
-def _may_lose_much(step: TrainingStep, settings: Settings) -> bool:
+def _may_lose_much(step: TrainingStep, pipeline: Pipeline, settings: Settings) -> bool:
     """True where a pod that is taken away may have saved nothing for long, as far as the parameters say."""
     if not isinstance(step.cluster.spot, Spot) or num_nodes(step, settings):
         return False
-    if step.program.target != TRAIN:
+    if not is_our_training(step):
         return True
-    return is_longer(str(step.parameters.get("checkpoint_every", "auto")), _OFTEN_SECONDS)
+    texts = (way.text("checkpoint_every") for way in ways(step, pipeline.parameters))
+    return any(text is not None and is_longer(text, _OFTEN_SECONDS) for text in texts)
 
 
 def _registry(step: Step, settings: Settings) -> str | None:

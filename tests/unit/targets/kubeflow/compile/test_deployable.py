@@ -133,6 +133,13 @@ def test_a_spot_pod_that_saves_rarely_is_noted(every: str, noted: bool) -> None:
     assert notes("spot") == [], "a TrainJob has time to save"
 
 
+@pytest.mark.parametrize(("choices", "noted"), [(("90s", "2h"), True), (("90s", "5m"), False)])
+def test_a_parameter_may_make_a_spot_pod_save_rarely(choices: tuple[str, ...], noted: bool) -> None:
+    every = Parameter.string("Every", "90s", choices=choices)
+    whole = pipeline(trained(cluster=SPOT, checkpoint_every=every), parameters=[every])
+    assert any("within a second of SIGTERM" in note for note in deployable.notes(whole)) == noted
+
+
 def test_of_a_program_that_is_not_ours_nobody_knows_how_often_it_saves() -> None:
     own = step(train_script, name="own", train=RAW, script="fit.py", cluster=SPOT)
     notes = deployable.notes(pipeline(own, settings={"checkpoint_claim": "kept"}))

@@ -1,0 +1,164 @@
+"""One test a rule about what a training is told beside its strategy."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
+from drivetrain.components.train import train
+from drivetrain.components.train_script import train_script
+from drivetrain.rules import training_rules
+from drivetrain.training_scripts.recipes import huggingface
+
+
+def refusal(*parameters: Parameter, **given: Any) -> str:
+    with pytest.raises(SpecError) as caught:
+        Pipeline(name="p", steps=[step(train, train="s3://b/k/", **given)], parameters=parameters)
+    return str(caught.value)
+
+
+def test_every_rule_has_a_test_here() -> None:
+    tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
+    assert {rule.__name__ for rule in training_rules.rule} <= tests
+
+
+def trained(health_rules: Any) -> Pipeline:
+    given = health_rules if isinstance(health_rules, str) else json.dumps(health_rules)
+    return Pipeline(name="p", steps=[step(train, train="s3://b/train/", health_rules=given)])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"overfiting": "off"}, "step 'train': health_rules: no rule 'overfiting'. Did you mean 'overfitting'?"),
+        ({"overfitting": {"action": "halt"}}, "'overfitting' has no action 'halt'."),
+        ({"overfitting": {"shares": 0.3}}, "no option of 'overfitting' 'shares'. Did you mean 'share'?"),
+        ({"overfitting": "of"}, '\'overfitting\' is "of". Allowed: "off", or an object'),
+        ("{", "are not JSON"),
+    ],
+)
+def test_rule_health_rules_are_told_what_they_take(given: Any, said: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        trained(health_rules=given)
+    assert said in str(refused.value)
+
+
+def test_health_rules_that_can_be_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained(health_rules={"overfitting": {"action": "stop", "share": 0.3}, "slow_input": "off", "mine": {"most": 2}})
+    (tmp_path / "overfiting.py").touch()
+    monkeypatch.chdir(tmp_path)
+    trained(health_rules={"overfiting": {}})  # a module of the user's own
+
+
+def test_rule_checkpoint_every_is_known() -> None:
+    said = "step 'train': checkpoint_every='ten'; allowed are auto, epoch, or"
+    assert said in refusal(checkpoint_every="ten")
+    every = Parameter.string("Every", "90s", choices=("90s", "ten"))
+    said = "step 'train' (with Every='ten'): checkpoint_every='ten'; allowed are auto, epoch, or"
+    assert said in refusal(every, checkpoint_every=every)
+
+
+@pytest.mark.parametrize(("text", "longer"), [("90s", True), ("0.01h", False), ("9steps", False), ("epoch", True)])
+def test_a_text_says_whether_saves_may_be_further_apart(text: str, longer: bool) -> None:
+    assert training_rules.is_longer(text, 60) is longer
+
+
+def test_a_bare_true_is_no_spot() -> None:
+    with pytest.raises(ValueError, match="Cluster") as caught:
+        Cluster(spot=True)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "Cluster.spot is True: say how long the job may take with waiting, spot=Spot(max_wait_seconds=...); None is "
+        "on demand."
+    )
+
+
+def made(folder: Path, **changed: Any) -> Path:
+    """What the rule looks at of a folder: no library is needed for it."""
+    folder.mkdir()
+    config = {"model_type": "llama", "vocab_size": 30, "max_position_embeddings": 32} | changed
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text("{}")
+    names = ("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.v_proj.weight")
+    header = json.dumps({name: {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 64]} for name in names}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    return folder
+
+
+def pretrained(weights: Any = None, **options: Any) -> Pipeline:
+    given = {} if weights is None else {"weights": weights}
+    fit = step(train, train="s3://b/k/", recipe="huggingface", recipe_options=json.dumps(options), **given)
+    return Pipeline(name="fit", steps=[fit])
+
+
+def test_rule_pretrained_models_fit(tmp_path: Path) -> None:
+    folder = made(tmp_path / "llama")
+    good = {"head": "causal_lm", "length": 32, "lora_rank": 4, "lora_targets": ["q_proj"]}
+    assert pretrained(folder, **good).steps
+    assert pretrained("s3://b/model/", **good | {"length": 9_999}).steps  # nobody here can look at it
+    for changed, message in (
+        (
+            {"length": 33},
+            r"step 'train': recipe 'huggingface': length=33, .* has 32 positions\. Give a length up to 32",
+        ),
+        ({"lora_targets": ["k_prog"]}, r"no layer of llama for lora_targets 'k_prog'"),
+        ({"length": "long"}, r"length='long' should be a whole number\."),
+    ):
+        with pytest.raises(SpecError, match=message):
+            pretrained(folder, **good | changed)
+    with pytest.raises(SpecError, match=r"starts from the folder of a pretrained model\. Give the step weights="):
+        pretrained(**good)
+    with pytest.raises(SpecError, match=r"head='causal_lm', and t5 is a model of encoder and decoder"):
+        pretrained(made(tmp_path / "t5", model_type="t5", is_encoder_decoder=True), head="causal_lm", length=8)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(SpecError, match=r"llama has no tokenizer"):
+        pretrained(folder, **good)
+
+
+def test_positions_of_roberta_begin_behind_the_padding(tmp_path: Path) -> None:
+    folder = made(tmp_path / "roberta", model_type="roberta", max_position_embeddings=34, pad_token_id=1)
+    assert pretrained(folder, length=32).steps
+    with pytest.raises(SpecError, match="has 32 positions"):
+        pretrained(folder, length=33)
+
+
+def test_its_defaults_are_the_recipe_s() -> None:
+    own = {field.name: field.default for field in dataclasses.fields(huggingface.Recipe)}
+    assert {name: own[name] for name in training_rules.DEFAULTS} == training_rules.DEFAULTS
+
+
+def scripted(**given: Any) -> Pipeline:
+    fit = step(train_script, name="fit", train="s3://b/k/", script="fit.py", **given)
+    return Pipeline(name="fit", steps=[fit])
+
+
+def test_rule_roles_fit_the_processes() -> None:
+    roles = "chief=1,worker=2,ps=1"
+    assert scripted(launcher="tf_config", roles=roles).steps
+    assert scripted(launcher="tf_config", roles=roles, cluster=Cluster(count=2, processes=2)).steps
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, r"step 'fit': roles='chief=1,worker=2,ps=1' are those of TF_CONFIG, and launcher='torchrun' writes none"),
+        (
+            {"launcher": "tf_config", "cluster": Cluster(count=3)},
+            r"step 'fit': roles=chief=1,worker=2,ps=1 are 4 processes, which 3 hosts cannot be. Give roles whose sum",
+        ),
+        (
+            {"launcher": "tf_config", "cluster": Cluster(processes=3)},
+            r"which 1 host x 3 processes cannot be",
+        ),
+        ({"launcher": "tf_config", "roles": "worker=1,ps=1"}, "has parameter servers and no chief"),
+    ],
+)
+def test_roles_that_do_not_fit(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        scripted(**{"roles": "chief=1,worker=2,ps=1"} | given)
