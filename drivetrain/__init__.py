@@ -11,47 +11,60 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from drivetrain.authoring import (
-        Pipeline,
-        call_lambda,
-        execution,
-        fail,
-        folder_in,
-        folder_out,
-        join,
-        script,
-        step,
-        when,
-    )
-    from drivetrain.authoring.binding import fixed
-    from drivetrain.authoring.for_each import current_item, for_each, largest, smallest
-    from drivetrain.authoring.register import register
-    from drivetrain.authoring.settings import Settings
-    from drivetrain.authoring.tune import between, one_of, tune
-    from drivetrain.base.errors import SpecError, UserError
-    from drivetrain.catalog.instances import processing_instance_type
-    from drivetrain.client.deployed import Deployed
-    from drivetrain.client.models import Model, Registry, models
-    from drivetrain.client.run import Run, run
-    from drivetrain.client.runs import runs
-    from drivetrain.spec.deployment import Deployment
-    from drivetrain.spec.pipeline import Alarm, Limit, Parameter, PipelineFinished, RegistryEvent, Schedule, Upload
-    from drivetrain.spec.resources import (
-        Alternative,
-        CachePolicy,
-        Checkpoint,
-        Cluster,
-        InstanceGroup,
-        Mlflow,
-        Network,
-        Resources,
-        RetryPolicy,
-        Spot,
-    )
-    from drivetrain.spec.steps import Dependency, NativeStep
-    from drivetrain.spec.training_options import Debugger, TrainingOptions
-    from drivetrain.targets.sagemaker.settings import Keys
+if TYPE_CHECKING:  # "as" says to type checkers that a name is public
+    from drivetrain.authoring import Pipeline as Pipeline
+    from drivetrain.authoring import call_lambda as call_lambda
+    from drivetrain.authoring import execution as execution
+    from drivetrain.authoring import fail as fail
+    from drivetrain.authoring import folder_in as folder_in
+    from drivetrain.authoring import folder_out as folder_out
+    from drivetrain.authoring import join as join
+    from drivetrain.authoring import script as script
+    from drivetrain.authoring import step as step
+    from drivetrain.authoring import when as when
+    from drivetrain.authoring.binding import fixed as fixed
+    from drivetrain.authoring.for_each import current_item as current_item
+    from drivetrain.authoring.for_each import for_each as for_each
+    from drivetrain.authoring.for_each import largest as largest
+    from drivetrain.authoring.for_each import smallest as smallest
+    from drivetrain.authoring.register import register as register
+    from drivetrain.authoring.settings import Settings as Settings
+    from drivetrain.authoring.tune import between as between
+    from drivetrain.authoring.tune import one_of as one_of
+    from drivetrain.authoring.tune import tune as tune
+    from drivetrain.base.errors import SpecError as SpecError
+    from drivetrain.base.errors import UserError as UserError
+    from drivetrain.catalog.instances import processing_instance_type as processing_instance_type
+    from drivetrain.client.deployed import Deployed as Deployed
+    from drivetrain.client.models import Model as Model
+    from drivetrain.client.models import Registry as Registry
+    from drivetrain.client.models import models as models
+    from drivetrain.client.run import Run as Run
+    from drivetrain.client.run import run as run
+    from drivetrain.client.runs import runs as runs
+    from drivetrain.spec.deployment import Deployment as Deployment
+    from drivetrain.spec.pipeline import Alarm as Alarm
+    from drivetrain.spec.pipeline import Limit as Limit
+    from drivetrain.spec.pipeline import Parameter as Parameter
+    from drivetrain.spec.pipeline import PipelineFinished as PipelineFinished
+    from drivetrain.spec.pipeline import RegistryEvent as RegistryEvent
+    from drivetrain.spec.pipeline import Schedule as Schedule
+    from drivetrain.spec.pipeline import Upload as Upload
+    from drivetrain.spec.resources import Alternative as Alternative
+    from drivetrain.spec.resources import CachePolicy as CachePolicy
+    from drivetrain.spec.resources import Checkpoint as Checkpoint
+    from drivetrain.spec.resources import Cluster as Cluster
+    from drivetrain.spec.resources import InstanceGroup as InstanceGroup
+    from drivetrain.spec.resources import Mlflow as Mlflow
+    from drivetrain.spec.resources import Network as Network
+    from drivetrain.spec.resources import Resources as Resources
+    from drivetrain.spec.resources import RetryPolicy as RetryPolicy
+    from drivetrain.spec.resources import Spot as Spot
+    from drivetrain.spec.steps import Dependency as Dependency
+    from drivetrain.spec.steps import NativeStep as NativeStep
+    from drivetrain.spec.training_options import Debugger as Debugger
+    from drivetrain.spec.training_options import TrainingOptions as TrainingOptions
+    from drivetrain.targets.sagemaker.settings import Keys as Keys
 
 _HOME = {
     **dict.fromkeys(
@@ -81,61 +94,7 @@ _HOME = {
     **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.pipeline"),
 }
 
-__all__ = [
-    "Alarm",
-    "Alternative",
-    "CachePolicy",
-    "Checkpoint",
-    "Cluster",
-    "Debugger",
-    "Dependency",
-    "Deployed",
-    "Deployment",
-    "InstanceGroup",
-    "Keys",
-    "Limit",
-    "Mlflow",
-    "Model",
-    "NativeStep",
-    "Network",
-    "Parameter",
-    "Pipeline",
-    "PipelineFinished",
-    "Registry",
-    "RegistryEvent",
-    "Resources",
-    "RetryPolicy",
-    "Run",
-    "Schedule",
-    "Settings",
-    "SpecError",
-    "Spot",
-    "TrainingOptions",
-    "Upload",
-    "UserError",
-    "between",
-    "call_lambda",
-    "current_item",
-    "execution",
-    "fail",
-    "fixed",
-    "folder_in",
-    "folder_out",
-    "for_each",
-    "join",
-    "largest",
-    "models",
-    "one_of",
-    "processing_instance_type",
-    "register",
-    "run",
-    "runs",
-    "script",
-    "smallest",
-    "step",
-    "tune",
-    "when",
-]
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import drivetrain
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean
 from drivetrain.run_store.home import HOME_MARK
 
@@ -114,20 +113,22 @@ def check_program(
     # Whoever looks for files alone (a home of runs is not to travel) needs no models of the spec.
     from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT, JobStep
 
+    module, _, function = step.program.target.partition(":")
+    path = f"{module.replace('.', '/')}.py"
+    content = (source / path).read_bytes() if source is not None and path in travelling else b""
     if source is not None and any(
         isinstance(each, JobStep) and each.program.target == TRAIN_SCRIPT for each in graph.steps
     ):
         from drivetrain.assets.own_models import check_models
 
-        _, function, content = _component_file(step, source, travelling)
         check_models(step, graph, source, travelling, function, content)
     if step.program.target == TRAIN:
         _check_recipe(step, source, travelling)
     if step.program.kind == "component" and source is not None and not own_image:
         _check_module(step, source, travelling)
         _check_imports(step, source, travelling)
-        _check_values(step, source, travelling)
-        _check_files(step, source, travelling)
+        _check_values(path, function, content)
+        _check_files(step, source, path, function, content)
     script = step.program.target if step.program.kind == "script" else None
     if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:  # else it comes with an input
         script = step.parameters.get("script")
@@ -190,43 +191,33 @@ def _check_imports(step: JobStep, source: Path, travelling: AbstractSet[str]) ->
                 raise _stays(step, f"its component needs module {top!r}", place, source)
 
 
-def _component_file(step: JobStep, source: Path, travelling: AbstractSet[str]) -> tuple[str, str, bytes]:
-    """The path of a component's file below `source`, the function's name, and the file's bytes; no bytes where it is
-    not the user's."""
-    module, _, function = step.program.target.partition(":")
-    name = f"{module.replace('.', '/')}.py"
-    return name, function, (source / name).read_bytes() if name in travelling else b""
-
-
-def _check_values(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
+def _check_values(path: str, function: str, content: bytes) -> None:
     """Refuse a component that reads a value of its file which another step, or the pipeline's function, changes."""
-    name, function, content = _component_file(step, source, travelling)
     if _CHANGEABLE.search(content):
         from drivetrain.assets.own_values import changed_elsewhere
 
         line, wrong = changed_elsewhere(content, function)
         if wrong:
-            raise at_place(SpecError(wrong), f"{Path(name).name}, line {line}")
+            raise at_place(SpecError(wrong), f"{Path(path).name}, line {line}")
 
 
-def _check_files(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
+def _check_files(step: JobStep, source: Path, path: str, function: str, content: bytes) -> None:
     """Refuse a component that opens a file beside the pipeline's, by its relative name or by `__file__`: a job starts
     elsewhere, and only Python files travel."""
-    name, function, content = _component_file(step, source, travelling)
     if _OPENING.search(content) or b"__file__" in content:
         from drivetrain.assets.own_values import opened_beside, read_beside
 
         line, file = opened_beside(content, function, source)
         if not file:
-            line, file = read_beside(content, function, (source / name).parent)
-            file = (Path(name).parent / file).as_posix() if file else ""
+            line, file = read_beside(content, function, (source / path).parent)
+            file = (Path(path).parent / file).as_posix() if file else ""
         if file:
             raise at_place(
                 SpecError(
                     f"step {step.name!r} opens {file!r}, which does not travel: only Python files do. Make it "
                     f"an input: data: Input in {function}(), and step({function}, data={file!r})."
                 ),
-                f"{Path(name).name}, line {line}",
+                f"{Path(path).name}, line {line}",
             )
 
 
@@ -319,16 +310,15 @@ def _check_recipe(step: JobStep, source: Path | None, travelling: AbstractSet[st
     given = step.parameters.get("recipe")
     if not isinstance(given, str) or "." in given:
         return  # known when it runs; or a module of the user's own, inside a package
-    folder = Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
-    known = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    from drivetrain.catalog.strategies import RECIPE_MEMBERS, lacking_of_recipe, recipes_folder, strategy_names
+
+    known = {*strategy_names(recipes_folder())}
     known |= {name.removesuffix(".py") for name in travelling if "/" not in name}
     if given not in known:
         raise at_place(SpecError(f"Step {step.name!r}: no recipe {given!r}. {did_you_mean(given, known)}"), step.place)
     file = f"{given}.py"
     if source is None or file not in travelling:
         return
-    from drivetrain.catalog.strategies import RECIPE_MEMBERS, lacking_of_recipe
-
     line, lacking = lacking_of_recipe(source / file)
     if lacking:
         raise at_place(

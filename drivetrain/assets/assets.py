@@ -169,7 +169,7 @@ def code_channel(root: str, used: Used = NOTHING, wheels: tuple[Wheel, ...] = ()
     files: dict[str, bytes | CodeArchive | Path] = {wheel.name: wheel.content for wheel in wheels}
     hashes = {wheel.name: _sha256(wheel.content) for wheel in wheels}
     archive = CodeArchive(used, hashes)
-    digest, start = archive.sha256, _start_file()
+    digest, start = archive.sha256, (package_folder() / "steps" / "start.py").read_bytes()
     files |= {"start.py": start, f"{digest}.tar": archive}
     hashes |= {"start.py": _sha256(start), f"{digest}.tar": digest}
     folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
@@ -377,10 +377,6 @@ def _content(path: str) -> bytes:
     finally:
         os.close(file)
     return content
-
-
-def _start_file() -> bytes:
-    return (package_folder() / "steps" / "start.py").read_bytes()
 
 
 def package_folder() -> Path:

@@ -97,7 +97,7 @@ class _Reader:
             match node:
                 case ast.Expr(value=ast.Constant()):  # a docstring names files for people
                     continue
-                case ast.If() if _is_type_checking(node.test):
+                case ast.If() if last_name(node.test) == "TYPE_CHECKING":
                     pending += node.orelse
                     continue
                 case ast.Call() if last_name(node.func) in _IMPORTERS and self.imported(node):
@@ -201,10 +201,6 @@ def parsed(content: bytes) -> list[ast.stmt]:
 def _first(found: list[tuple[int, str]]) -> str:
     line, what = min(found, default=(0, ""))
     return f"line {line}: {what}" if what else ""
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    return last_name(test) == "TYPE_CHECKING"
 
 
 def last_name(node: ast.expr | None) -> str:

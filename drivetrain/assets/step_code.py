@@ -221,7 +221,7 @@ class StepCode:
     def _texts(self, value: Any) -> tuple[str, ...] | None:
         """The values that a parameter may have; None where nobody knows them now."""
         if isinstance(value, ParameterRef):
-            declared = next((each for each in self.graph.pipeline.parameters if each.name == value.name), None)
+            declared = self.graph.parameters.get(value.name)
             return tuple(map(str, declared.choices)) if declared is not None and declared.choices else None
         return (value,) if isinstance(value, str) else None
 

@@ -1,12 +1,19 @@
-"""Wheel files (PEP 427): what their names say, and what is inside.
+"""Wheel files (PEP 427): what their names say, what is inside, and an installed distribution packed into one again, to
+the same bytes every time.
 
-`packaging` reads both; it is imported where there is a wheel to read.
+`packaging` reads names and metadata; it is imported where there is a wheel to read.
 """
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
+import io
 import re
-from pathlib import Path
+import sys
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from drivetrain.assets.requirements import normal
@@ -15,6 +22,11 @@ from drivetrain.base.records import dataclass
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
+
+
+# What an installer writes beside the wheel's own files.
+_INSTALLERS_OWN = frozenset(("INSTALLER", "REQUESTED", "direct_url.json", "RECORD"))
+_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -102,3 +114,61 @@ def normal_version(text: str) -> str:
     from packaging.utils import canonicalize_version
 
     return canonicalize_version(text, strip_trailing_zero=False)
+
+
+def installed_wheel(name: str) -> Path | None:
+    """The folder that describes the distribution of this environment with a normal name; None where it was not
+    installed from a wheel."""
+    folders = (Path(entry) for entry in dict.fromkeys(sys.path) if entry and Path(entry).is_dir())
+    infos = (info for folder in folders for info in sorted(folder.glob("*.dist-info")))
+    info = next((info for info in infos if normal(info.stem.rpartition("-")[0]) == name), None)
+    if info is None or not all((info / needed).is_file() for needed in ("WHEEL", "RECORD", "METADATA")):
+        return None
+    # Editable, or from a folder: its files are not those of a release.
+    return None if (info / "direct_url.json").is_file() else info
+
+
+def name_of_installed(info: Path) -> str:
+    """The file name of the wheel from which a distribution was installed."""
+    lines = (info / "WHEEL").read_text(encoding="utf-8").splitlines()
+    tags = [line.partition(":")[2].strip().split("-", 2) for line in lines if line.startswith("Tag:")]
+    parts = [".".join(sorted({tag[part] for tag in tags})) for part in range(3)]
+    return f"{info.stem}-{'-'.join(parts)}.whl"
+
+
+@cache
+def pack(info: Path) -> bytes:
+    """A wheel with the files that RECORD lists, in the order of their names, uncompressed, without times.
+
+    Not compressed, because compressors differ between machines and the bytes name the channel.
+
+    Raises:
+        UserError: a file is not what was installed.
+    """
+    import zipfile
+
+    home = info.parent
+    files: dict[str, bytes] = {}
+    digests: dict[str, str] = {}
+    for name, expected, _ in csv.reader((info / "RECORD").read_text(encoding="utf-8").splitlines()):
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or path.suffix == ".pyc":
+            continue  # scripts and caches, which the installer made for this environment
+        if path.parts[0] == info.name and path.name in _INSTALLERS_OWN:
+            continue
+        content = (home / path).read_bytes()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+        digests[name] = f"sha256={digest.decode()}"
+        if expected and expected != digests[name]:
+            raise UserError(f"{home / path} is not the file that was installed. Reinstall {info.stem}.")
+        files[name] = content
+    record = "".join(f"{name},{digests[name]},{len(files[name])}\n" for name in sorted(files))
+    files[f"{info.name}/RECORD"] = (record + f"{info.name}/RECORD,,\n").encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(files):
+            member = zipfile.ZipInfo(name, _EPOCH)
+            member.create_system = 3
+            member.external_attr = 0o100644 << 16
+            archive.writestr(member, files[name])
+    return buffer.getvalue()

@@ -16,9 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.assets.image import Image, missing
-from drivetrain.assets.installed import installed_wheel
 from drivetrain.assets.requirements import Requirement, build_command, parse, wanted_by
-from drivetrain.assets.wheel_files import WheelFile, read_wheel, wheel_name
+from drivetrain.assets.wheel_files import (
+    WheelFile,
+    installed_wheel,
+    name_of_installed,
+    pack,
+    read_metadata,
+    read_wheel,
+    wheel_name,
+)
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
 
@@ -94,23 +101,21 @@ def _in_folder(requirement: Requirement, image: Image, place: Path) -> Iterator[
 
 
 def _from_environment(requirement: Requirement, image: Image) -> tuple[Wheel, WheelFile] | None:
-    packed = installed_wheel(requirement.name)
-    if packed is None or not requirement.allows(packed.file.version):
+    info = installed_wheel(requirement.name)
+    file = None if info is None else read_metadata((info / "METADATA").read_bytes())
+    if info is None or file is None or not requirement.allows(file.version):
         return None
-    if wheel_name(packed.name).tags.isdisjoint(fitting_tags(image.python, image.glibc)):
+    name = name_of_installed(info)
+    if wheel_name(name).tags.isdisjoint(fitting_tags(image.python, image.glibc)):
         return None
-    return Wheel(packed.name, packed.content()), packed.file
+    return Wheel(name, pack(info)), file
 
 
 def _lacking(requires: Iterable[str], parent: Requirement, image: Image) -> list[Requirement]:
-    """The requirements of a wheel, with the extras asked of it, that this image lacks."""
+    """The requirements of a wheel, with the extras asked of it, that this image lacks. `wanted_by` has looked at their
+    markers."""
     wanted = [wanted_by(line, image.python, parent.extras) for line in requires]
-    return [each for each in wanted if each is not None and missing([_bare(each)], image)]
-
-
-def _bare(requirement: Requirement) -> str:
-    """The requirement without its marker, which has been looked at."""
-    return requirement.text.partition(";")[0]
+    return [each for each in wanted if each is not None and missing([each.text.partition(";")[0]], image)]
 
 
 @cache

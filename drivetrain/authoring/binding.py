@@ -6,16 +6,16 @@ import ast
 import linecache
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from inspect import signature
 from typing import Any, TypeGuard, cast, get_args
 
+from drivetrain.base.call_site import functions_in
 from drivetrain.base.errors import SpecError, at_place, did_you_mean, shown
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import Cluster, RetryCause, RetryPolicy
-from drivetrain.spec.steps import BaseStep, Dependency, JobStep
-from drivetrain.spec.values import BestRef, OutputRef, Pending, Reference, Value, ValueType, as_value, value_type
+from drivetrain.spec.steps import BaseStep, Dependency
+from drivetrain.spec.values import TYPE_OF_SCALAR, BestRef, OutputRef, Pending, Reference, Value, as_value, value_type
 from drivetrain.steps import METRICS_OUTPUT, RETURNED, ComponentParameter
 from drivetrain.steps.declaration import Component
 
@@ -25,7 +25,6 @@ _DECLARED: dict[str, Mapping[str, ComponentParameter]] = {}
 _UNUSED: dict[str, set[str]] = {}
 # How functions are called that may never come back.
 _NEVER_BACK = ("abort", "exit", "fail", "forever", "kill", "pause", "quit", "sleep")
-_TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
 
 
 @dataclass(frozen=True)
@@ -211,9 +210,8 @@ def bind(
         parameters[key] = float(value) if declared.type is float and type(value) is int else value
         _refuse_ill_typed(label, declared, parameters[key])
         if isinstance(parameter := given[key], Parameter):
-            for value in dict.fromkeys((parameter.default, *parameter.choices)):
-                if value is not None:
-                    refuse_beyond(f"Step {label!r} (with {parameter.name}={value!r})", declared, value)
+            for value in parameter.values:
+                refuse_beyond(f"Step {label!r} (with {parameter.name}={value!r})", declared, value)
     return inputs, parameters
 
 
@@ -240,11 +238,12 @@ def _is_path(value: object) -> TypeGuard[os.PathLike[str]]:
 
 
 def _refuse_ill_typed(label: str, declared: ComponentParameter, value: Value) -> None:
-    wanted, got = _TYPE_NAMES[declared.type], value_type(value)
+    wanted, got = TYPE_OF_SCALAR[declared.type], value_type(value)
     if got != wanted and isinstance(value, BestRef):
         got = value.spells  # a program is handed texts, whatever the types of its parameters
     if got != wanted and (wanted, got) != ("Float", "Integer"):
-        raise SpecError(f"Step {label!r}: {declared.name} is {wanted}, but {_shown(value)} is {got}.")
+        given = value.described() if isinstance(value, Reference) else repr(value)
+        raise SpecError(f"Step {label!r}: {declared.name} is {wanted}, but {given} is {got}.")
     if not isinstance(value, Reference):
         refuse_beyond(f"Step {label!r}", declared, value)
 
@@ -257,11 +256,10 @@ def refuse_unwritten(pipeline: Pipeline) -> None:
     if not any(_UNUSED.values()):
         return
     graph = Graph(pipeline)
-    made = {each.name: each for each in graph.steps if isinstance(each, JobStep)}
     for reader, references in graph.references.items():
-        for each in references:
-            step = made.get(each.step) if isinstance(each, OutputRef) else None
-            if step is not None and isinstance(each, OutputRef) and each.output in _UNUSED.get(step.program.target, ()):
+        for each in (reference for reference in references if isinstance(reference, OutputRef)):
+            step = graph.producer(each)
+            if step is not None and each.output in _UNUSED.get(step.program.target, ()):
                 function = step.program.target.partition(":")[2]
                 raise at_place(
                     SpecError(
@@ -312,7 +310,8 @@ def numbers_of(component: Component[..., Any]) -> tuple[str, ...] | None:
 
 def _unused_outputs(component: Component[..., Any]) -> set[str]:
     node = _function(component)
-    body = [each for each in node.body if not _is_constant(each)] if node else []
+    statements = node.body if node else []
+    body = [each for each in statements if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
     if node is None or not body or (len(body) == 1 and isinstance(body[0], ast.Return | ast.Raise)):
         return set()  # it is still to be written
     named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
@@ -325,17 +324,7 @@ def _function(component: Component[..., Any]) -> ast.FunctionDef | None:
     if code is None or component.target.startswith("drivetrain."):
         return None
     linecache.checkcache(code.co_filename)
-    return _functions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
-
-
-@lru_cache(maxsize=64)
-def _functions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError):  # a cell with magic lines
-        return {}
-    found = [node for node in body if isinstance(node, ast.FunctionDef)]
-    return {(node.name, min([node.lineno, *(each.lineno for each in node.decorator_list)])): node for node in found}
+    return functions_in("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
@@ -357,10 +346,6 @@ def _ends(body: list[ast.stmt]) -> bool:
             return _ends(inner)
         case _:
             return True
-
-
-def _is_constant(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _is_no_number(node: ast.expr) -> bool:
@@ -393,7 +378,3 @@ def refuse_beyond(where: str, declared: ComponentParameter, value: Any) -> None:
             f"{where}: {declared.name} is {value!r}. {did_you_mean(str(value), map(str, declared.choices))}"
         )
     raise SpecError(f"{where}: {declared.name} is {value!r}. Allowed: {declared.described()}.")
-
-
-def _shown(value: Value) -> str:
-    return value.described() if isinstance(value, Reference) else repr(value)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
-from drivetrain.base.call_site import is_users_file
+from drivetrain.base.call_site import functions_in, is_users_file
 from drivetrain.steps.declaration import Component
 
 _CHARACTERS = 120
@@ -37,20 +37,19 @@ def called_now(value: Any, otherwise: str = "Decorate the function with @compone
     found = assigned or (next(iter(within)) if len(within) == 1 else None)
     if not isinstance(found, ast.Call):
         return otherwise
-    return f"In line {found.lineno}: {_text(found)} was called now. Write {_as_step(frame, found)}."
+    as_step = _named(frame, found.func, found, 0) or f"step({_text(found.func)}, ...)"
+    return f"In line {found.lineno}: {_text(found)} was called now. Write {as_step}."
 
 
 def by_name(frame: FrameType, line: int) -> str:
     """How the values that `step(...)` was given by position in a line are given by name; empty where that is not
     seen."""
-    calls = [each for each in _nodes(frame) if isinstance(each, ast.Call) and _name(each.func) == "step"]
+    calls = [
+        each for each in _nodes(frame) if isinstance(each, ast.Call) and _text(each.func).rpartition(".")[2] == "step"
+    ]
     calls = [each for each in calls if each.lineno <= line <= (each.end_lineno or 0) and len(each.args) > 1]
     named = _named(frame, calls[0].args[0], calls[0], 1) if len(calls) == 1 else ""
     return named and f"Name the input: {named}."
-
-
-def _as_step(frame: FrameType, call: ast.Call) -> str:
-    return _named(frame, call.func, call, 0) or f"step({_text(call.func)}, ...)"
 
 
 def _named(frame: FrameType, component: ast.expr, call: ast.Call, first: int) -> str:
@@ -68,17 +67,10 @@ def _named(frame: FrameType, component: ast.expr, call: ast.Call, first: int) ->
 
 def _nodes(frame: FrameType) -> Iterator[ast.AST]:
     """Those of the function that the frame runs."""
-    text = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):  # edited since, or no file
-        return
     code = frame.f_code
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            if first == code.co_firstlineno:
-                yield from ast.walk(node)
+    text = "".join(linecache.getlines(code.co_filename, frame.f_globals))
+    node = functions_in(text).get((code.co_name, code.co_firstlineno))
+    return iter(()) if node is None else ast.walk(node)
 
 
 def _component(frame: FrameType, call: ast.Call) -> bool:
@@ -97,10 +89,6 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
     while frame is not None and not is_users_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
-
-
-def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _text(node: ast.AST) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import drivetrain
 from drivetrain.base.errors import SpecError
+from drivetrain.steps.trainings import imports_of
 
 # The name that IPython gives to the code of a cell under %%time, whose text it keeps with the cell.
 TIMED = "<timed exec>"
@@ -111,7 +112,7 @@ def own_modules(text: str, function: str) -> dict[str, Path]:
         SpecError: one of them is no Python file.
     """
     found: dict[str, Path] = {}
-    pending = sorted(_imported(text))
+    pending = sorted(_imported(text.encode()))
     seen: set[str] = set()
     while pending:
         name = pending.pop()
@@ -127,20 +128,15 @@ def own_modules(text: str, function: str) -> dict[str, Path]:
                 "with the code. Install it, and name its distribution in @component(needs=[...])."
             )
         for file in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
-            found[file.relative_to(root.parent).as_posix()] = file
-            pending += sorted(_imported(file.read_text(encoding="utf-8", errors="replace")))
+            place = file.relative_to(root.parent)
+            found[place.as_posix()] = file
+            pending += sorted(_imported(file.read_bytes(), ".".join(place.parent.parts)))
     return found
 
 
-def _imported(text: str) -> set[str]:
-    """The first names of the modules that a text imports, also inside of functions."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except SyntaxError:
-        return set()
-    whole = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    whole += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
-    return {name.partition(".")[0] for name in whole}
+def _imported(source: bytes, package: str = "") -> set[str]:
+    """The first names of the modules that a module of `package` imports, also inside of functions."""
+    return {name for name in imports_of(package, source) if name and "." not in name}
 
 
 def _own_place(name: str) -> Path | None:

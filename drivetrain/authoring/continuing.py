@@ -11,7 +11,6 @@ The training `train` is given the output of a step `train-continues` (fetch_prev
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -30,6 +29,7 @@ from drivetrain.spec.steps import (
     flatten,
 )
 from drivetrain.spec.values import OutputRef, Value
+from drivetrain.steps.call import find
 
 INPUT = "continue_from"
 FIND = "drivetrain.components.find_previous:find_previous"
@@ -93,11 +93,11 @@ def _with_fetching(
         run, group, which = named.groups()
         which = which or (run if run.startswith("run:") else f"run:{run}")
         group, registry = (group, "auto") if group else _group_of(step, registered)
-        found = make(_component(FIND), name=f"{step.name}-previous", group=group, which=which, registry=registry)
+        found = make(find(FIND), name=f"{step.name}-previous", group=group, which=which, registry=registry)
         yield found
         fetching = {name: found.text(name) for name in ("version", "content_hash")}
         fetching |= {"group": group, "registry": registry}
-    fetched = make(_component(FETCH), name=f"{step.name}-continues", **fetching)
+    fetched = make(find(FETCH), name=f"{step.name}-continues", **fetching)
     yield fetched
     yield step.model_copy(update={"inputs": type(step.inputs)({**others, INPUT: fetched["previous"]})})
 
@@ -124,8 +124,3 @@ def _group_of(step: TrainingStep, registered: list[tuple[Any, Value, Value]]) ->
         )
     group, registry = places[0]
     return group, registry
-
-
-def _component(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)

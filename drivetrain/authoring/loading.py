@@ -65,15 +65,15 @@ def load(
     Raises:
         UserError: no such pipeline, file or function; a file that does not import; wrong settings.
     """
-    author, source, base, beside = _located(target)
-    if config is None and beside.exists():
+    author, source = _located(target)
+    if config is None and (beside := settings_file(target)).exists():
         config = beside
     if config is not None:
         config = config.expanduser().resolve()
     built = _build(author, config, tuple(overrides), given)
     if source is not None:
         _remember(source)  # the function may have imported more
-    return Loaded(*built, source, base)
+    return Loaded(*built, source, source or Path.cwd())
 
 
 def load_function(
@@ -107,19 +107,17 @@ def settings_of(target: str) -> type[Settings]:
     return _settings_class(_located(target)[0]) or Settings
 
 
-def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
-    """The function that makes the pipeline, the folder of its file, where relative paths start, its settings file."""
+def _located(target: str) -> tuple[Callable[..., Any], Path | None]:
+    """The function that makes the pipeline, and the folder of its file."""
     path_text, _, function_name = target.partition(":")
     if path_text.endswith(".py"):
         path = Path(path_text).expanduser().resolve()
-        module, source, beside = import_file(path), path.parent, path.with_suffix(".yaml")
-        base = source
+        module, source = import_file(path), path.parent
     else:
         if path_text not in (known := {p.stem for p in READY.glob("*.py")} - {"__init__"}):
             raise UserError(f"No pipeline {path_text!r}. {did_you_mean(path_text, known)} Or give a file: FILE.py.")
         module, source = importlib.import_module(f"drivetrain.pipelines.{path_text}"), None
-        base, beside = Path.cwd(), Path.cwd() / f"{path_text}.yaml"
-    return _author(module, target, function_name or (path_text if source is None else "")), source, base, beside
+    return _author(module, target, function_name or (path_text if source is None else "")), source
 
 
 def _build(
@@ -294,12 +292,13 @@ def _executed(path: Path) -> ModuleType:
 
 def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
     """The function that returns the pipeline: the one named, or the only one annotated `-> Pipeline`."""
-    found = {
+    own = {
         key: value
         for key, value in vars(module).items()
         # Not by isinstance: a lazy object's __class__ may be a property that raises.
-        if type(value) is FunctionType and value.__module__ == module.__name__ and _returns_pipeline(value)
+        if type(value) is FunctionType and value.__module__ == module.__name__
     }
+    found = {key: value for key, value in own.items() if _returns_pipeline(value)}
     if name:
         if name not in found:
             raise UserError(f"{target}: no function {name}() -> Pipeline. {did_you_mean(name, found)}")
@@ -307,13 +306,9 @@ def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        name = next((key for key in reversed(vars(module)) if _may_be_meant(vars(module)[key], module)), "my_pipeline")
+        name = next((key for key in reversed(own) if not own[key].__name__.startswith("_")), "my_pipeline")
         raise UserError(f"{target}: no function is annotated `-> Pipeline`. Write: def {name}(...) -> Pipeline: ...")
     raise UserError(f"{target}: several pipelines ({', '.join(found)}). Name one: {target}:{next(iter(found))}")
-
-
-def _may_be_meant(value: object, module: ModuleType) -> bool:
-    return type(value) is FunctionType and value.__module__ == module.__name__ and not value.__name__.startswith("_")
 
 
 def _returns_pipeline(function: Callable[..., Any]) -> bool:

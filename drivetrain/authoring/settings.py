@@ -15,19 +15,27 @@ that is a mapping, which becomes its JSON text.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
-from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
+from drivetrain.base.errors import Notice, SpecError, UserError, at_place, did_you_mean, shown
 from drivetrain.base.masking import MASK, looks_secret
 from drivetrain.spec import Frozen
-from drivetrain.spec.deployment import Deployment, LocalRun, block_model, block_problem
+from drivetrain.spec.deployment import (
+    Deployment,
+    LocalRun,
+    alternatives,
+    block_model,
+    block_problem,
+    model_at,
+    model_in,
+)
 
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
 # Set by the package itself or by a step's start file, never a setting.
@@ -38,6 +46,16 @@ RESERVED_ENVIRONMENT = frozenset(
         *("LASTCALL", "LAUNCHER", "MAX_INTERRUPTIONS", "MAX_RESTARTS", "NETWORK_INTERFACE", "NODES"),
         *("NOTICE_MAIL", "NOTICE_URL", "PORT", "PRICES", "PROCESSES", "REHEARSE_FILE", "REHEARSE_STEP"),
         *("RENDEZVOUS", "RESOLVE_TIMEOUT", "SMTP", "SOURCE", "SPOT_NOTICE", "STOP_TIMEOUT", "TENSORBOARD_FOLDER"),
+    )
+)
+# Those that the package reads elsewhere, beside RESERVED_ENVIRONMENT: no slips, however near a setting's name is.
+_OURS = frozenset(
+    (
+        *("complete", "copies", "decoded_cache", "decoded_cache_mib", "deepspeed_kernels", "evidence", "execution"),
+        *("fresh", "job", "kubernetes_api", "local_data", "mask", "node_folder", "object_store", "options"),
+        *("parent_pid", "pipeline", "rank_hosts", "ranks_folder", "registry", "service_account", "sha256"),
+        *("sources", "spark_settings", "start", "task", "task_logs", "task_reports", "termination_message"),
+        *("unpacked", "unpacked_code"),
     )
 )
 
@@ -123,7 +141,7 @@ def build(
     except ValidationError as error:
         from drivetrain.authoring.settings_errors import explained
 
-        said = explained(error, lambda path: _source(path, origin), lambda path: _model_at(kind, path))
+        said = explained(error, lambda path: _source(path, origin), lambda path: model_at(kind, path))
         raise UserError(said) from None
     _check_blocks(settings.deployment, origin)
     _refuse_wrong_defaults(kind, values)
@@ -136,10 +154,10 @@ def _refuse_truth_for_numbers(
     """YAML reads `yes` and `on` as true, which Python takes for the number 1."""
     for name, value in values.items():
         path = (*place, name)
-        if isinstance(value, dict) and (inner := _model_at(kind, (name,))) is not None:
+        if isinstance(value, dict) and (inner := model_at(kind, (name,))) is not None:
             _refuse_truth_for_numbers(inner, cast("dict[str, Any]", value), origin, path)
         elif isinstance(value, bool) and name in kind.model_fields:
-            allowed = _alternatives(kind.model_fields[name].annotation)
+            allowed = alternatives(kind.model_fields[name].annotation)
             if allowed & {int, float} and not allowed & {bool, Any}:
                 source = _source(path, origin)
                 from drivetrain.authoring.python_values import CALL
@@ -159,7 +177,7 @@ def _refuse_unknown_fields(
         if field is None and path and _drops_unknown_fields(kind):
             where = f"{'.'.join((*path, key))} (from {_source((*path, key), origin)})"
             raise UserError(f"Setting {where} does not exist. {did_you_mean(key, kind.model_fields)}")
-        if field is None or (inner := _model_in(field.annotation)) is None:
+        if field is None or (inner := model_in(field.annotation)) is None:
             continue
         for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
             _refuse_unknown_fields(inner, item, origin, (*path, key))
@@ -171,21 +189,6 @@ def _drops_unknown_fields(kind: type[BaseModel]) -> bool:
     has_aliases = any(field.validation_alias is not None for field in kind.model_fields.values())
     is_plain = not has_aliases and all(each.info.mode == "after" for each in validators)
     return is_plain and kind.model_config.get("extra", "ignore") == "ignore"
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The one model that a field holds, or a list of such; None where it may hold anything else."""
-    kinds = _alternatives(get_args(annotation)[0] if get_origin(annotation) in (list, tuple) else annotation)
-    first, *others = kinds - {type(None)} or {None}
-    return first if not others and isinstance(first, type) and issubclass(first, BaseModel) else None
-
-
-def _alternatives(annotation: Any) -> set[Any]:
-    """The types that a field's annotation allows."""
-    if get_origin(annotation) is Annotated:
-        return _alternatives(get_args(annotation)[0])
-    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
-    return {each for part in parts for each in _alternatives(part)} or {annotation}
 
 
 def _check_blocks(deployment: Deployment, origin: Mapping[tuple[str, ...], str]) -> None:
@@ -229,9 +232,14 @@ def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None
     path = tuple(part.lower() for part in name.removeprefix(ENVIRONMENT_PREFIX).split("__"))
     if path[0] in kind.model_fields:
         return path
-    from drivetrain.authoring.unknown_variables import warn_of_slip
+    from difflib import get_close_matches
 
-    warn_of_slip(name, path[0], kind.model_fields)
+    # Another pipeline may have a setting of that name.
+    close = [] if path[0] in _OURS else get_close_matches(path[0], kind.model_fields, 1, 0.8)
+    if close:
+        meant = name.upper().replace(path[0].upper(), close[0].upper(), 1)
+        said = f"{name} is ignored: this pipeline has no setting {path[0]!r}. Did you mean {meant}?"
+        warnings.warn(said, Notice, stacklevel=2)
     return None
 
 
@@ -252,7 +260,7 @@ def _objects_as_text(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[s
     for name, value in values.items():
         if isinstance(value, dict | list) and _is_text(kind, (name,)):
             found[name] = json.dumps(value, default=str)  # a date of YAML's is a text to JSON
-        elif isinstance(value, dict) and (inner := _model_at(kind, (name,))) is not None:
+        elif isinstance(value, dict) and (inner := model_at(kind, (name,))) is not None:
             found[name] = _objects_as_text(inner, value)  # type: ignore[reportUnknownArgumentType]
         else:
             found[name] = value
@@ -261,10 +269,10 @@ def _objects_as_text(kind: type[BaseModel], values: Mapping[str, Any]) -> dict[s
 
 def _is_text(kind: type[BaseModel], path: tuple[str, ...]) -> bool:
     """Return True if a field takes text and nothing that is written as a list or a mapping."""
-    owner = _model_at(kind, path[:-1])
+    owner = model_at(kind, path[:-1])
     field = owner.model_fields.get(path[-1]) if owner is not None else None
     annotation: Any = field.annotation if field is not None else None
-    return _alternatives(annotation) in ({str}, {str, type(None)})
+    return alternatives(annotation) in ({str}, {str, type(None)})
 
 
 def _put(
@@ -314,17 +322,3 @@ def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
 def _source(path: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> str | None:
     """The origin of a value: a file, a variable, --set, a call."""
     return next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
-
-
-def _model_at(kind: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] | None:
-    """The model that a nested field holds; None where it is no model."""
-    for at, part in enumerate(path):
-        if kind is Deployment and part == "targets" and path[at + 1 :]:
-            block = block_model(path[at + 1])
-            return None if block is None else _model_at(block, path[at + 2 :])
-        field = kind.model_fields.get(part)
-        inner = _model_in(field.annotation) if field else None
-        if inner is None:
-            return None
-        kind = inner
-    return kind

@@ -89,6 +89,18 @@ def blamed_on_place(method: Callable[[S, T], R]) -> Callable[[S, T], R]:
     return blaming
 
 
+@lru_cache(64)
+def functions_in(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    """The functions of a file's text, by name and first line, as their code objects have them; none of a text that
+    Python cannot read, such as a cell with magic lines."""
+    try:
+        nodes = ast.walk(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    found = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    return {(node.name, min([node.lineno, *(each.lineno for each in node.decorator_list)])): node for node in found}
+
+
 @contextmanager
 def recording() -> Generator[list[Any]]:
     """The steps and pipelines that are written meanwhile."""

@@ -81,7 +81,7 @@ def parameters_are_legal(graph: Graph) -> Iterator[str]:
             yield f"parameter name {parameter.name!r} is not allowed. Use up to 64 letters, digits, - and _."
         if parameter.name == FRESH_PARAMETER:
             yield f"parameter name {FRESH_PARAMETER!r} is taken by starts with --fresh. Give yours another name."
-        for value in (*parameter.choices, *(() if parameter.default is None else (parameter.default,))):
+        for value in parameter.values:
             if not _fits(TYPE_OF_SCALAR[type(value)], parameter.type):
                 yield f"parameter {parameter.name!r} is {parameter.type}, but {value!r} is not."
             if isinstance(value, str) and len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:
@@ -104,7 +104,7 @@ def parameter_names_are_unique(graph: Graph) -> Iterator[str]:
 
 @rule.each(BaseStep)
 def references_find_their_parameter(step: BaseStep, graph: Graph) -> Iterator[str]:
-    declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
+    declared = graph.parameters
     for reference in graph.references[step.name]:
         if not isinstance(reference, ParameterRef):
             continue

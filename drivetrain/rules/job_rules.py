@@ -47,13 +47,13 @@ def folders_fit_a_job(step: JobStep, graph: Graph) -> Iterator[str]:
 
 @rule.each(JobStep)
 def inputs_are_uris(step: JobStep, graph: Graph) -> Iterator[str]:
-    defaults = {parameter.name: parameter.default for parameter in graph.pipeline.parameters}
     for name, value in step.inputs.items():
         if value_type(value) != "String":
             yield f"input {name!r} of step {step.name!r} is {value_type(value)}; give a path, URI or output."
         if isinstance(value, str) and not value.strip():  # as a path, all of the folder one stands in
             yield f"input {name!r} of step {step.name!r} is empty. Give a path, URI or output."
-        default = defaults.get(value.name) if isinstance(value, ParameterRef) else None
+        declared = graph.parameters.get(value.name) if isinstance(value, ParameterRef) else None
+        default = declared.default if declared is not None else None
         if isinstance(default, str) and not default.startswith("s3://"):
             yield (
                 f"input {name!r} of step {step.name!r} is parameter {value.name!r}, whose default "  # type: ignore[union-attr]

@@ -12,7 +12,7 @@ from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import COMPARE, EVALUATE
 from drivetrain.spec.steps import BaseStep, JobStep, is_our_training
-from drivetrain.spec.trainings import Training, ways
+from drivetrain.spec.trainings import ways
 from drivetrain.spec.values import MetricRef, OutputRef
 
 rule = RuleBook()
@@ -101,16 +101,11 @@ def _own_metrics(graph: Graph, step: Any) -> tuple[str, ...] | None:
         return None
     found: dict[str, None] = {}
     for way in ways(step, graph.pipeline.parameters):
-        names = _of_way(way)
-        if names is None:
+        path = importable_recipe(way.text("recipe") or "")
+        if path is None or (names := metrics_of_recipe(path)) is None:
             return None
         found |= dict.fromkeys(names)
     return tuple(found)
-
-
-def _of_way(way: Training) -> tuple[str, ...] | None:
-    path = importable_recipe(way.text("recipe") or "")
-    return metrics_of_recipe(path) if path is not None else None
 
 
 def _scored(step: JobStep) -> list[str] | None:

@@ -60,7 +60,7 @@ def trigger_names_are_unique(graph: Graph) -> Iterator[str]:
 
 @rule
 def triggers_give_declared_parameters(graph: Graph) -> Iterator[str]:
-    declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
+    declared = graph.parameters
     for trigger in graph.pipeline.triggers:
         for name, value in trigger.parameters.items():
             if name not in declared:
@@ -147,28 +147,23 @@ def triggers_do_not_loop(trigger: EventTrigger, graph: Graph) -> Iterator[str]:
             )
 
 
-@rule
-def uploads_are_not_those_of_the_steps(graph: Graph) -> Iterator[str]:
+@rule.each(Upload)
+def uploads_are_not_those_of_the_steps(trigger: Upload, graph: Graph) -> Iterator[str]:
     """Native steps and checkpoints may write anywhere, also where the pipeline waits for others' files."""
-    pipeline = graph.pipeline
-    for trigger in pipeline.triggers:
-        if not isinstance(trigger, Upload) or not trigger.loop_guard:
-            continue
-        values = _started_with(trigger, pipeline.parameters)
-        for step in graph.steps:
-            place = next((p for p in written_places(step, values) if p.meets(trigger.bucket, trigger.prefix)), None)
-            if place is not None:
-                yield (
-                    f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where step "
-                    f"{step.name!r} writes ({place.uri}): each run would start the next. Give another prefix; or, if "
-                    "that is meant, say loop_guard=False and give a limit."
-                )
+    values = _started_with(trigger, graph.pipeline.parameters)
+    for step in graph.steps if trigger.loop_guard else ():
+        place = next((p for p in written_places(step, values) if p.meets(trigger.bucket, trigger.prefix)), None)
+        if place is not None:
+            yield (
+                f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where step {step.name!r} "
+                f"writes ({place.uri}): each run would start the next. Give another prefix; or, if that is meant, say "
+                "loop_guard=False and give a limit."
+            )
 
 
 @rule
 def the_loop_guard_knows_who_registered(graph: Graph) -> Iterator[str]:
     """A package without the execution that made it starts a trigger on its own group, again and again."""
-    declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
     for step in graph.steps:
         yield from _synced_registrations(graph, step)
         found = _unnamed_registration(step)
@@ -176,7 +171,11 @@ def the_loop_guard_knows_who_registered(graph: Graph) -> Iterator[str]:
             continue
         group, remedy = found
         for trigger in graph.pipeline.triggers:
-            if isinstance(trigger, RegistryEvent) and trigger.loop_guard and _may_be(group, trigger.group, declared):
+            if (
+                isinstance(trigger, RegistryEvent)
+                and trigger.loop_guard
+                and _may_be(group, trigger.group, graph.parameters)
+            ):
                 yield (
                     f"step {step.name!r} may register models of group {trigger.group!r}, which trigger "
                     f"{trigger.name!r} watches, without saying that this pipeline made them: each run could start the "
@@ -198,13 +197,12 @@ def registry_triggers_watch_a_model_once(graph: Graph) -> Iterator[str]:
             )
 
 
-@rule
-def registry_triggers_wait_for_fields_that_there_are(graph: Graph) -> Iterator[str]:
+@rule.each(RegistryEvent)
+def registry_triggers_wait_for_fields_that_there_are(trigger: RegistryEvent, graph: Graph) -> Iterator[str]:
     """A misspelt field never changes, so the trigger would never fire, and nothing would say so."""
-    for trigger in graph.pipeline.triggers:
-        for field in trigger.changed or () if isinstance(trigger, RegistryEvent) else ():
-            if field not in PACKAGE_FIELDS:
-                yield f"trigger {trigger.name!r} waits for a change of {field!r}. {did_you_mean(field, PACKAGE_FIELDS)}"
+    for field in trigger.changed or ():
+        if field not in PACKAGE_FIELDS:
+            yield f"trigger {trigger.name!r} waits for a change of {field!r}. {did_you_mean(field, PACKAGE_FIELDS)}"
 
 
 @rule.each(RegistryEvent)

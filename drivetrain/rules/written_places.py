@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
+from drivetrain.base.json_text import as_list, as_object
 from drivetrain.base.records import dataclass
 from drivetrain.spec.steps import NativeStep, Step, TrainingStep
 from drivetrain.spec.values import Join, ParameterRef
@@ -55,14 +56,14 @@ def written_places(step: Step, values: Mapping[str, Any]) -> Iterator[WrittenPla
 
 def _outputs(node: Any) -> Iterator[Any]:
     """The places in a native step's fields, those of steps inside of it included."""
-    for name, item in _object(node).items():
+    for name, item in as_object(node).items():
         if name in _FIELDS:
             yield item
         elif name in _PARTS:
-            yield _object(item).get("S3Uri")
+            yield as_object(item).get("S3Uri")
         else:
             yield from _outputs(item)
-    for item in _list(node):
+    for item in as_list(node):
         yield from _outputs(item)
 
 
@@ -72,10 +73,10 @@ def _text(value: Any, values: Mapping[str, Any]) -> tuple[str, bool]:
         return _joined(value.on, value.values, values)
     if isinstance(value, ParameterRef):
         value = values.get(value.name)
-    operation = _object(value)
+    operation = as_object(value)
     if "Std:Join" in operation:
-        operand = _object(operation["Std:Join"])
-        return _joined(operand.get("On", ""), _list(operand.get("Values")), values)
+        operand = as_object(operation["Std:Join"])
+        return _joined(operand.get("On", ""), as_list(operand.get("Values")), values)
     path = operation.get("Get")
     if isinstance(path, str) and path.startswith(_PARAMETER):
         value = values.get(path.removeprefix(_PARAMETER))
@@ -90,11 +91,3 @@ def _joined(on: Any, parts: Sequence[Any], values: Mapping[str, Any]) -> tuple[s
         if not is_whole:
             return text, False
     return text, bool(parts)
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()

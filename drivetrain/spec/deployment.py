@@ -10,9 +10,10 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cached_property
 from importlib.util import find_spec
-from typing import Annotated, Any, TypeVar, cast
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from drivetrain.base.errors import SpecError, did_you_mean
@@ -164,19 +165,38 @@ def block_problem(target: str, kind: type[Frozen], error: ValidationError) -> tu
     inner = tuple(str(part) for part in first["loc"])
     path = ("deployment", "targets", target, *inner)
     if first["type"] == "extra_forbidden":
-        return path, f"there is no such setting. {did_you_mean(inner[-1], _fields_at(kind, inner[:-1]))}"
+        owner = model_at(kind, inner[:-1])
+        return path, f"there is no such setting. {did_you_mean(inner[-1], owner.model_fields if owner else ())}"
     text = str(first["input"])
     hidden = inner[:1] and inner[0] in getattr(kind, "NAMES_OF_SECRETS", ())
     shown = not hidden and "@" not in text and without_secrets(text) == text
     return path, f"{message_of(first)}." + (f" Given: {first['input']!r:.120}." if shown else "")
 
 
-def _fields_at(kind: type[Frozen], path: tuple[str, ...]) -> list[str]:
-    """The fields of a nested model; none where there is no model."""
-    for part in path:
+def model_at(kind: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] | None:
+    """The model that a nested field holds; None where it is no model."""
+    for at, part in enumerate(path):
+        if kind is Deployment and part == "targets" and path[at + 1 :]:
+            block = block_model(path[at + 1])
+            return None if block is None else model_at(block, path[at + 2 :])
         field = kind.model_fields.get(part)
-        inner: Any = field.annotation if field is not None else None
-        if not (isinstance(inner, type) and issubclass(inner, Frozen)):
-            return []
+        inner = model_in(field.annotation) if field else None
+        if inner is None:
+            return None
         kind = inner
-    return list(kind.model_fields)
+    return kind
+
+
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The one model that a field holds, or a list of such; None where it may hold anything else."""
+    kinds = alternatives(get_args(annotation)[0] if get_origin(annotation) in (list, tuple) else annotation)
+    first, *others = kinds - {type(None)} or {None}
+    return first if not others and isinstance(first, type) and issubclass(first, BaseModel) else None
+
+
+def alternatives(annotation: Any) -> set[Any]:
+    """The types that a field's annotation allows."""
+    if get_origin(annotation) is Annotated:
+        return alternatives(get_args(annotation)[0])
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    return {each for part in parts for each in alternatives(part)} or {annotation}

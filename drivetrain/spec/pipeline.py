@@ -54,6 +54,12 @@ class Parameter(Pending):
     def boolean(cls, name: str, default: bool | None = None) -> Parameter:
         return cls(name=name, type="Boolean", default=default)
 
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """The values that are known: the default, then the choices."""
+        default = () if self.default is None else (self.default,)
+        return tuple(dict.fromkeys((*default, *self.choices)))
+
     def ref(self) -> ParameterRef:
         """The reference that stands for the value in steps and conditions."""
         return ParameterRef(name=self.name, type=self.type)
@@ -225,6 +231,10 @@ class Graph:
         return {step.name: step for step in self.steps}
 
     @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        return {parameter.name: parameter for parameter in self.pipeline.parameters}
+
+    @cached_property
     def references(self) -> dict[str, list[Any]]:
         """Step name -> the references in its own fields (not in its branches)."""
         return {
@@ -284,8 +294,8 @@ class Graph:
         cluster = step.cluster
         own: list[Any] = [cluster.machine]
         if isinstance(cluster.machine, ParameterRef):
-            declared = [each for each in self.pipeline.parameters if each.name == cluster.machine.name]
-            own = [value for each in declared for value in (each.default, *each.choices)]
+            declared = self.parameters.get(cluster.machine.name)
+            own = [] if declared is None else list(declared.values)
         others = [each.instance_type for each in (*cluster.groups, *cluster.alternatives)]
         return tuple(dict.fromkeys(each for each in (*own, *others) if isinstance(each, str)))
 

@@ -98,17 +98,12 @@ def ways(step: TrainingStep, parameters: tuple[Parameter, ...]) -> Iterator[Trai
     fields |= {"instance_type": step.cluster.machine, "hosts": step.cluster.count}
     declared = {parameter.name: parameter for parameter in parameters}
     wanted = {value.name for value in fields.values() if isinstance(value, ParameterRef) and value.name in declared}
-    choices = {name: known for name in sorted(wanted) if (known := _known(declared[name]))}
+    choices = {name: known for name in sorted(wanted) if (known := declared[name].values)}
     first = {name: values[0] for name, values in choices.items()}
     others = [{**first, name: value} for name, values in choices.items() for value in values[1:]]
     for given in (first, *others):
         values = {name: _value(value, given) for name, value in fields.items()}
         yield Training(step=step, given=given, values=values)
-
-
-def _known(parameter: Parameter) -> tuple[Scalar, ...]:
-    default = () if parameter.default is None else (parameter.default,)
-    return tuple(dict.fromkeys((*default, *parameter.choices)))
 
 
 def _value(value: Any, given: Mapping[str, Scalar]) -> Scalar | None:

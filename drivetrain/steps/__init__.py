@@ -169,6 +169,10 @@ class ComponentFolder(NamedTuple):
     shared: bool = False
 
     @property
+    def required(self) -> bool:
+        return not self.optional
+
+    @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
 

@@ -46,10 +46,11 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
         for name in (*component.outputs, *([component.checkpoints.name] if component.checkpoints else [])):
             if isinstance(values[name], Path):
                 _make_folder(name, values[name])
-        for name in component.inputs:
+        for name, folder in component.inputs.items():
             if values[name] is not None and not values[name].exists():
-                raise InputError(f"--{name.replace('_', '-')} {values[name]}: no such file or folder.")
-        value_folder: Path | None = values.pop(RETURNED) if _returns_value(component) else None
+                raise InputError(f"{folder.flag} {values[name]}: no such file or folder.")
+        returns_value = RETURNED in component.outputs and component.outputs[RETURNED].value
+        value_folder: Path | None = values.pop(RETURNED) if returns_value else None
         own = _own_training(component, values)
         returned = component.function(**_with_values(component, values))
         if own is not None:
@@ -125,10 +126,6 @@ def _own_training(component: Declaration[..., Any], values: dict[str, Any]) -> P
     return values[name] if isinstance(values[name], Path) else None
 
 
-def _returns_value(component: Declaration[..., Any]) -> bool:
-    return RETURNED in component.outputs and component.outputs[RETURNED].value
-
-
 def _with_values(component: Declaration[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, with the Python value of each folder that the function takes as a value."""
     wanted = [name for name, folder in component.inputs.items() if folder.value and given[name] is not None]
@@ -137,7 +134,7 @@ def _with_values(component: Declaration[..., Any], given: Mapping[str, Any]) -> 
     from drivetrain.steps.values import load
 
     with _our_file():
-        return {**given, **{name: load(given[name], f"--{name.replace('_', '-')}") for name in wanted}}
+        return {**given, **{name: load(given[name], component.inputs[name].flag) for name in wanted}}
 
 
 def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str, float | str]:
@@ -159,9 +156,11 @@ def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str
                     f"{MOST_CHARACTERS:,} characters."
                 )
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            why = "Leave the name out where there is none; a text needs a TypedDict with a str field."
+            if isinstance(value, float):
+                why = "It is usually 0 / 0, or the mean of an empty list. Leave the name out where there is no number."
             raise ReturnedError(
-                f"{_at(component)}{component.name} returned {name}={given!r:.80}. "
-                f"Allowed: finite numbers. {_why_no_number(value)}"
+                f"{_at(component)}{component.name} returned {name}={given!r:.80}. Allowed: finite numbers. {why}"
             )
         found[str(name)] = value
     missing = [name for name in component.metrics or () if name not in found]
@@ -178,12 +177,6 @@ def _at(component: Declaration[..., Any]) -> str:
     if code is None or component.target.startswith(_SHIPPED):
         return ""
     return f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}: "
-
-
-def _why_no_number(value: object) -> str:
-    if isinstance(value, float):
-        return "It is usually 0 / 0, or the mean of an empty list. Leave the name out where there is no number."
-    return "Leave the name out where there is none; a text needs a TypedDict with a str field."
 
 
 def _named(returned: Any) -> Mapping[str, Any]:

@@ -100,7 +100,10 @@ class Card:
                 f"{MAX_POINTS:,} points."
             )
         series = [
-            {"name": name, "points": [list(point) for point in zip(places, values, strict=True) if _finite(point)]}
+            {
+                "name": name,
+                "points": [list(point) for point in zip(places, values, strict=True) if all(map(math.isfinite, point))],
+            }
             for name, values in lines.items()
         ]
         return self._add(kind="chart", title=title, x_label=x_label, series=series)
@@ -171,10 +174,6 @@ def _cell(value: Any) -> str | float | int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)[:1000]
     return value
-
-
-def _finite(point: tuple[float, float]) -> bool:
-    return all(map(math.isfinite, point))
 
 
 def _image(given: Any) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import (
@@ -26,22 +26,16 @@ _GONE, _NOW = "--on-change", "an unfinished training of other values stays besid
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class FolderFlag(NamedTuple):
-    """A folder of the command line; `kind` says which way the data flows."""
-
-    folder: ComponentFolder
-    kind: str
-
-
-def folder_flags(component: Declaration[..., Any]) -> list[FolderFlag]:
-    """Every folder that the command line takes: the declared ones, and the one for the numbers that come back."""
+def folder_flags(component: Declaration[..., Any]) -> list[tuple[ComponentFolder, str]]:
+    """Every folder that the command line takes, and which way its data flow: the declared ones, and the one for the
+    numbers that come back."""
     checkpoints = [] if component.checkpoints is None else [component.checkpoints]
     metrics = ComponentFolder(METRICS_OUTPUT, optional=True, help=f"gets {METRICS_FILE}")
     return [
-        *(FolderFlag(folder, "input") for folder in component.inputs.values()),
-        *(FolderFlag(folder, "output") for folder in component.outputs.values()),
-        *(FolderFlag(folder, "kept") for folder in checkpoints),
-        *([FolderFlag(metrics, "output")] if component.metrics != () else []),
+        *((folder, "input") for folder in component.inputs.values()),
+        *((folder, "output") for folder in component.outputs.values()),
+        *((folder, "kept") for folder in checkpoints),
+        *([(metrics, "output")] if component.metrics != () else []),
     ]
 
 
@@ -91,7 +85,7 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
             parse(each, text) if isinstance(each, ComponentParameter) else _folder(component, each, text)
         )
         given.add(flag)
-    missing = [flag for flag, each in declared.items() if _is_required(each) and flag not in given]
+    missing = [flag for flag, each in declared.items() if each.required and flag not in given]
     if doubtful and (missing or unknown):  # its value was forgotten, and the flag after it is one
         raise _refused(f"argument {doubtful}: expected one argument")
     if missing:
@@ -136,7 +130,7 @@ def usage(component: Declaration[..., Any]) -> str:
     folders, parameters = parser.add_argument_group("folders"), parser.add_argument_group("parameters")
     for folder, kind in folder_flags(component):
         text = f"({kind}) {folder.help}".strip().replace("%", "%%")
-        folders.add_argument(folder.flag, required=not folder.optional, metavar="PATH", help=text)
+        folders.add_argument(folder.flag, required=folder.required, metavar="PATH", help=text)
     for declared in component.parameters.values():
         bounds = f" ({declared.described()})" if declared.bounds else ""
         default = f" [default: {declared.default!r}]" if declared.default is not None else ""
@@ -150,11 +144,7 @@ def usage(component: Declaration[..., Any]) -> str:
 
 
 def _declared(component: Declaration[..., Any]) -> list[ComponentFolder | ComponentParameter]:
-    return [*(flag.folder for flag in folder_flags(component)), *component.parameters.values()]
-
-
-def _is_required(declared: ComponentFolder | ComponentParameter) -> bool:
-    return declared.required if isinstance(declared, ComponentParameter) else not declared.optional
+    return [*(folder for folder, _ in folder_flags(component)), *component.parameters.values()]
 
 
 def _refused(message: str) -> InputError:

@@ -84,6 +84,11 @@ def read(text: str) -> Distribution:
         )
     if version == "smp":
         _check_degrees(parameters)
+    processes = parts["mpi"].get("processes_per_host", 0)
+    if mpi and (isinstance(processes, bool) or not isinstance(processes, int) or processes < 0):
+        raise InputError(
+            f"distribution: mpi.processes_per_host is {json.dumps(processes)}. Allowed: whole numbers from 1."
+        )
     options = parts["data" if data else "mpi"].get("custom_mpi_options", "")
     own: dict[str, Any] = {}
     if torchrun or version == "smp":
@@ -97,7 +102,7 @@ def read(text: str) -> Distribution:
         }
     return Distribution(
         launcher="torchrun" if torchrun or version == "smp" else "mpirun" if mpi or data or model else "",
-        processes=_processes(parts["mpi"].get("processes_per_host", 0)) if mpi else 0,
+        processes=processes if mpi else 0,
         library="smddp" if data else version,
         framework=own,
         hyperparameters={"mp_parameters": parameters} if model else {},
@@ -172,9 +177,3 @@ def refuse_world(parameters: Mapping[str, Any], processes: int) -> None:
                 f"distribution: {name} {degree} does not divide the job's {processes} processes. Change it, or the "
                 "number of hosts or processes."
             )
-
-
-def _processes(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"distribution: mpi.processes_per_host is {json.dumps(value)}. Allowed: whole numbers from 1.")
-    return value

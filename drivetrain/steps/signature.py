@@ -35,6 +35,7 @@ from drivetrain.steps import (
 # Bits of a code object's flags (the table of the `inspect` module's documentation).
 _HAS_ARGS, _HAS_KEYWORDS = 0x04, 0x08
 _NOT_RUN_BY_A_CALL = 0x20 | 0x80 | 0x200  # a generator, a coroutine, both
+_MOST_FOLDERS = 10
 _NO_NAME = "{where}: *{name} cannot be declared. Give every parameter a name."
 _NOT_BY_NAME = "{where}: {name!r} cannot be given by name; take out the `/`."
 
@@ -63,30 +64,8 @@ def declare(
     where = f"{function.__module__}.{function.__qualname__}"
     needs = listed_texts(where, "needs", needs, '"numpy"')
     resumable = listed_texts(where, "resumable", resumable, '"epochs"')
-    if not isinstance(logs, Mapping):  # type: ignore[reportUnnecessaryIsInstance]
-        raise DeclarationError(
-            f"{where}: logs is {logs!r:.80}. Give {{'loss': r'loss=([-+0-9.e]+)'}}: name and pattern."
-        )
-    if name is not None and not isinstance(name, str):  # type: ignore[reportUnnecessaryIsInstance]
-        raise DeclarationError(f"{where}: name is {name!r:.80}. Give a text, such as name='prepare-data'.")
-    if settings is not None and not hasattr(settings, "__dataclass_fields__"):
-        raise DeclarationError(f"{where}: settings is {settings!r:.80}. Give a dataclass; its fields are parameters.")
-    if function.__code__.co_flags & _NOT_RUN_BY_A_CALL:
-        raise DeclarationError(f"{where} cannot be a component: it is async or a generator, which nothing would run.")
-    if job not in typing.get_args(Job):
-        raise DeclarationError(f"{where}: job is {job!r}. Allowed: {', '.join(typing.get_args(Job))}.")
-    if not function.__qualname__.isidentifier():
-        raise DeclarationError(
-            f"{where} cannot be a component: it is a lambda or defined inside a function or class, where no container "
-            "can find it. Give it a name at the top level of its file."
-        )
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
-        raise DeclarationError(
-            f"{where}: the type {error.name!r} is not there when the file is imported. Import it at the top of the "
-            "file, outside of `if TYPE_CHECKING`."
-        ) from None
+    _check_decoration(where, function, job, logs, name, settings)
+    hints = _hints(where, function)
     shared: Mapping[str, ComponentParameter] = parameters_of(settings) if settings else {}
     described = {name: each.help for name, each in shared.items()} | argument_help(function.__doc__ or "")
     inputs: dict[str, ComponentFolder] = {}
@@ -107,18 +86,17 @@ def declare(
                 "float, bool, Literal[...], or one of the plain types | None; Value for any Python value."
             )
         annotation = _unwrapped(hints[parameter.name])
-        optional = annotation.optional
         help_text = described.get(parameter.name, "")
         folder = next((m for m in annotation.metadata if isinstance(m, Folder)), None)
         if folder is None:
             own[parameter.name] = _plain_parameter(where, parameter, annotation, help_text)
             continue
-        if not parameter.required and not (optional and parameter.default is None):
+        if not parameter.required and not (annotation.optional and parameter.default is None):
             raise DeclarationError(
                 f"{where}: folder {parameter.name!r} defaults to {parameter.default!r}; the platform gives folders. "
                 "Allowed: no default, or a type with `| None` and the default None."
             )
-        declared = ComponentFolder(parameter.name, optional, help_text, folder.value, folder.shared)
+        declared = ComponentFolder(parameter.name, annotation.optional, help_text, folder.value, folder.shared)
         if folder.flow == "input":
             inputs[parameter.name] = declared
         elif folder.flow == "output":
@@ -132,7 +110,7 @@ def declare(
 
     parameters = {**shared, **own}
     metrics, texts = (), ()
-    if _is_value(hints.get("return")):
+    if any(isinstance(each, Folder) and each.value for each in _unwrapped(hints.get("return")).metadata):
         if job == "training" or RETURNED in hints:
             what = "a training job returns no Value" if job == "training" else f"the name {RETURNED!r} is taken"
             raise DeclarationError(f"{where}: {what}. Write into an Output instead, or rename the parameter.")
@@ -167,6 +145,38 @@ def declare(
     )
 
 
+def _check_decoration(
+    where: str, function: types.FunctionType, job: Job, logs: Any, name: Any, settings: type | None
+) -> None:
+    if not isinstance(logs, Mapping):
+        raise DeclarationError(
+            f"{where}: logs is {logs!r:.80}. Give {{'loss': r'loss=([-+0-9.e]+)'}}: name and pattern."
+        )
+    if name is not None and not isinstance(name, str):
+        raise DeclarationError(f"{where}: name is {name!r:.80}. Give a text, such as name='prepare-data'.")
+    if settings is not None and not hasattr(settings, "__dataclass_fields__"):
+        raise DeclarationError(f"{where}: settings is {settings!r:.80}. Give a dataclass; its fields are parameters.")
+    if function.__code__.co_flags & _NOT_RUN_BY_A_CALL:
+        raise DeclarationError(f"{where} cannot be a component: it is async or a generator, which nothing would run.")
+    if job not in typing.get_args(Job):
+        raise DeclarationError(f"{where}: job is {job!r}. Allowed: {', '.join(typing.get_args(Job))}.")
+    if not function.__qualname__.isidentifier():
+        raise DeclarationError(
+            f"{where} cannot be a component: it is a lambda or defined inside a function or class, where no container "
+            "can find it. Give it a name at the top level of its file."
+        )
+
+
+def _hints(where: str, function: types.FunctionType) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise DeclarationError(
+            f"{where}: the type {error.name!r} is not there when the file is imported. Import it at the top of the "
+            "file, outside of `if TYPE_CHECKING`."
+        ) from None
+
+
 @cache
 def parameters_of(settings: type) -> Mapping[str, ComponentParameter]:
     """The fields of a dataclass as parameters, in their order.
@@ -177,16 +187,13 @@ def parameters_of(settings: type) -> Mapping[str, ComponentParameter]:
 
     hints = typing.get_type_hints(settings, include_extras=True)
     described = argument_help(settings.__doc__ or "")
+    where = f"{settings.__module__}.{settings.__qualname__}"
     found: dict[str, ComponentParameter] = {}
     for field in fields(settings):
         required = field.default is MISSING
         parameter = _Parameter(field.name, required, None if required else field.default)
-        found[field.name] = _plain_parameter(
-            f"{settings.__module__}.{settings.__qualname__}",
-            parameter,
-            _unwrapped(hints[field.name]),
-            described.get(field.name, ""),
-        )
+        help_text = described.get(field.name, "")
+        found[field.name] = _plain_parameter(where, parameter, _unwrapped(hints[field.name]), help_text)
     return types.MappingProxyType(found)
 
 
@@ -197,13 +204,12 @@ def values_before(settings: type) -> dict[str, Scalar]:
 
 def _parameters(where: str, function: types.FunctionType, *, takes_settings: bool) -> list[_Parameter]:
     """The parameters in their order, defaults and all."""
+    code = function.__code__
     if takes_settings:
-        flags = function.__code__.co_flags
-        if not flags & _HAS_KEYWORDS or flags & _HAS_ARGS or hasattr(function, "__wrapped__"):
+        if not code.co_flags & _HAS_KEYWORDS or code.co_flags & _HAS_ARGS or hasattr(function, "__wrapped__"):
             raise DeclarationError(f"{where}: settings= come by name. Give the function **settings, and no *args.")
     elif hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
         return _parameters_of_wrapper(where, function)
-    code = function.__code__
     if code.co_flags & (_HAS_ARGS | _HAS_KEYWORDS) and not takes_settings:
         name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
         raise DeclarationError(_NO_NAME.format(where=where, name=name))
@@ -242,8 +248,7 @@ def _check_folders(
     checkpoints: ComponentFolder | None,
     metrics: tuple[str, ...] | None,
 ) -> None:
-    """Check that a processing or a training job of SageMaker can carry the folders (architecture: the step
-    contract)."""
+    """Check that a processing or a training job of SageMaker can carry the folders."""
     if CODE_CHANNEL in inputs:
         raise DeclarationError(f"{where}: the input name {CODE_CHANNEL!r} is taken by the channel of the program.")
     if job == "training":
@@ -267,12 +272,11 @@ def _check_folders(
     if checkpoints is not None:
         raise DeclarationError(f"{where}: a processing job has no checkpoints. Use job='training'.")
     # One input is the code and, when numbers come back, one output is the property file's.
-    for kind, count, limit in (
-        ("inputs", len(inputs) + 1, 10),
-        ("outputs", len(outputs) + (metrics != ()), 10),
-    ):
-        if count > limit:
-            raise DeclarationError(f"{where}: {count} {kind} with the one for code or metrics; at most {limit}.")
+    for kind, count in (("inputs", len(inputs) + 1), ("outputs", len(outputs) + (metrics != ()))):
+        if count > _MOST_FOLDERS:
+            raise DeclarationError(
+                f"{where}: {count} {kind} with the one for code or metrics; at most {_MOST_FOLDERS}."
+            )
 
 
 def _check_logs(where: str, job: Job, logs: Mapping[str, str]) -> None:
@@ -292,10 +296,6 @@ def _check_logs(where: str, job: Job, logs: Mapping[str, str]) -> None:
                 f"{where}: logs[{metric!r}] has {groups} groups; one is needed, which finds the number: "
                 "r'loss=([-+0-9.e]+)'."
             )
-
-
-def _is_value(annotation: Any) -> bool:
-    return any(isinstance(each, Folder) and each.value for each in _unwrapped(annotation).metadata)
 
 
 class _Annotation(NamedTuple):

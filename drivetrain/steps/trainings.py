@@ -352,7 +352,7 @@ def code_hashes(names: Iterable[str], file_of: Callable[[str], Path | None]) -> 
         if path is not None:
             source = path.read_bytes()
             found[name] = hashlib.sha256(source).hexdigest()[:_DIGITS]
-            ahead += _imports(name if path.name == "__init__.py" else name.rpartition(".")[0], source)
+            ahead += imports_of(name if path.name == "__init__.py" else name.rpartition(".")[0], source)
     return dict(sorted(found.items()))
 
 
@@ -378,7 +378,7 @@ def _code(names: Iterable[str], *roots: Path) -> dict[str, str]:
 
 
 @cache  # by what the files say: a process that trains again need not parse them again
-def _imports(package: str, source: bytes) -> tuple[str, ...]:
+def imports_of(package: str, source: bytes) -> tuple[str, ...]:
     """The names that a module of `package` imports, with the packages around them; some may be no modules."""
     try:
         tree = ast.parse(source)

@@ -37,6 +37,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import BAD_INPUT, FAILED, RETRY
 from drivetrain.steps.kubeflow.earlier import Earlier
 from drivetrain.steps.kubeflow.program import (
@@ -63,7 +64,10 @@ def run(task: Task, report: Reporter) -> int:
     if (told := earlier.reason()) is not None:
         raise TaskError(f"an earlier attempt failed for a reason that another one does not change: {told}")
     if "fail" in task.document:
-        raise SystemExit(_fail(task, report, task.text(task.document["fail"])))
+        reason = task.text(task.document["fail"])
+        report("ended", code=FAILED, seconds=0.0, reason=reason)
+        tell(f"error: {reason}", sys.stderr)
+        raise SystemExit(FAILED)
     if "select" in task.document:
         begun = time.monotonic()
         best, values = _select(task)
@@ -185,7 +189,7 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
         metadata: Json = {}
         if name == METRICS:
             found = _numbers(local_path(artifact["uri"]) / METRICS_FILE)
-            metadata = {key: value for key, value in found.items() if _is_number(value)}
+            metadata = {key: value for key, value in found.items() if is_number(value)}  # what KFP takes
         said = {"name": artifact.get("name", name), "uri": artifact["uri"], "metadata": metadata}
         artifacts[name] = {"artifacts": [said]}
     content = {"parameterValues": dict(values), "artifacts": artifacts}
@@ -193,11 +197,6 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
     beside = task.output_file.with_suffix(".part")
     beside.write_text(json.dumps(content), encoding="utf-8")
     beside.replace(task.output_file)
-
-
-def _is_number(value: Any) -> bool:
-    """True for what the platform takes as a metric: it refuses other kinds of values."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _select(task: Task) -> tuple[int, Json]:
@@ -226,12 +225,6 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(folder)
     elif folder.exists():
         folder.unlink()
-
-
-def _fail(task: Task, report: Reporter, reason: str) -> int:
-    report("ended", code=FAILED, seconds=0.0, reason=reason)
-    tell(f"error: {reason}", sys.stderr)
-    return FAILED
 
 
 def main() -> NoReturn:

@@ -74,7 +74,8 @@ def _run(task: Task) -> int:
     )
     if code:
         return _fail(code, reason_of(code, failure))
-    if _rank() == 0:
+    rank = next((os.environ[name] for name in _RANKS if os.environ.get(name)), "0")
+    if int(rank) == 0:
         for uri in outputs:
             objects.upload(local_path(uri), uri)
     return 0
@@ -88,10 +89,6 @@ def _inputs_in(word: Any) -> Iterator[str]:
     elif isinstance(word, list):
         for part in cast("list[Any]", word):
             yield from _inputs_in(part)
-
-
-def _rank() -> int:
-    return int(next((os.environ[name] for name in _RANKS if os.environ.get(name)), "0"))
 
 
 def _fail(code: int, reason: str) -> int:

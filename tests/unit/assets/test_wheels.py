@@ -12,10 +12,9 @@ import pytest
 from packaging.metadata import parse_email
 from packaging.utils import canonicalize_version
 
-from drivetrain.assets import installed
 from drivetrain.assets.image import Image
 from drivetrain.assets.requirements import normal
-from drivetrain.assets.wheel_files import WheelFile, read_metadata
+from drivetrain.assets.wheel_files import WheelFile, installed_wheel, pack, read_metadata
 from drivetrain.assets.wheels import find_wheels
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.images import stock_image
@@ -201,7 +200,7 @@ def test_an_installed_distribution_that_fits_is_packed_to_the_same_bytes() -> No
     [wheel] = find_wheels(("safetensors",), IMAGE, None, Path("/"))
     assert isinstance(wheel.content, bytes)
     first = hashlib.sha256(wheel.content).digest()
-    installed._pack.cache_clear()
+    pack.cache_clear()
     [again] = find_wheels(("safetensors",), IMAGE, None, Path("/"))
     assert isinstance(again.content, bytes)
     assert hashlib.sha256(again.content).digest() == first
@@ -229,8 +228,8 @@ def test_a_build_for_this_python_alone_does_not_travel(tmp_path: Path) -> None:
 
 
 def test_a_distribution_that_is_not_from_a_wheel_does_not_travel() -> None:
-    assert installed.installed_wheel("drivetrain") is None
-    assert installed.installed_wheel("no-such-distribution") is None
+    assert installed_wheel("drivetrain") is None
+    assert installed_wheel("no-such-distribution") is None
 
 
 def test_a_changed_installation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import drivetrain
-from drivetrain.authoring import unknown_variables
+from drivetrain.authoring import settings
 from drivetrain.authoring.settings import RESERVED_ENVIRONMENT
 from drivetrain.components.compare import compare
 from drivetrain.decision.policy import Policy
@@ -26,7 +26,7 @@ def test_no_variable_of_ours_is_taken_for_a_slip() -> None:
     named = {name for text in texts for name in re.findall(r'"DRIVETRAIN_([A-Z0-9_]+)"', text)}
     assert len(named) > 40
     reserved = {name.removeprefix("DRIVETRAIN_") for name in RESERVED_ENVIRONMENT}
-    ours = {name.upper() for name in unknown_variables._OURS}  # pyright: ignore[reportPrivateUsage]
+    ours = {name.upper() for name in settings._OURS}  # pyright: ignore[reportPrivateUsage]
     assert named - reserved - ours == set()
 
 

@@ -71,7 +71,7 @@ def test_every_file_of_rules_is_asked() -> None:
         files = sorted(each.stem for each in path.parent.glob("*_rules.py"))
         assert [name for name in files if f"yield {name}.rule" not in path.read_text()] == []
         numbers.append(len(files))
-    assert numbers == [12, 3]
+    assert numbers == [8, 3]
 
 
 def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_have() -> None:
