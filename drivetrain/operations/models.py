@@ -114,14 +114,12 @@ def check(version: ModelVersion, path: Path) -> None:
     Raises:
         UserError: they are others.
     """
-    from drivetrain.registry.content_hash import content_hash
-    from drivetrain.registry.intact import MEND
+    from drivetrain.registry.intact import MEND, difference
 
-    name = f"{version.group} version {version.version}"
-    if (hashed := content_hash(path)) != version.content_hash:
+    if problem := difference(path, version.content_hash):
         raise UserError(
-            f"the files of {name} at {version.artifact} are not those that were registered: their hash is "
-            f"{hashed[:12]}, and not {version.content_hash[:12]}. {MEND}"
+            f"the files of {version.group} version {version.version} at {version.artifact} are not those that were "
+            f"registered ({version.content_hash[:12]}): {problem}. {MEND}"
         )
 
 

@@ -13,6 +13,7 @@ from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.deploy.desired import check_place
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.policies import derive
+from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.triggers.replay import read_events
 from drivetrain.triggers.resources import TriggerSite, resources
 
@@ -55,7 +56,7 @@ def test_the_first_hour_leaves_nothing_open(tmp_path: Path) -> None:
     config = tmp_path / "production.yaml"
     config.write_text(settings + image, encoding="utf-8")
     loaded = load("retraining", config)
-    check_place(loaded.pipeline.deployment)
+    check_place(settings_of(loaded.pipeline.deployment))
     compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
     key = "arn:aws:kms:eu-west-1:123456789012:key/0a1b"
     assert compiled.notes == derive(compiled.definition, Names.of(loaded.pipeline, key)).notes == ()
@@ -71,7 +72,7 @@ def test_an_example_can_be_deployed(name: str, tmp_path: Path) -> None:
     [place] = blocks(ROOT / "docs" / "deploying.md", "yaml")
     config.write_text(place, encoding="utf-8")
     loaded = load(str(tmp_path / f"{name}.py"), config)
-    given = loaded.pipeline.deployment
+    given = settings_of(loaded.pipeline.deployment)
     check_place(given)
     assert not compile_pipeline(loaded.pipeline, loaded.source, loaded.base).notes
     site = TriggerSite(
