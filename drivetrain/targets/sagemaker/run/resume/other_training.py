@@ -105,7 +105,10 @@ def _inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _data(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Differences of a step that makes a training's data: in its command line and inputs, not in its machines."""
+    """Differences of a processing job that makes a training's data: in its command line and inputs, not in its
+    machines. A model that another training makes may be a new one."""
+    if "AppSpecification" not in old and "AppSpecification" not in new:
+        return
     yield from _differences(_told(old), _told(new))
     yield from _differences(_read(old), _read(new))
 
