@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from importlib import import_module
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, BinaryIO
 
 from drivetrain.base.formatting import count
@@ -70,7 +70,7 @@ def _table(head: Sequence[str], body: Sequence[Sequence[Any]], width: int, *, is
     }
     places = range(min(width, MAX_COLUMNS))
     right = [place for place in places if body and place not in texts]
-    names = list(map(short_value, head))[: len(places)]
+    names = [short_value(name) for name, _ in zip_longest(head[: len(places)], places, fillvalue="")]
     rows = [
         [Cell(short_value(cell), None if place in right else _kind(cell)) for place, cell in enumerate(row)]
         for row in cells

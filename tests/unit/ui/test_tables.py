@@ -64,3 +64,9 @@ def test_rows_that_are_too_large_are_not_shown(monkeypatch: pytest.MonkeyPatch) 
 def test_csv_sets_numbers_as_numbers() -> None:
     shown = join([csv_table("year,name,rows\n2026,a,1\n2025,7,\n", ",", is_whole=True)])
     assert '<td class="right">2025</td>' in shown and '<td class="short">7</td>' in shown and "Shown:" not in shown
+
+
+def test_a_row_may_be_longer_than_the_first_line() -> None:
+    shown = join([csv_table("title\nx,1\ny,20,z\n", ",", is_whole=True)])
+    assert shown.count("<tr>") == 3 and "z" in shown
+    assert shown.count('class="right"') == 2, "numbers of a column without a name end below each other, too"
