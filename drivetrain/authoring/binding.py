@@ -319,7 +319,7 @@ def _unused_outputs(component: Component[..., Any]) -> set[str]:
 
 
 def _function(component: Component[..., Any]) -> ast.FunctionDef | None:
-    """The text of a user's function at the top level of its file or cell; None where it is not to be had."""
+    """The syntax tree of a user's function; None where its source is not available."""
     code = getattr(component.function, "__code__", None)
     if code is None or component.target.startswith("drivetrain."):
         return None

@@ -56,9 +56,9 @@ class Parameter(Pending):
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """The values that are known: the default, then the choices."""
+        """The values that are known: the default, then the choices. 1, 1.0 and True are three values."""
         default = () if self.default is None else (self.default,)
-        return tuple(dict.fromkeys((*default, *self.choices)))
+        return tuple({(type(value), value): value for value in (*default, *self.choices)}.values())
 
     def ref(self) -> ParameterRef:
         """The reference that stands for the value in steps and conditions."""

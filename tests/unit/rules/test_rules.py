@@ -133,6 +133,8 @@ def test_rule_parameters_are_legal() -> None:
     assert "'a b' is not allowed" in refusal(parameters=[Parameter.string("a b")])
     assert "is Integer, but 0.5 is not" in refusal(parameters=[Parameter(name="n", type="Integer", default=0.5)])
     assert "is Boolean, but 1 is not" in refusal(parameters=[Parameter(name="n", type="Boolean", default=1)])
+    equal = Parameter(name="n", type="Integer", default=1, choices=(1.0, 2))
+    assert "is Integer, but 1.0 is not" in refusal(parameters=[equal])
     message = refusal(parameters=[Parameter.string("size", default="smal", choices=("small", "large"))])
     assert "Did you mean 'small'?" in message
     assert "at most 1,024" in refusal(parameters=[Parameter.string("text", default="x" * 1025)])

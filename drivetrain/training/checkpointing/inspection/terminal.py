@@ -23,7 +23,7 @@ def paint(text: str, style: str) -> str:
 
 
 def ago(then: float | None, now: float) -> str:
-    """`12 s ago`, `3 d 4 h ago`; what a clock that is behind makes a later time is `just now`."""
+    """`12.0 s ago`, `4 min 05 s ago`; what a clock that is behind makes a later time is `just now`."""
     if then is None:
         return "–"
     return "just now" if now - then < 1 else f"{duration(now - then)} ago"

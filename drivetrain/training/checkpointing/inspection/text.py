@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from drivetrain.base.bounds import is_number
 from drivetrain.base.formatting import count, duration, number, printable, size
 from drivetrain.training.checkpointing.attempts import Attempt
 from drivetrain.training.checkpointing.inspection.contents import Contents, TensorFacts
@@ -175,7 +176,7 @@ def _pairs(title: str, pairs: dict[str, str]) -> str:
 def _entry(entry: Any) -> str:
     if not isinstance(entry, dict):
         return _short(entry)
-    shown = (f"{name} {number(v) if isinstance(v, int | float) else _short(v)}" for name, v in entry.items())
+    shown = (f"{name} {number(v) if is_number(v) else _short(v)}" for name, v in entry.items())
     return printable(", ".join(shown))
 
 

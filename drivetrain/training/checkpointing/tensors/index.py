@@ -151,7 +151,7 @@ class Index:
             for chunk in entry.chunks:
                 is_misaligned = chunk.length and chunk.start % DTYPES[entry.dtype][1]
                 if is_misaligned or chunk.start + chunk.length > sizes.get(chunk.file, -1):
-                    return f"{INDEX_FILE} points outside of {chunk.file!r:.200} for {name}"
+                    return f"{INDEX_FILE} gives {name} a place in {chunk.file!r:.200} where it cannot be"
         return None
 
     def incomplete(self) -> str | None:

@@ -214,7 +214,9 @@ def test_the_night_after_one_that_failed_makes_it_up(rows: Rows) -> None:
 def test_a_step_that_may_see_what_nobody_looks_at_runs_each_time(
     rows: Rows, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drivetrain.targets.sagemaker.run.execution.moment", str)  # both runs may begin within a second
+    monkeypatch.setattr(
+        "drivetrain.targets.sagemaker.run.execution.scope.moment", str
+    )  # both runs may begin within a second
     judged(rows)
     of = {"arguments": [{"Get": "Execution.StartDateTime"}], "cache": True} if what == "time" else {}
     inputs = {"rows": f"{BUCKET}/rows/"} if what == "prefix" else {}
