@@ -25,12 +25,13 @@ def process_table() -> str:
         return ""
 
 
-def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which a process started; None where there is none, or only its zombie."""
+def start_time(pid: int, *, zombie: bool = False) -> int | None:
+    """Clock ticks after boot at which a process started; None where there is none, or, unless `zombie`, only its
+    zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text.rpartition(b") ")[2].split()  # the name before may hold anything
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    return None if fields[0] in (b"Z", b"X") and not zombie else int(fields[19])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.operations.concluding import enter_missing
-from drivetrain.telling.html import Around
+from drivetrain.telling import Around
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion

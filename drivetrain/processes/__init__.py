@@ -15,9 +15,8 @@ import sys
 import time
 from collections.abc import Iterable
 
-from drivetrain.base.process_identity import boot_id
+from drivetrain.base.process_identity import boot_id, start_time
 from drivetrain.base.records import dataclass
-from drivetrain.processes import process_table
 
 # Stands in the environment of every process of a job, with the job's token.
 TOKEN_VARIABLE = "DRIVETRAIN_JOB"
@@ -48,7 +47,7 @@ def record_of(pid: int, token: str) -> ProcessRecord:
     Raises:
         ProcessLookupError: there is none.
     """
-    started = process_table.start_time(pid)
+    started = start_time(pid, zombie=True)
     if started is None:
         raise ProcessLookupError(f"no process {pid}")
     return ProcessRecord(pid, started, boot_id(), token)
@@ -56,13 +55,7 @@ def record_of(pid: int, token: str) -> ProcessRecord:
 
 def alive(record: ProcessRecord) -> bool:
     """Return True if the recorded process still runs (a zombie does not)."""
-    fields = process_table.stat(record.pid)
-    return (
-        fields is not None
-        and int(fields[19]) == record.start_time
-        and fields[0] not in ("Z", "X")
-        and record.boot == boot_id()
-    )
+    return start_time(record.pid) == record.start_time and record.boot == boot_id()
 
 
 def mark_of(token: str) -> int:
@@ -125,7 +118,7 @@ def end_survivors(
 
 
 def _has_token(pid: int, token: str) -> bool:
-    return (_limit(pid) == mark_of(token) or _names(pid, token)) and process_table.is_running(pid)
+    return (_limit(pid) == mark_of(token) or _names(pid, token)) and start_time(pid) is not None
 
 
 def _limit(pid: int) -> int | None:

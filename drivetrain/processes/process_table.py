@@ -8,12 +8,6 @@ from __future__ import annotations
 import os
 
 
-def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which the process started; None when there is none."""
-    fields = stat(pid)
-    return None if fields is None else int(fields[19])
-
-
 def descendants(pid: int) -> list[int]:
     """Every living process below `pid`, parents before children; zombies left out."""
     children: dict[int, list[int]] = {}
@@ -29,12 +23,6 @@ def descendants(pid: int) -> list[int]:
         found.extend(below)
         waiting.extend(below)
     return [process for process in found if process not in zombies]
-
-
-def is_running(pid: int) -> bool:
-    """Return True if there is such a process and it is no zombie."""
-    fields = stat(pid)
-    return fields is not None and fields[0] not in ("Z", "X")
 
 
 def send(pid: int, number: int) -> None:

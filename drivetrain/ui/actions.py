@@ -22,8 +22,8 @@ from drivetrain.run_store.home import Home, SavedRequest, why_not_resumed
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.stopping import stop
 from drivetrain.targets.sagemaker.run.options import Request
+from drivetrain.telling import section
 from drivetrain.telling.content.given import RunAgain, run_again
-from drivetrain.telling.html import section
 from drivetrain.ui.answers import Page, Query, error_page, first, plain_page, run_address
 from drivetrain.ui.starting import Starts
 

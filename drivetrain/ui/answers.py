@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.markup import Content, el
-from drivetrain.telling.html import Around, document, section
+from drivetrain.telling import Around, document, section
 
 LINKS = (("Runs", "/"), ("Models", "/models"), ("Triggers", "/starts"))
 SCRIPT = "/live.js"

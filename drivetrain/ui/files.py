@@ -30,7 +30,7 @@ from drivetrain.run_store.model import Artifact, StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.run.options import masking_of
-from drivetrain.telling.html import listing, section
+from drivetrain.telling import listing, section
 from drivetrain.telling.page.sections import status_mark
 from drivetrain.ui.answers import Page, Query, plain_page, run_address, step_address
 from drivetrain.ui.tables import csv_table, parquet_table

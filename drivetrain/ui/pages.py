@@ -17,8 +17,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.markup import Markup, el
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
+from drivetrain.telling import section
 from drivetrain.telling.content.logs import tail
-from drivetrain.telling.html import section
 from drivetrain.ui.answers import Page, Query, around, error_page, first, run_address, step_address
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, el
 from drivetrain.run_store.run_values import number_in
-from drivetrain.telling.html import Cell, scrolled, table
+from drivetrain.telling import Cell, scrolled, table
 from drivetrain.telling.page.sections import short_value
 
 MAX_ROWS, MAX_COLUMNS = 100, 30

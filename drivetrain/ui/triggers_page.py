@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.home import Home
-from drivetrain.telling.html import Around, document, listing, section
+from drivetrain.telling import Around, document, listing, section
 
 MAX_STARTS = 200
 NEXT_TIMES = 3

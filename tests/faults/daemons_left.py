@@ -11,6 +11,7 @@ import signal
 import time
 from pathlib import Path
 
+from drivetrain.base.process_identity import start_time
 from drivetrain.processes import end_survivors, process_table
 from drivetrain.processes.container import Host, Job, RunningJob, start
 from tests.faults.harness.families import SLOWEST, Found, Trial
@@ -90,7 +91,7 @@ def _alive(marker: str) -> dict[int, str]:
             words = Path(f"/proc/{name}/cmdline").read_bytes()
         except OSError:
             continue
-        if marker.encode() in words and process_table.is_running(int(name)):
+        if marker.encode() in words and start_time(int(name)) is not None:
             found[int(name)] = words.replace(b"\0", b" ").decode(errors="replace").strip()
     return found
 

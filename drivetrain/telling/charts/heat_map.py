@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from drivetrain.base.formatting import cells, count, cut, number, share
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import table
 from drivetrain.telling.charts.frame import figure, svg, text_width
 from drivetrain.telling.content.plotted import PlottedMatrix
-from drivetrain.telling.html import table
 
 # Beyond this a cell is a speck; the most frequent confusions are told instead.
 MAX_SIDE = 40

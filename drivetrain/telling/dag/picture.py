@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from drivetrain.base.formatting import cells, cut, status_class, status_word
 from drivetrain.base.markup import Markup, el, join
+from drivetrain.telling import asset
 from drivetrain.telling.dag import Dag, Edge, Layout, Node, arrange, place
-from drivetrain.telling.html import asset
 
 # More steps than anybody looks at in one picture; a browser takes seconds to draw them.
 MAX_NODES = 3_000

@@ -15,10 +15,10 @@ from drivetrain.base.formatting import approval_words, count, duration, moment_w
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.model import Artifact
 from drivetrain.run_store.reasons import known_paths
+from drivetrain.telling import Around, definitions, document, listing, place_code, section, tile
 from drivetrain.telling.content import Curve, RunFacts
 from drivetrain.telling.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.telling.dag.picture import MAX_NODES, dag_svg
-from drivetrain.telling.html import Around, definitions, document, listing, place_code, section, tile
 from drivetrain.telling.page.sections import (
     commands_section,
     parameters_section,

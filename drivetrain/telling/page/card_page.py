@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.registry.card_sections import Section, sections, title_of
-from drivetrain.telling.html import Around, document, scrolled, section, table
+from drivetrain.telling import Around, document, scrolled, section, table
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion

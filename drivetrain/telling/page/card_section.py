@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import scrolled, section, table
 from drivetrain.telling.charts.charts import Series, line_chart
 from drivetrain.telling.content.card import CardFacts, ChartPart, HtmlPart, ImagePart, Part, TablePart, TextPart
-from drivetrain.telling.html import scrolled, section, table
 
 
 def draw(cards: Sequence[CardFacts]) -> list[Markup]:

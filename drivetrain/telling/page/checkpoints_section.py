@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count, moment, size
 from drivetrain.base.markup import Markup, el
+from drivetrain.telling import place_code, scrolled, section, table
 from drivetrain.telling.content import CheckpointFacts
-from drivetrain.telling.html import place_code, scrolled, section, table
 
 
 def draw(checkpoints: Sequence[CheckpointFacts], execution: str) -> Markup:

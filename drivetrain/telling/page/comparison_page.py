@@ -9,12 +9,12 @@ from typing import Any
 
 from drivetrain.base.formatting import duration, moment_with_zone, number, signed
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Around, document, scrolled, section, table
 from drivetrain.telling.charts.charts import MAX_SERIES, Series, line_chart
 from drivetrain.telling.charts.curves import over_steps
 from drivetrain.telling.charts.run_places import run_places
 from drivetrain.telling.content.comparison import COST, Comparison
 from drivetrain.telling.content.findings import words
-from drivetrain.telling.html import Around, document, scrolled, section, table
 from drivetrain.telling.page.choosing import chart_key, charts_form
 from drivetrain.telling.page.sections import short_value, status_mark
 

@@ -6,8 +6,8 @@ import functools
 
 from drivetrain.base.formatting import count, number, share, size
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import listing, section
 from drivetrain.telling.content.datasets import ColumnFacts, DatasetFacts
-from drivetrain.telling.html import listing, section
 
 WIDTH, HEIGHT = 96.0, 18.0
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count, number, signed
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Cell, Row, scrolled, section, table
 from drivetrain.telling.charts.dot_plot import Row as Dot
 from drivetrain.telling.charts.dot_plot import dot_plot
 from drivetrain.telling.content.decision import DecisionFacts, floor_limit, name_of, sentence
 from drivetrain.telling.content.evaluation import Measure, value_words
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.content.untrusted_json import drawable
-from drivetrain.telling.html import Cell, Row, scrolled, section, table
 
 MAX_ROWS = 10
 MAX_FOLDED = 200

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Cell, document, scrolled, section, table
 from drivetrain.telling.charts.dot_plot import Row, dot_plot
 from drivetrain.telling.charts.heat_map import heat_map
 from drivetrain.telling.charts.square_chart import rate_charts
@@ -22,7 +23,6 @@ from drivetrain.telling.content.evaluation import (
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.content.plotted import PlottedMatrix
 from drivetrain.telling.content.worst import WorstSample
-from drivetrain.telling.html import Cell, document, scrolled, section, table
 from drivetrain.telling.page import decision_section
 from drivetrain.telling.page.metric_table import MAX_OPEN, class_table, metric_table, value_cell
 from drivetrain.telling.page.threshold_section import threshold_part

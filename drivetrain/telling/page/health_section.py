@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import duration, share
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import scrolled, section, table
 from drivetrain.telling.charts.frame import figure, svg
 from drivetrain.telling.content.health import HealthFacts
-from drivetrain.telling.html import scrolled, section, table
 from drivetrain.training.health.wording import rules_in_words
 
 WIDTH, LEFT, ROW, STACK = 1080.0, 62.0, 18.0, 130.0

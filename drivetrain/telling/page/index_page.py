@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 from drivetrain.base.formatting import count, duration, moment, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Around, document, section
 from drivetrain.telling.charts.charts import sparkline
 from drivetrain.telling.charts.run_places import run_places
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.content.index import Index, Line
-from drivetrain.telling.html import Around, document, section
 from drivetrain.telling.page.choosing import choice
 from drivetrain.telling.page.sections import status_mark
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from drivetrain.base.formatting import count, duration, number, share
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.reasons import known_paths
+from drivetrain.telling import scrolled, section, table, tile
 from drivetrain.telling.charts.timeline import timeline
 from drivetrain.telling.content.goodput import Account, Interruption, JobTimes, account
 from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount, saving
-from drivetrain.telling.html import scrolled, section, table, tile
 
 # Where nobody gave a discount; spot machines cost up to 90 % less (https://aws.amazon.com/sagemaker/ai/pricing/).
 DISCOUNTS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Cell, scrolled, table
 from drivetrain.telling.charts.frame import Axis, svg, tick_text, ticks
 from drivetrain.telling.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.telling.content.findings import natural, words
-from drivetrain.telling.html import Cell, scrolled, table
 
 MAX_OPEN = 16
 MAX_FOLDED = 300

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import approval_words, number
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import definitions, place_code, section
 from drivetrain.telling.content import Measured, ModelFacts, RunFacts
 from drivetrain.telling.content.findings import overall, words
-from drivetrain.telling.html import definitions, place_code, section
 
 MAX_NUMBERS = 12
 

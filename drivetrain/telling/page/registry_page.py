@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from drivetrain.base.formatting import approval_words, moment, number
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.telling import Around, Cell, document, scrolled, section, table
 from drivetrain.telling.content import Measured
 from drivetrain.telling.content.findings import overall, words
-from drivetrain.telling.html import Around, Cell, document, scrolled, section, table
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion

@@ -13,10 +13,10 @@ from drivetrain.base.formatting import count, duration, number, status_class, st
 from drivetrain.base.markup import Content, Markup, el, escape
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import in_a_line
+from drivetrain.telling import Cell, Row, scrolled, section, table
 from drivetrain.telling.content import Measured, RunFacts
 from drivetrain.telling.content.findings import overall, per_class, words
 from drivetrain.telling.content.given import shown_value
-from drivetrain.telling.html import Cell, Row, scrolled, section, table
 
 MAX_VALUE_CHARACTERS = 400
 # Of a ForEach with more steps of iterations than this, the others are folded.

@@ -6,10 +6,10 @@ import json
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup, el
+from drivetrain.telling import Row, scrolled, table
 from drivetrain.telling.charts.square_chart import Line, square_chart
 from drivetrain.telling.content.evaluation import EvaluationFacts, interval_words
 from drivetrain.telling.content.plotted import Outcome, ThresholdFacts
-from drivetrain.telling.html import Row, scrolled, table
 
 STEPS = 40
 """A slider has so many steps to each side: from a hundredth of the cost to its hundredfold."""

@@ -10,9 +10,9 @@ from operator import attrgetter
 from drivetrain.base.formatting import duration, number, status_class
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.events import unhealthy_part
+from drivetrain.telling import Cell, Row, scrolled, section, table, tile
 from drivetrain.telling.charts.tuning_charts import by_epoch, by_parameter, by_training
 from drivetrain.telling.content.tuning import TrainingFacts, TuningFacts
-from drivetrain.telling.html import Cell, Row, scrolled, section, table, tile
 
 MAX_CHARTS = 8
 MAX_COLUMNS = 8

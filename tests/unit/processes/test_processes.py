@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from drivetrain import processes as containers
+from drivetrain.base.process_identity import start_time
 from drivetrain.processes import (
     TOKEN_VARIABLE,
     ProcessRecord,
@@ -54,9 +55,9 @@ def test_a_live_process_is_recognised_and_a_dead_one_is_not(spawn: Callable[...,
     deadline = time.monotonic() + 10
     while containers.alive(record):  # it becomes a zombie: its pid is taken, but it does not run
         assert time.monotonic() < deadline
-    assert process_table.start_time(process.pid) == record.start_time
+    assert start_time(process.pid, zombie=True) == record.start_time
     process.wait()
-    assert process_table.start_time(process.pid) is None
+    assert start_time(process.pid) is None
     with pytest.raises(ProcessLookupError):
         record_of(process.pid, "t")
 
@@ -119,7 +120,7 @@ def test_a_process_without_its_environment_is_found_by_its_limit(spawn: Callable
     (daemon,) = containers.with_token("t")
     assert process.wait(10) == 0 and containers.with_token("another") == []
     end_survivors([ProcessRecord(2**22 - 1, 1, containers.boot_id(), "t")])
-    assert containers.with_token("t") == [] and not process_table.is_running(daemon)
+    assert containers.with_token("t") == [] and start_time(daemon) is None
 
 
 def test_one_that_ends_while_it_is_being_ended_is_no_error(

@@ -80,7 +80,7 @@ def test_a_bare_true_is_no_spot() -> None:
 
 
 def made(folder: Path, **changed: Any) -> Path:
-    """What the rule looks at of a folder: no library is needed for it."""
+    """A rule reads only the files of a folder: no library is needed for it."""
     folder.mkdir()
     config = {"model_type": "llama", "vocab_size": 30, "max_position_embeddings": 32} | changed
     (folder / "config.json").write_text(json.dumps(config))

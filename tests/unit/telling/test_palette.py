@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from drivetrain.telling.html import asset
+from drivetrain.telling import asset
 
 LIGHT, DARK = asset("palette.css").split("@media")
 # Machado, Oliveira, Fernandes 2009, severity 1.0: linear RGB to what is seen.

@@ -9,11 +9,11 @@ from drivetrain.cli.outcome import steps_table
 from drivetrain.cli.runs.compare import as_json, comparison_text
 from drivetrain.client.comparison import Comparison as Shown
 from drivetrain.run_store.model import Artifact, StepRun
+from drivetrain.telling import Around
 from drivetrain.telling.charts.run_places import run_places
 from drivetrain.telling.content import Curve, RunFacts
 from drivetrain.telling.content.comparison import Comparison
 from drivetrain.telling.content.given import Compared
-from drivetrain.telling.html import Around
 from drivetrain.telling.page import render
 from drivetrain.telling.page.comparison_page import comparison_page
 

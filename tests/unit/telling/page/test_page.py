@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from drivetrain.run_store.model import Artifact, StepRun
+from drivetrain.telling import Around
 from drivetrain.telling import page as page_module
 from drivetrain.telling.content import Curve, Measured, ModelFacts, RunFacts, SavedState
 from drivetrain.telling.content.decision import DecisionFacts, decision
 from drivetrain.telling.content.evaluation import EvaluationFacts, Measure, evaluation
 from drivetrain.telling.content.goodput import Interruption, JobTimes
 from drivetrain.telling.dag import Dag, Edge, Node
-from drivetrain.telling.html import Around
 from drivetrain.telling.page import Drawn, render
 
 CANARY = '<script>alert("canary")</script>'
