@@ -20,7 +20,7 @@ from drivetrain.base.addresses import address_problem
         "HTTPS://Example.COM",
     ],
 )
-def test_addresses(address: str) -> None:
+def test_valid_addresses_are_accepted(address: str) -> None:
     assert address_problem(address) is None
 
 
@@ -53,6 +53,6 @@ def test_addresses(address: str) -> None:
         ("http://host/#x", "a user, a query or a fragment"),
     ],
 )
-def test_what_is_no_address_and_why(text: str, said: str) -> None:
+def test_invalid_addresses_are_refused_with_a_reason(text: str, said: str) -> None:
     problem = address_problem(text)
     assert problem is not None and said in problem

@@ -21,7 +21,9 @@ from drivetrain.base.bounds import ANY_NUMBER, Bounds, is_number
         (ANY_NUMBER, "numbers", (-1e300, 0), ()),
     ],
 )
-def test_what_is_allowed(bounds: Bounds, words: str, inside: tuple[float, ...], outside: tuple[float, ...]) -> None:
+def test_values_within_bounds_are_accepted(
+    bounds: Bounds, words: str, inside: tuple[float, ...], outside: tuple[float, ...]
+) -> None:
     assert bounds.described() == words
     assert bounds.described(int) == f"whole {words}"
     assert all(map(bounds.hold, inside))
@@ -29,10 +31,10 @@ def test_what_is_allowed(bounds: Bounds, words: str, inside: tuple[float, ...], 
 
 
 @pytest.mark.parametrize("value", [0, -1.5, 5e-324, 1.8e307, 2**60])
-def test_a_finite_number(value: float) -> None:
+def test_finite_numbers_are_accepted(value: float) -> None:
     assert is_number(value)
 
 
 @pytest.mark.parametrize("value", [True, None, "1", float("nan"), float("inf"), 10**400, [1]])
-def test_what_is_no_number_that_a_double_can_hold(value: object) -> None:
+def test_numbers_beyond_a_double_are_refused(value: object) -> None:
     assert not is_number(value)

@@ -21,7 +21,7 @@ from drivetrain.base.errors import UserError
 EIGHT = World(hosts=2, processes=4)
 
 
-def test_what_is_left_over_is_filled_in() -> None:
+def test_the_unset_degree_takes_the_remaining_processes() -> None:
     assert fill("fsdp_tp", ("shard", "tensor"), {"tensor": 4}, EIGHT) == {"shard": 2, "tensor": 4}
     assert fill("hsdp", ("replicate", "shard"), {}, EIGHT) == {"replicate": 2, "shard": 4}
     assert fill("single", (), {}, World(1, 1)) == {}
@@ -40,13 +40,13 @@ def test_what_is_left_over_is_filled_in() -> None:
         (("shard",), {"shard": -1}, "shard=-1; allowed are whole numbers from 0"),
     ],
 )
-def test_degrees_that_cannot_be_are_refused(dimensions: tuple[str, ...], wanted: dict[str, int], message: str) -> None:
+def test_impossible_degrees_are_refused(dimensions: tuple[str, ...], wanted: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
         fill("x", dimensions, wanted, EIGHT)
 
 
 @given(size=st.integers(1, 128), dimensions=st.sets(st.sampled_from(DIMENSIONS)))
-def test_every_way_multiplies_to_the_processes(size: int, dimensions: set[str]) -> None:
+def test_every_split_multiplies_to_the_number_of_processes(size: int, dimensions: set[str]) -> None:
     ordered = [name for name in DIMENSIONS if name in dimensions]
     ways = list(all_degrees(ordered, size))
     assert len({tuple(way.items()) for way in ways}) == len(ways)

@@ -5,7 +5,7 @@ import pytest
 from drivetrain.base.errors import SpecError, did_you_mean, nearest
 
 
-def test_a_notebook_shows_what_a_person_can_mend_in_one_line() -> None:
+def test_a_notebook_shows_user_errors_in_one_line() -> None:
     assert SpecError("digits.py, line 3: no.")._render_traceback_() == ["error: digits.py, line 3: no."]
 
 
@@ -21,11 +21,11 @@ def test_a_notebook_shows_what_a_person_can_mend_in_one_line() -> None:
         ("x", [], None),
     ],
 )
-def test_the_nearest_name(given: str, names: list[str], meant: str | None) -> None:
+def test_the_nearest_name_is_suggested(given: str, names: list[str], meant: str | None) -> None:
     assert nearest(given, names) == meant
 
 
-def test_of_many_names_the_nearest_is_found_and_a_dozen_are_shown() -> None:
+def test_the_nearest_of_many_names_is_suggested_and_a_dozen_are_listed() -> None:
     said = did_you_mean("column_1234", [f"column_{i}" for i in range(2000)])
     assert said.startswith("Did you mean 'column_1") and said.endswith("... (2000 in all).")
     assert did_you_mean("a", [], none="It is empty.") == "It is empty."

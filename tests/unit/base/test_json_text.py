@@ -50,7 +50,7 @@ def test_depth_is_counted_exactly(value: json_text.Json, depth: int) -> None:
     assert depth == 0 or deeper_than(value, depth - 1)
 
 
-def test_refuses_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_texts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_text, "MAX_BYTES", 100)
     assert refusal(b" " * 101) == "file.json: 101 bytes are too much; at most 100."
 
@@ -89,12 +89,12 @@ def test_text_is_what_the_standard_library_writes() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}, b"x", ("a",)])
-def test_refuses_to_write_what_json_cannot_hold(value: object) -> None:
+def test_values_that_json_cannot_hold_are_not_written(value: object) -> None:
     with pytest.raises(UserError, match="this cannot be written as JSON"):
         text_of([value])  # type: ignore[list-item]
 
 
-def test_refuses_to_write_an_integer_that_cannot_be_read() -> None:
+def test_integers_that_cannot_be_read_back_are_not_written() -> None:
     with pytest.raises(UserError, match="this cannot be written as JSON"):
         text_of(10**5000)
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from drivetrain.base.markup import Markup, el, escape, join
 
 
-def test_what_comes_from_outside_cannot_become_markup() -> None:
+def test_untrusted_text_cannot_become_markup() -> None:
     made = el("p", "<script>alert(1)</script>", title='"><img onerror=x>')
     assert made == ('<p title="&quot;&gt;&lt;img onerror=x&gt;">&lt;script&gt;alert(1)&lt;/script&gt;</p>')
 
 
-def test_what_was_built_here_is_taken_as_it_is() -> None:
+def test_trusted_markup_is_not_escaped() -> None:
     assert el("p", el("b", "x"), [" & ", None, 3]) == "<p><b>x</b> &amp; 3</p>"
     assert join([Markup("<br>"), "<"], "|") == "<br>|&lt;"
 

@@ -54,7 +54,7 @@ def test_secrets_are_known_by_their_names(name: str) -> None:
         "compass_width",
     ],
 )
-def test_ordinary_names_are_not(name: str) -> None:
+def test_ordinary_names_are_not_secrets(name: str) -> None:
     assert not looks_secret(name)
 
 
@@ -78,7 +78,7 @@ def test_values_are_masked_in_mappings_arguments_and_pairs(given: Any, shown: An
     assert contains_mask(shown) == (MASK in repr(shown))
 
 
-def test_what_was_masked_by_its_name_is_masked_everywhere() -> None:
+def test_a_value_masked_by_its_name_is_masked_everywhere() -> None:
     masking = Masking.of({"api_token": "s3cr3t-one", "other": "s3cr3t"}, ["--db-password=s3cr3t-one-and-two", "x"])
     given = {"argument": ["--value", "s3cr3t-one"], "url": "https://me:s3cr3t-one-and-two@host", "n": 3}
     assert masking(given) == {"argument": ["--value", MASK], "url": f"https://me:{MASK}@host", "n": 3}
@@ -86,7 +86,7 @@ def test_what_was_masked_by_its_name_is_masked_everywhere() -> None:
     assert masking.message("refused: s3cr3t-one, s3cr3t") == f"refused: {MASK}, s3cr3t"
 
 
-def test_short_values_are_masked_where_their_name_says_so_only() -> None:
+def test_short_values_are_masked_only_under_a_secret_name() -> None:
     masking = Masking.of({"USE_AUTH": "true", "token": "1234"})
     assert masking({"USE_AUTH": "true", "cached": "true", "port": "1234"}) == {
         "USE_AUTH": MASK,
@@ -95,7 +95,7 @@ def test_short_values_are_masked_where_their_name_says_so_only() -> None:
     }
 
 
-def test_the_default_of_a_parameter_with_such_a_name_is_masked() -> None:
+def test_the_default_of_a_parameter_with_a_secret_name_is_masked() -> None:
     found: list[str] = []
     given = [{"Name": "ApiToken", "Type": "String", "DefaultValue": "abc-def-ghi"}, {"Name": "Rate", "DefaultValue": 1}]
     assert mask(given, found=found) == [{"Name": "ApiToken", "Type": "String", "DefaultValue": MASK}, given[1]]
@@ -270,7 +270,7 @@ def test_ordinary_texts_are_left_alone(text: str) -> None:
         ("API_TOKEN := XYZ12345", "XYZ12345"),
     ],
 )
-def test_what_a_text_gives_to_the_name_of_a_secret_is_masked(text: str, secret: str) -> None:
+def test_a_value_after_a_secret_name_in_a_text_is_masked(text: str, secret: str) -> None:
     assert without_secrets(f"said:\n{text}\nand more") == f"said:\n{text.replace(secret, MASK)}\nand more"
 
 
@@ -287,7 +287,7 @@ def test_a_variables_value_is_masked_however_it_is_written(
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_kind_of_secret_is_left_wherever_it_turns_up(seed: int) -> None:
+def test_every_kind_of_secret_is_masked_in_every_context(seed: int) -> None:
     """`0 found` of what docs/masking.md names: in log lines, JSON, URLs, exceptions."""
     left = [
         (kind, place, masked)
@@ -298,7 +298,7 @@ def test_no_kind_of_secret_is_left_wherever_it_turns_up(seed: int) -> None:
     assert left == []
 
 
-def test_a_line_that_names_a_key_takes_nothing_else_with_it() -> None:
+def test_masking_a_key_keeps_the_rest_of_the_line() -> None:
     key = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
     losses = "loss=0.50\nloss=0.51\n"
     assert without_secrets(f"bad: {key[:27]}\n{losses}{key}\nend") == f"bad: {MASK}\n{losses}{MASK}\nend"
@@ -307,7 +307,7 @@ def test_a_line_that_names_a_key_takes_nothing_else_with_it() -> None:
     assert without_secrets(behind_times) == MASK
 
 
-def test_ones_own_secrets_are_named_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_names_additional_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIVETRAIN_MASK", "Mrs Doe\nxyz")
     assert without_secrets("Mrs Doe has xyz.") == f"{MASK} has {MASK}."
 

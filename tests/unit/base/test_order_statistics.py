@@ -10,7 +10,7 @@ from drivetrain.base.order_statistics import enclosing
 
 @pytest.mark.parametrize("share", [0.5, 0.9])
 @pytest.mark.parametrize("count", [50, 357, 2000, 100_000])
-def test_they_hold_the_quantile_as_often_as_they_say_and_no_nearer_ones_do(count: int, share: float) -> None:
+def test_intervals_of_order_statistics_are_the_narrowest_with_their_coverage(count: int, share: float) -> None:
     found = enclosing(count, share, 0.95)
     assert found is not None
     low, high = found
@@ -19,6 +19,6 @@ def test_they_hold_the_quantile_as_often_as_they_say_and_no_nearer_ones_do(count
     assert below(low) <= 0.025 < below(low + 1) and 1 - below(high) <= 0.025 < 1 - below(high - 1)
 
 
-def test_few_values_enclose_no_quantile() -> None:
+def test_too_few_values_give_no_interval() -> None:
     assert enclosing(5, 0.5, 0.95) is None and enclosing(35, 0.9, 0.95) is None
     assert enclosing(6, 0.5, 0.95) == (0, 5)

@@ -9,7 +9,7 @@ import pytest
 from drivetrain.base.ports import held_port
 
 
-def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
+def test_a_reserved_port_is_exclusive_and_can_be_listened_on() -> None:
     with held_port() as held:
         port = held.getsockname()[1]
         for address in ("127.0.0.1", "127.0.0.2", ""):

@@ -52,7 +52,7 @@ def test_records_are_equal_hashed_and_shown_by_their_fields(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_record_is_never_changed(kind: Any) -> None:
+def test_records_are_immutable(kind: Any) -> None:
     one = kind("a")
     for name in ("name", "sizes", "other"):
         with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot assign to field '{name}'"):
@@ -62,7 +62,7 @@ def test_a_record_is_never_changed(kind: Any) -> None:
     assert one == kind("a")
 
 
-def test_a_record_of_another_class_is_another_though_its_fields_are_equal() -> None:
+def test_records_of_different_classes_are_unequal_despite_equal_fields() -> None:
     assert Ours("a") != Theirs("a") and Below("a", more=1) != Ours("a")
 
 
@@ -74,7 +74,7 @@ def test_a_subclass_adds_fields_and_keeps_methods_of_its_own() -> None:
         one.more = 2  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_a_class_that_changes_is_made_by_the_standard_library() -> None:
+def test_mutable_record_classes_are_standard_dataclasses() -> None:
     @records.dataclass
     class Counter:
         count: int = 0

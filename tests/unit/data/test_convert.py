@@ -18,7 +18,7 @@ FLOAT = pa.schema([("x", pa.float64())])
         ([" 7", "7 ", "\u00a0"], pa.int64()),
     ],
 )
-def test_only_the_markers_of_missing_values_are_no_text(cells: list[str], expected: pa.DataType) -> None:
+def test_only_missing_value_markers_are_not_text(cells: list[str], expected: pa.DataType) -> None:
     assert inferred_type(pa.array(cells)) == expected
 
 
@@ -30,6 +30,6 @@ def test_nan_is_missing_whatever_its_neighbours_are() -> None:
     assert converted(read_by_arrow, FLOAT, text=True)["x"].to_pylist() == [None, 1.5]
 
 
-def test_another_spelling_of_nan_is_no_number_of_an_inferred_column() -> None:
+def test_other_spellings_of_nan_make_an_inferred_column_text() -> None:
     with pytest.raises(BadValueError, match="'Nan' is not a float64"):
         converted(pa.record_batch({"x": ["1.5", "Nan"]}), FLOAT, text=True, strict=frozenset("x"))

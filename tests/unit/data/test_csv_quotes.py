@@ -50,7 +50,7 @@ def is_refused_by_python(text: str) -> bool:
     return False
 
 
-def test_the_same_is_malformed_as_for_python_however_blocks_are_cut() -> None:
+def test_malformed_quotes_match_pythons_csv_for_any_block_size() -> None:
     found = 0
     for letters in itertools.product('a",\n', repeat=6):
         text = "".join(letters)
@@ -82,12 +82,12 @@ def test_a_malformed_quote_is_refused_with_its_row(tmp_path: Path, cell: str, ro
     assert not list((tmp_path / "train").rglob("*"))
 
 
-def test_the_line_is_named_too_where_cells_have_several(tmp_path: Path) -> None:
+def test_the_line_is_named_too_when_cells_span_lines(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.csv, row 3 \(line 5\) is not CSV"):
         prepare(tmp_path, 'id,label,t\n0,0,"x\ny\n"\n1,1,"z"z\n')
 
 
-def test_what_readers_agree_on_is_kept(tmp_path: Path) -> None:
+def test_quotes_that_all_readers_agree_on_are_kept(tmp_path: Path) -> None:
     found = prepare(tmp_path, 'id,label,t\n0,0,5" pipe\n1,1,a""b\n2,0, "c"\n3,0,"say ""so"""\n4,0,"two\r\nlines"\n')
     assert [row["t"] for row in found] == ['5" pipe', 'a""b', ' "c"', 'say "so"', "two\r\nlines"]
 
@@ -103,7 +103,7 @@ def test_a_cell_that_has_swallowed_rows_is_refused(tmp_path: Path) -> None:
         prepare(tmp_path, swallowing(4999))
 
 
-def test_such_a_cell_is_kept_where_the_user_says_so(tmp_path: Path) -> None:
+def test_a_cell_with_many_lines_is_kept_on_request(tmp_path: Path) -> None:
     cell = "1,2,3\n" * 12
     text = f'id,label,t\n0,0,x\n1,1,"{cell}"\n'
     for name in ("refused", "kept", "malformed"):
@@ -115,7 +115,7 @@ def test_such_a_cell_is_kept_where_the_user_says_so(tmp_path: Path) -> None:
         prepare(tmp_path / "malformed", text + '2,0,"open\n', cells_like_rows="keep")
 
 
-def test_it_is_found_across_blocks_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_swallowed_row_is_found_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_format, "BLOCK_BYTES", 100)
     with pytest.raises(InputError, match=r"row 3: .* holds 14 lines"):
         prepare(tmp_path, swallowing(12))
@@ -139,7 +139,9 @@ def test_line_ends_of_two_bytes_are_kept_at_borders_of_blocks(
     assert [row["t"] for row in prepare(tmp_path, f"id,label,t\r\n{rows}")] == texts
 
 
-def test_of_a_compressed_file_such_a_border_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_two_byte_line_end_at_a_block_border_of_a_compressed_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(csv_format, "BLOCK_BYTES", 128)
     text = 'id,label,t\n0,1,"' + "x" * (127 - len('id,label,t\n0,1,"')) + '\r\nb"\n1,1,"c"\n'
     (tmp_path / "raw").mkdir()

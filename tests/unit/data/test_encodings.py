@@ -22,12 +22,12 @@ from drivetrain.data.encodings import advice
         ("Москва", "koi8-r"),
     ],
 )
-def test_the_right_reading_is_among_those_that_are_shown(text: str, encoding: str) -> None:
+def test_the_right_encoding_is_among_the_suggested_ones(text: str, encoding: str) -> None:
     said = advice(text.encode(encoding), "a.csv")
     assert f"{text!r} in {encoding}" in said
     assert said.endswith(" -t utf-8 a.csv")
 
 
-def test_what_is_no_text_in_any_has_no_reading() -> None:
+def test_bytes_that_no_encoding_reads_have_no_suggestion() -> None:
     said = advice(b"\x00\xff\xff\x81", "a.csv")
     assert said == "Save the file as UTF-8 from the encoding that it has: iconv -f ENCODING -t utf-8 a.csv"

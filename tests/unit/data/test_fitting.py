@@ -103,7 +103,7 @@ def read(folder: Path, fitted: Any = None, names: tuple[str, ...] = COLUMNS) -> 
     return dict(reader.read(slice(0, len(reader)), names))
 
 
-def test_it_learns_of_the_train_set_alone(place: Path) -> None:
+def test_fitting_uses_the_train_set_only(place: Path) -> None:
     manifests = [Manifest.read(place / side) for side in SIDES]
     assert manifests[0].fitted == manifests[1].fitted == manifests[2].fitted
     learnt = {name: [*state["changes"]] for name, state in manifests[0].fitted["columns"].items()}
@@ -146,7 +146,7 @@ def test_training_and_serving_see_the_same_values_row_by_row(place: Path) -> Non
         ].index("007")
 
 
-def test_a_csv_request_is_read_as_the_csv_of_the_training(tmp_path: Path) -> None:
+def test_a_csv_request_is_read_like_the_training_csv(tmp_path: Path) -> None:
     """Markers of missing values, blanks, signs and bools; of JSON a key that is not there is a null."""
     cells = ["NA", "null", "", " N/A ", "None", "nan", " 7 ", "+8", "9"]
     flags = ["NA", "TRUE", "false", "null", "true", "", "False", "true", "None"]
@@ -179,7 +179,7 @@ def test_a_csv_request_is_read_as_the_csv_of_the_training(tmp_path: Path) -> Non
             columns_of(wrong, kind, inputs)
 
 
-def test_an_empty_text_is_missing_in_training_as_in_a_request(tmp_path: Path) -> None:
+def test_empty_text_is_missing_in_training_and_in_requests(tmp_path: Path) -> None:
     given = [{**row, "city": "" if number % 2 else row["city"]} for number, row in enumerate(rows(400))]
     write(tmp_path / "raw" / "0.parquet", given)
     fit = '[{"impute": {"columns": ["city"], "with": "most_frequent"}}, {"categories": {"columns": ["city"]}}]'
@@ -194,7 +194,7 @@ def test_an_empty_text_is_missing_in_training_as_in_a_request(tmp_path: Path) ->
     assert {found[number] for number, city in enumerate(cities) if not city} == {imputed}
 
 
-def test_other_data_is_read_with_what_a_model_came_with(place: Path) -> None:
+def test_new_data_is_read_with_the_fitted_values_of_the_model(place: Path) -> None:
     write(place / "raw" / "1.parquet", rows(600, seed=1))
     before = Manifest.read(place / "train").fitted
     prepare(place / "raw", place)
@@ -207,7 +207,7 @@ def test_other_data_is_read_with_what_a_model_came_with(place: Path) -> None:
         np.testing.assert_array_equal(read(place / "test", given)["size"], expected)
 
 
-def test_a_training_is_another_one_when_what_was_fitted_is(place: Path) -> None:
+def test_a_changed_fit_changes_the_training_key(place: Path) -> None:
     class Recipe:
         columns = ("size",)
         num_classes = 2
@@ -219,7 +219,7 @@ def test_a_training_is_another_one_when_what_was_fitted_is(place: Path) -> None:
     assert "fitted" not in dataset.inputs["options"]
 
 
-def test_an_increment_learns_as_a_full_run(place: Path) -> None:
+def test_an_increment_fits_like_a_full_run(place: Path) -> None:
     prepare(place / "raw", place / "out", incremental=True)
     for number in (2, 3):
         write(place / "raw" / f"{number}.parquet", rows(200, seed=number))
@@ -249,7 +249,7 @@ def hard_numbers(draw: random.Random) -> float | None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_learnt_depends_on_no_cut_of_the_rows(seed: int) -> None:
+def test_fitted_values_do_not_depend_on_the_sharding_of_rows(seed: int) -> None:
     """Held to a run over everything, bit by bit; each state goes through JSON, as between two nights."""
     draw = random.Random(seed)
     count = draw.choice([5, 700, 20_000])
@@ -315,7 +315,7 @@ def test_sums_are_exact(seed: int) -> None:
         ([{"scale": {"columns": ["none"]}}], "column 'none' has no value in train"),
     ],
 )
-def test_what_cannot_be_fitted_is_one_error(tmp_path: Path, fit: Any, expected: str) -> None:
+def test_unfittable_columns_give_one_error(tmp_path: Path, fit: Any, expected: str) -> None:
     table = pa.Table.from_pylist(rows(100), SCHEMA).append_column("none", pa.nulls(100, pa.float64()))
     (tmp_path / "raw").mkdir()
     pq.write_table(table, tmp_path / "raw" / "1.parquet")
@@ -325,7 +325,7 @@ def test_what_cannot_be_fitted_is_one_error(tmp_path: Path, fit: Any, expected: 
     assert not (tmp_path / "train" / "manifest.json").exists()
 
 
-def test_a_value_that_nothing_fills_in_is_named(tmp_path: Path) -> None:
+def test_a_missing_value_without_a_fill_is_named(tmp_path: Path) -> None:
     write(tmp_path / "raw" / "1.parquet", rows(100))
     prepare(tmp_path / "raw", tmp_path, fit=json.dumps([{"scale": {"columns": ["age"]}}]))
     reader = prepared.Reader(tmp_path / "train", prepared.Options(), ALONE)

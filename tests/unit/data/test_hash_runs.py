@@ -26,7 +26,7 @@ HASHES = st.sampled_from([0, 1, 5, 2**54 - 1, 2**54, 2**62, 2**63, 2**63 + 1, 2*
 @given(
     st.lists(st.lists(HASHES, max_size=6), max_size=6), st.sampled_from([1, 2, 7, 1000]), st.sampled_from([1, 3, 1000])
 )
-def test_hashes_come_back_in_their_order(batches: list[list[int]], run: int, part: int) -> None:
+def test_hashes_are_read_back_sorted(batches: list[list[int]], run: int, part: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hash_runs, "RUN_HASHES", run)
         patch.setattr(hash_runs, "PART_HASHES", part)
@@ -50,7 +50,7 @@ def test_hashes_come_back_in_their_order(batches: list[list[int]], run: int, par
         scratch.close()
 
 
-def test_hashes_among_others_are_those_of_a_set() -> None:
+def test_membership_matches_that_of_a_set() -> None:
     draw = np.random.default_rng(1)
     hashes = draw.integers(0, 1 << 64, 5000, np.uint64)
     hashes[::7] ^= np.uint64(1)  # (equal in the first bits)
@@ -73,9 +73,7 @@ def written(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("split", ["key", "strata:user"])
-def test_what_is_written_does_not_depend_on_what_stays_in_memory(
-    split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_do_not_depend_on_the_memory_limit(split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nights of one data set, the second of which goes on from the first where the split allows it."""
     draw = np.random.default_rng(3)
     nights = [range(400), range(400, 500)] if split == "key" else [range(400)]

@@ -44,7 +44,7 @@ def test_the_type_holds_all_values_of_all_folders(tmp_path: Path) -> None:
     assert read(tmp_path).column("part").to_pylist() == ["07", "1", "2.5"]
 
 
-def test_a_column_that_the_file_has_counts_more_than_the_folder(tmp_path: Path) -> None:
+def test_a_column_in_the_file_overrides_the_folder(tmp_path: Path) -> None:
     write(tmp_path, "day=1", id=[1], day=["2026-01-01"])
     write(tmp_path, "day=2", id=[2], day=["2026-01-02"])
     assert read(tmp_path).column("day").to_pylist() == ["2026-01-01", "2026-01-02"]
@@ -80,7 +80,7 @@ def test_csv_and_prepared_data_and_increments(tmp_path: Path, capsys: Any) -> No
         (("year=2025",), {"key": "year"}, "'year' stands in the names of folders"),
     ],
 )
-def test_what_folders_cannot_mean_is_one_error(
+def test_invalid_folder_names_give_one_error(
     tmp_path: Path, folders: tuple[str, ...], options: dict[str, Any], message: str
 ) -> None:
     for folder in folders:

@@ -37,7 +37,7 @@ def test_few_keys_are_compared_exactly_whatever_their_type() -> None:
     assert ours.shared(other) is None, "other columns name other things"
 
 
-def test_of_many_keys_those_with_the_least_hashes_are_compared() -> None:
+def test_large_key_sets_are_compared_by_their_smallest_hashes() -> None:
     many, few = sample(range(100_000)), sample(range(97_000, 100_500))
     found = few.shared(many)
     assert found is not None and found.share == pytest.approx(MOST / 100_000, rel=0.05)
@@ -49,7 +49,7 @@ def test_of_many_keys_those_with_the_least_hashes_are_compared() -> None:
 
 
 @pytest.mark.parametrize("entry", [{}, {"column": "id", "hashes": "AAAA"}, {"column": "id", "hashes": "?"}])
-def test_damaged_keys_are_told(entry: dict[str, str]) -> None:
+def test_damaged_key_files_are_reported(entry: dict[str, str]) -> None:
     with pytest.raises(InputError, match=r"the keys in model\.json are damaged"):
         KeySample.read(entry, r"model.json")
 
@@ -70,7 +70,7 @@ def keys_of(folder: Path) -> set[int]:
     return {key for shard in shards for key in pq.read_table(folder / shard.file).column("id").to_pylist()}
 
 
-def test_prepared_sides_say_their_keys(tmp_path: Path) -> None:
+def test_prepared_splits_record_their_keys(tmp_path: Path) -> None:
     one = prepare(tmp_path / "one", [range(600)])
     other = prepare(tmp_path / "other", [range(300, 900)], salt="another")
     test, train = (KeySample.read(each.keys, "here") for each in (other["test"], one["train"]))
@@ -81,7 +81,7 @@ def test_prepared_sides_say_their_keys(tmp_path: Path) -> None:
     assert one["train"].content_hash == replace(one["train"], keys={}).content_hash
 
 
-def test_nights_have_the_keys_of_all_of_them_or_none(tmp_path: Path) -> None:
+def test_increments_have_keys_of_all_nights_or_none(tmp_path: Path) -> None:
     whole = prepare(tmp_path / "whole", [range(11_000)], salt="a")
     nights = prepare(tmp_path / "nights", [range(6000), range(6000, 11_000)], salt="a", incremental=True)
     assert {side: each.keys for side, each in nights.items()} == {side: each.keys for side, each in whole.items()}

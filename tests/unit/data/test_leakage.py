@@ -65,7 +65,7 @@ def without_key(row: dict[str, Any]) -> str:
     return repr({name: value for name, value in row.items() if name != "id"})
 
 
-def test_what_train_has_too_is_counted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_shared_with_train_are_counted_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sides = prepare(tmp_path, rows(2000), groups="user, n")
     said = capsys.readouterr().out
     train = sides["train"]
@@ -86,7 +86,7 @@ def test_a_split_by_group_shares_no_group(tmp_path: Path, capsys: pytest.Capture
     assert Manifest.read(tmp_path / "test").leakage == {"rows": 0, "groups": {"user": 0}}
 
 
-def test_a_missing_value_is_no_group_that_is_shared(tmp_path: Path) -> None:
+def test_missing_values_are_not_a_shared_group(tmp_path: Path) -> None:
     given = [{**row, "user": str(row["id"]) if row["id"] % 2 else None, "x": float(row["id"])} for row in rows(300)]
     prepare(tmp_path, given, groups="user", on_leakage="fail")
     assert leakage_of(tmp_path) == [{"rows": 0, "groups": {"user": 0}}] * 2
@@ -98,7 +98,7 @@ def test_a_missing_value_is_no_group_that_is_shared(tmp_path: Path) -> None:
         prepare(tmp_path, given, groups="user", on_leakage="fail")
 
 
-def test_it_is_refused_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_leakage_is_refused_on_request(tmp_path: Path) -> None:
     prepare(tmp_path, rows(500), on_leakage="ignore")
     assert Manifest.read(tmp_path / "test").leakage == {}
     before = (tmp_path / "test" / "manifest.json").read_bytes()
@@ -148,7 +148,7 @@ def test_an_increment_is_refused_for_what_leaks_between_old_and_new_rows(tmp_pat
     assert [side["rows"] for side in leakage_of(tmp_path / "sets")] == [0, 0]
 
 
-def test_where_the_earlier_run_did_not_look_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_check_of_the_earlier_run_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(tmp_path, rows(300), [300], on_leakage="ignore")
     more = pa.Table.from_pylist(rows(1000)[300:], SCHEMA)
     pq.write_table(more, tmp_path / "raw" / "1.parquet")
@@ -172,7 +172,7 @@ def test_where_the_earlier_run_did_not_look_it_is_said(tmp_path: Path, capsys: p
     assert "groups was 'user', and is 'n' now" in capsys.readouterr().out
 
 
-def test_long_texts_with_one_checksum_are_not_taken_for_equal(tmp_path: Path) -> None:
+def test_long_texts_with_equal_checksums_are_not_taken_for_equal(tmp_path: Path) -> None:
     prefix = "a text that is longer than what is hashed in words, by some: "
     texts = prefix + "a02552f76dbdf5fd", prefix + "670009b22c087272"
     assert len({zlib.crc32(text.encode()) for text in texts}) == 1
@@ -205,7 +205,7 @@ def test_a_set_in_the_folder_of_another_side_is_refused(tmp_path: Path, side_is_
     assert not list(tmp_path.glob("new/*/manifest.json"))
 
 
-def test_times_in_lists_are_compared_that_python_does_not_have(tmp_path: Path) -> None:
+def test_nanosecond_times_in_lists_are_compared(tmp_path: Path) -> None:
     """Nanoseconds, as pandas writes them, and years beyond 9999; other packages on a machine change no hash."""
     nanoseconds = pa.array([[1], [2], [1]] * 40, pa.list_(pa.timestamp("ns")))
     far = pa.array([{"day": 10**9 + number % 3} for number in range(120)], pa.struct({"day": pa.date32()}))

@@ -47,12 +47,12 @@ def refused(make: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-def test_a_plan_is_data_and_comes_back_from_json() -> None:
+def test_a_plan_round_trips_through_json() -> None:
     assert Plan.from_json(PLAN.to_json()) == PLAN
     assert len(PLAN.verbs) == 13 and hash(PLAN) == hash(Plan.from_json(PLAN.to_json()))
 
 
-def test_the_columns_that_come_of_it_are_known_before_it_runs() -> None:
+def test_the_output_columns_of_a_plan_are_known_before_it_runs() -> None:
     found = PLAN.output(COLUMNS, {"users_by_text": {"id": "string", "city": "string"}})
     assert found == {"mean": "float64", "rows": "int64"}
     derived = Plan().derive(
@@ -96,7 +96,7 @@ def test_bare_values_are_columns_and_literals() -> None:
         (lambda: Plan().cast({"x": "timestamp[us, tz=Mars/Olympus]"}), "there is no time zone 'Mars/Olympus'"),
     ],
 )
-def test_what_is_not_listed_is_refused_when_it_is_declared(make: Callable[[], Any], expected: str) -> None:
+def test_unknown_operations_are_refused_when_declared(make: Callable[[], Any], expected: str) -> None:
     assert expected in refused(make)
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_listed_is_refused_when_it_is_declared(make: Callable[[], An
         (Plan().derive(y="z"), "derive: 'y': there is no column 'z'"),
     ],
 )
-def test_a_plan_that_does_not_go_with_the_columns(plan: Plan, expected: str) -> None:
+def test_a_plan_that_does_not_fit_the_columns_is_refused(plan: Plan, expected: str) -> None:
     assert expected in refused(lambda: plan.output(COLUMNS, TABLES))
 
 
@@ -178,21 +178,21 @@ def test_a_plan_that_does_not_go_with_the_columns(plan: Plan, expected: str) -> 
         ('[{"derive": {"a": {"nvl": ["b", 0]}}}]', "there is no operation 'nvl'. Use coalesce."),
     ],
 )
-def test_json_that_is_no_plan(text: str, expected: str) -> None:
+def test_json_that_is_not_a_plan_is_refused(text: str, expected: str) -> None:
     assert expected in refused(lambda: Plan.from_json(text))
 
 
-def test_a_function_without_a_name_is_not_written_down() -> None:
+def test_an_anonymous_function_is_refused() -> None:
     plan = Plan().map_batches(lambda batch: batch, {"id": "int64"})
     assert re.search("a function in a step's parameters is named", refused(plan.to_json))
 
 
-def test_the_list_of_operations_says_what_each_gives() -> None:
+def test_the_list_of_operations_states_result_types() -> None:
     assert 60 <= len(OPERATIONS) <= 90
     assert [name for name, operation in OPERATIONS.items() if not operation.summary] == []
 
 
-def test_the_plan_of_the_page_is_one() -> None:
+def test_the_plan_on_the_page_is_valid() -> None:
     page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
     (block,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Plan()" in each)
     found: dict[str, Any] = {}
@@ -200,7 +200,7 @@ def test_the_plan_of_the_page_is_one() -> None:
     assert Plan.from_json(found["parameter"]) == found["plan"]
 
 
-def test_the_page_has_the_json_of_each_verb() -> None:
+def test_the_page_shows_the_json_of_every_verb() -> None:
     page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\| `(\w+)` \|.* \| `(\{.*\})` \|$", page, re.MULTILINE)
     assert {name for name, _ in shown} == {next(iter(verb)) for verb in json.loads(PLAN.to_json())}
@@ -209,7 +209,7 @@ def test_the_page_has_the_json_of_each_verb() -> None:
         assert list(verb) == [name]
 
 
-def test_every_verb_has_an_example_that_is_read() -> None:
+def test_every_verb_has_a_valid_example() -> None:
     read = Plan.from_json(json.dumps([{name: given} for name, given in EXAMPLES.items()])).verbs
     assert {type(verb) for verb in read} == set(get_args(Verb)) and len(read) == len(EXAMPLES)
 
@@ -223,5 +223,5 @@ def test_every_verb_has_an_example_that_is_read() -> None:
         (Plan().join("users", on="id", how="outer"), "how is 'outer'. Not available: put both"),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_go_with_the_columns(plan: Plan, expected: str) -> None:
+def test_operations_that_do_not_fit_the_columns_are_refused(plan: Plan, expected: str) -> None:
     assert expected in refused(lambda: plan.output(COLUMNS, TABLES))

@@ -24,7 +24,7 @@ def test_rows_come_in_the_order_of_their_places(copies_of_last: int, tmp_path: P
     assert len({file.name.partition("-")[2] for file in tmp_path.rglob("*.arrow")}) > 10  # ranges
 
 
-def test_rows_that_a_panic_leaves_out_are_missed() -> None:
+def test_rows_lost_in_a_panic_are_noticed() -> None:
     def panics(values: pl.Series) -> pl.Series:
         if values.max() == 199_999:
             raise pl.exceptions.PanicException("no such thing")

@@ -15,7 +15,7 @@ from drivetrain.data.prefix_listing import LOCAL_DATA, OBJECT_STORE, prefix_vers
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 
 
-def test_a_listing_of_s3_tells_of_new_replaced_and_removed_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_s3_listing_reports_new_replaced_and_removed_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in variables(s3_server()).items():
         monkeypatch.setenv(name, value)
     bucket = make_bucket(s3_server())
@@ -43,7 +43,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_here_bytes_decide_and_neither_times_nor_sizes(store: Path) -> None:
+def test_local_files_are_compared_by_their_bytes(store: Path) -> None:
     first = prefix_version("s3://lake/raw/")
     os.utime(store / "a.csv", (0, 0))
     assert prefix_version("s3://lake/raw/") == first
@@ -52,7 +52,7 @@ def test_here_bytes_decide_and_neither_times_nor_sizes(store: Path) -> None:
     assert prefix_version("s3://lake/raw/") != first
 
 
-def test_a_prefix_is_what_the_keys_begin_with(store: Path) -> None:
+def test_a_prefix_matches_every_key_that_starts_with_it(store: Path) -> None:
     folder, prefix = (prefix_version(f"s3://lake/raw{end}") for end in ("/", ""))
     (store.parent / "raw-more").mkdir()
     (store.parent / "raw-more" / "b.csv").write_text("2")
@@ -60,7 +60,7 @@ def test_a_prefix_is_what_the_keys_begin_with(store: Path) -> None:
     assert prefix_version("s3://lake/raw") != prefix
 
 
-def test_data_of_this_machine_stand_for_a_uri(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_data_replaces_a_uri(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine" / "raw").mkdir(parents=True)
     (tmp_path / "mine" / "raw" / "a.csv").write_text("1")
     first = prefix_version("s3://lake/raw/")
@@ -71,6 +71,6 @@ def test_data_of_this_machine_stand_for_a_uri(store: Path, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("uri", ["s3://lake/nothing/", "s3://lake/../raw/", "raw", "s3://"])
-def test_what_cannot_be_looked_at_is_refused(store: Path, uri: str) -> None:
+def test_unreadable_locations_are_refused(store: Path, uri: str) -> None:
     with pytest.raises(InputError, match=r"nothing at s3://lake/nothing|cannot be looked at. Allowed: s3://"):
         prefix_version(uri)

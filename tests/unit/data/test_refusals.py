@@ -47,11 +47,11 @@ from drivetrain.data.transform.plan import Plan
         ("[OUT_OF_MEMORY] Java heap space", None),
     ],
 )
-def test_what_spark_says_is_understood(message: str, refused: Refused | None) -> None:
+def test_spark_errors_are_translated(message: str, refused: Refused | None) -> None:
     assert understood(f"An error occurred while calling o1.parquet.\n: {message}\n\tat org.apache.spark.X") == refused
 
 
-def test_it_is_told_with_the_verbs_in_which_it_can_have_been() -> None:
+def test_a_spark_error_names_the_possible_verbs() -> None:
     plan = Plan().cast({"n": "int32"}).derive(m=col("n") * 2, x=op("cast", "n", "float32"))
 
     def said(*refused: object) -> str:

@@ -55,7 +55,7 @@ def test_ranks_are_off_by_less_than_half_a_percent(shape: str) -> None:
     assert len(json.dumps(found.state())) < 100_000
 
 
-def test_it_is_exact_up_to_k_values() -> None:
+def test_a_sketch_is_exact_up_to_k_values() -> None:
     values = random.Random(1).sample(range(10_000), K)
     found = sketch(pa.array(values, pa.float64()), piece=100)
     ordered = sorted(values)
@@ -68,7 +68,7 @@ def test_it_is_exact_up_to_k_values() -> None:
     assert found.rows_between(edges) == [*counted[:-1], counted[-1] + 1]
 
 
-def test_it_goes_on_from_its_state() -> None:
+def test_a_sketch_resumes_from_its_state() -> None:
     values = pa.array([_draw.random() for _ in range(200_000)])
     whole, part = sketch(values), sketch(values.slice(0, 1 << 17))
     again = Quantiles.restored(json.loads(json.dumps(part.state())))
@@ -77,7 +77,7 @@ def test_it_goes_on_from_its_state() -> None:
     assert again.state() == whole.state()
 
 
-def test_of_no_values_there_is_nothing() -> None:
+def test_an_empty_sketch_has_no_quantiles() -> None:
     assert sketch(pa.array([], pa.float64())).at([0.5]) == []
 
 
@@ -95,7 +95,7 @@ def test_different_values_are_counted(count: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
-def test_texts_of_any_length_are_told_apart_wherever_they_lie(kind: Any) -> None:
+def test_texts_of_any_length_are_distinguished(kind: Any) -> None:
     texts = [letter * length + end for letter in "aé\0" for length in range(90) for end in ("", "x")]
     column = pa.array(["before", *texts, "after"], pa.string()).cast(kind)
     found = Distinct()

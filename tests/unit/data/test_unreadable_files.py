@@ -62,7 +62,7 @@ def bound_socket(path: Path) -> None:
     ],
     ids=["dangling", "loop", "dangling folder", "pipe", "socket", "name"],
 )
-def test_what_is_no_file(raw: Path, make: Callable[[Path], object], words: str) -> None:
+def test_a_path_that_is_not_a_file_is_refused(raw: Path, make: Callable[[Path], object], words: str) -> None:
     make(raw / "2.csv")
     assert words in refusal(raw)
 
@@ -155,7 +155,7 @@ def test_objects_that_are_empty_at_first(tmp_path: Path, monkeypatch: pytest.Mon
     assert [row["x"] for _, _, batch in table.batches() for row in batch.to_pylist()] == [{"a": None}, {"a": 3}]
 
 
-def test_an_empty_row_group_is_passed_over(tmp_path: Path) -> None:
+def test_an_empty_row_group_is_skipped(tmp_path: Path) -> None:
     table = pa.table({"id": [1, 2]})
     with parquet.ParquetWriter(tmp_path / "1.parquet", table.schema) as file:
         for part in (table[:0], table, table[:0]):

@@ -55,11 +55,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("2027-01-01", 102),
     ],
 )
-def test_a_date_names_the_last_version_up_to_its_end(build: Path, wanted: str, rows: int) -> None:
+def test_a_date_selects_the_last_version_of_that_day_or_before(build: Path, wanted: str, rows: int) -> None:
     assert version_at(versions(build / "train"), wanted).manifest.rows == rows
 
 
-def test_a_hash_names_its_version_whose_folder_is_read_as_data(build: Path) -> None:
+def test_a_hash_selects_a_version_that_reads_as_data(build: Path) -> None:
     newest, _, oldest = versions(build / "train")
     assert newest.is_current and not oldest.is_current
     found = version_at([newest, oldest], oldest.manifest.content_hash[:6])
@@ -76,12 +76,12 @@ def test_a_hash_names_its_version_whose_folder_is_read_as_data(build: Path) -> N
         ("490", "no version '490'. Allowed: the beginning of a hash, 4 digits or more, or a time"),
     ],
 )
-def test_what_names_no_version_is_refused_with_those_that_there_are(build: Path, wanted: str, says: str) -> None:
+def test_an_unknown_version_is_refused_with_the_known_ones(build: Path, wanted: str, says: str) -> None:
     with pytest.raises(InputError, match=f"{says}.* There are: [0-9a-f]{{12}} of 2026-11-26 12:00, "):
         version_at(versions(build / "train"), wanted)
 
 
-def test_the_command(build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_versions_command_lists_versions(build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*words: str) -> Any:
         assert run(["data", *words]) == 0
         return capsys.readouterr().out
@@ -104,9 +104,7 @@ def test_the_command(build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("step", ["prepare_data", "transform_data"])
-def test_a_step_that_reads_a_version_holds_its_shards_against_the_manifest(
-    build: Path, tmp_path: Path, step: str
-) -> None:
+def test_a_step_checks_the_shards_of_a_version_against_the_manifest(build: Path, tmp_path: Path, step: str) -> None:
     shutil.copytree(versions(build / "train")[0].path, tmp_path / "raw")
     (shard,) = (tmp_path / "raw").glob("*.parquet")
     data = bytearray(shard.read_bytes())
@@ -120,7 +118,7 @@ def test_a_step_that_reads_a_version_holds_its_shards_against_the_manifest(
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
-def test_a_set_of_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
+def test_a_data_set_in_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
     newest = versions(build / "train")[0]
     (shard,) = newest.manifest.shards
     shutil.copy(newest.path / shard.file, tmp_path)
@@ -155,7 +153,7 @@ def test_a_night_without_new_rows_leaves_the_date_of_the_version(tmp_path: Path)
     assert at == moments
 
 
-def test_other_transforms_of_the_same_rows_are_another_version(tmp_path: Path) -> None:
+def test_different_transforms_of_equal_rows_make_a_new_version(tmp_path: Path) -> None:
     sets = [tmp_path / "build" / side for side in SIDES]
     (tmp_path / "raw.csv").write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(100)))
 

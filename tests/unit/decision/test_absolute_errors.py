@@ -25,7 +25,7 @@ def models(make: Make, ours: np.ndarray, theirs: np.ndarray) -> list[Evaluation]
 
 
 @pytest.mark.parametrize("tail", ["normal", "heavy"])
-def test_their_intervals_hold_the_difference_whatever_the_tail(evaluation: Make, tail: str) -> None:
+def test_intervals_cover_the_difference_for_any_tail(evaluation: Make, tail: str) -> None:
     """400 draws of 200 rows: 0.93 is 3 deviations above what may be, 0.90."""
     random = np.random.default_rng(1)
     holds = np.zeros(2)
@@ -41,7 +41,7 @@ def test_their_intervals_hold_the_difference_whatever_the_tail(evaluation: Make,
     assert (holds / 400 >= 0.93).all()
 
 
-def test_they_are_on_record(evaluation: Make) -> None:
+def test_absolute_errors_are_recorded(evaluation: Make) -> None:
     errors = np.random.default_rng(0).standard_normal(360)
     ours, theirs = models(evaluation, 0.5 * errors, errors)
     decided = decide(ours, Champion(version=1, content_hash="", evaluation=theirs), Policy(metric="loss"))
@@ -53,7 +53,7 @@ def test_they_are_on_record(evaluation: Make) -> None:
     assert "absolute_error" not in record(decide(ours, None, Policy(metric="loss")), about)
 
 
-def test_rows_that_share_keys_and_few_rows_have_no_interval(evaluation: Make) -> None:
+def test_shared_keys_or_few_rows_give_no_interval(evaluation: Make) -> None:
     errors = np.random.default_rng(0).standard_normal(30)
     ours, theirs = models(evaluation, 0.5 * errors, errors)
     median, far = absolute_errors(ours, theirs, 0.95)

@@ -71,7 +71,7 @@ def group(tmp_path: Path, evaluation: Make) -> Group:
     return Group(open_registry(f"local:{tmp_path / 'models.db'}"), evaluation)
 
 
-def test_promotions_do_not_add_up_their_losses(group: Group) -> None:
+def test_repeated_promotions_do_not_accumulate_losses(group: Group) -> None:
     group.approve(2.5)
     losses = iter(2.5 + 0.005 * step for step in range(1, 20))  # each a little worse than the last
     found, loss = group.night(2.501), 2.5
@@ -89,7 +89,7 @@ def test_promotions_do_not_add_up_their_losses(group: Group) -> None:
     assert group.night(loss + 0.001, margin_from="champion").verdict == "register", "the switch"
 
 
-def test_a_champion_that_is_shown_to_be_better_is_the_best_one_from_then_on(group: Group) -> None:
+def test_a_champion_shown_to_be_better_becomes_the_anchor(group: Group) -> None:
     group.approve(2.5)
     group.night(2.5)
     assert (group.kept, group.measured) == ("1", []), "the champion is not measured twice"
@@ -103,7 +103,7 @@ def test_a_champion_that_is_shown_to_be_better_is_the_best_one_from_then_on(grou
     assert anchor is not None and anchor.version == 3
 
 
-def test_a_rejected_version_counts_no_more(group: Group) -> None:
+def test_a_rejected_version_is_no_anchor(group: Group) -> None:
     for loss in (2.5, 2.45, 2.455):
         group.approve(loss)
         group.night(loss)
@@ -116,7 +116,7 @@ def test_a_rejected_version_counts_no_more(group: Group) -> None:
     assert best is not None and best.version == 1
 
 
-def test_after_a_rollback_the_best_of_the_versions_before_counts(group: Group) -> None:
+def test_after_a_rollback_the_best_earlier_version_is_the_anchor(group: Group) -> None:
     for loss in (2.5, 2.495, 2.45):
         group.approve(loss)
         group.night(loss)
@@ -128,7 +128,7 @@ def test_after_a_rollback_the_best_of_the_versions_before_counts(group: Group) -
     assert group.night(2.45).anchor is None and group.kept == "1 3", "and counts again"
 
 
-def test_a_rollback_behind_all_that_is_kept_begins_with_the_champion(group: Group) -> None:
+def test_a_rollback_before_the_kept_history_starts_at_the_champion(group: Group) -> None:
     for loss in (2.5, 2.4):
         group.approve(loss)
     group.night(2.4)
@@ -137,7 +137,7 @@ def test_a_rollback_behind_all_that_is_kept_begins_with_the_champion(group: Grou
     assert group.night(2.5).anchor is None and group.kept == "1"
 
 
-def test_other_rules_keep_none_and_measure_none(group: Group) -> None:
+def test_rules_without_an_anchor_neither_keep_nor_measure_one(group: Group) -> None:
     group.approve(2.5)
     group.night(2.5)
     group.approve(0.505)
@@ -146,7 +146,7 @@ def test_other_rules_keep_none_and_measure_none(group: Group) -> None:
     assert group.measured == [] and group.kept == "1"
 
 
-def test_what_somebody_else_wrote_there_is_left_out(group: Group) -> None:
+def test_foreign_entries_of_the_history_are_ignored(group: Group) -> None:
     group.approve(2.5)
     group.registry.change_tag(GROUP, BEST_APPROVED, lambda _: "x loss=0 loss=1..5 loss=99 ada@example.com")
     assert best_approved(group.registry, GROUP, METRIC) is None, "there is no version 99"

@@ -51,7 +51,7 @@ def decided(ours: Evaluation, theirs: Evaluation, budgets: str, budget_rule: str
     return decide(ours, champion, Policy(rule="not_worse", margin=0.1, budgets=budgets, budget_rule=budget_rule))
 
 
-def test_a_loss_that_is_not_significant_is_kept_and_not_proven(evaluation: Make, tmp_path: Path) -> None:
+def test_an_insignificant_loss_is_allowed_but_not_proven(evaluation: Make, tmp_path: Path) -> None:
     """Worse by 0.02 give or take 0.02, where 0.03 is allowed; on the other slice a loss is ruled out."""
     sizes = {NORTH: 250, SOUTH: 5000}
     ours = sliced(evaluation, sizes, {NORTH: 2.02, SOUTH: 2.0}, 0.035)
@@ -76,7 +76,7 @@ def test_a_loss_that_is_not_significant_is_kept_and_not_proven(evaluation: Make,
     assert "- Budgets: each must be proven by itself" in page
 
 
-def test_every_budget_is_judged_by_itself(evaluation: Make) -> None:
+def test_budgets_are_judged_independently(evaluation: Make) -> None:
     """Of twenty slices one is clearly worse: among so many looks that may be chance, and it is not ruled out."""
     names = [f"site={number}" for number in range(20)]
     theirs = sliced(evaluation, dict.fromkeys(names, 250), dict.fromkeys(names, 2.0), 0.0)
@@ -106,7 +106,7 @@ def test_without_intervals_nothing_can_be_proven(evaluation: Make) -> None:
     assert decide(bare, None, Policy(budget_rule="proven")).verdict == "register", "without budgets"
 
 
-def test_rules_that_are_none() -> None:
+def test_invalid_budget_rules_are_refused() -> None:
     with pytest.raises(InputError, match=r"budget_rule='shown'\. Allowed: significant, proven\."):
         Policy(budget_rule="shown")
     with pytest.raises(InputError, match=r"margin_from='newest'\. Allowed: best, champion\."):
@@ -155,7 +155,7 @@ def test_a_budget_of_a_class_counts_the_samples_of_the_class(evaluation: Make) -
     assert any("is smaller than what 39 samples can rule out" in each for each in found.why)
 
 
-def test_a_budget_of_which_nothing_can_be_computed_is_not_tested(evaluation: Make, tmp_path: Path) -> None:
+def test_a_budget_without_data_is_not_tested(evaluation: Make, tmp_path: Path) -> None:
     budgets = '{"accuracy_class_3": 0.001, "accuracy": 0.5}'
     ours, theirs = of_one_class(evaluation, 9, 3), of_one_class(evaluation, 9, 0)
     found = decided(ours, theirs, budgets)

@@ -61,7 +61,7 @@ def chance(won_by: float, lost_by: float, positives: int, conditions: Policy) ->
 
 @pytest.mark.parametrize("horizon", [365, 4, 1])
 @pytest.mark.parametrize("positives", [4, 5, 10, pytest.param(30, marks=pytest.mark.slow)])
-def test_a_recall_that_is_no_better_is_promoted_no_more_often_than_the_level(positives: int, horizon: int) -> None:
+def test_an_equal_recall_is_promoted_at_most_at_the_level(positives: int, horizon: int) -> None:
     conditions = Policy(metric="recall", horizon=horizon)
     for differs in (0.02, 0.1, 0.3, 0.5, 0.7, 0.85, 1.0):
         assert chance(differs / 2, differs / 2, positives, conditions) <= 1.05 * conditions.level, differs
@@ -71,7 +71,7 @@ def test_a_much_better_recall_is_found() -> None:
     assert registered(30, 2, 100, Policy(metric="recall"))
 
 
-def test_a_handful_of_samples_proves_that_nothing_is_worse_to_nobody() -> None:
+def test_a_handful_of_samples_cannot_prove_noninferiority() -> None:
     """A recall of 0.6 in truth against 0.9, of three samples."""
     for horizon in (1, 365):
         conditions = Policy(metric="recall", rule="not_worse", margin=0.05, horizon=horizon)
@@ -79,20 +79,20 @@ def test_a_handful_of_samples_proves_that_nothing_is_worse_to_nobody() -> None:
 
 
 @pytest.mark.parametrize("positives", [3, 10, pytest.param(30, marks=pytest.mark.slow)])
-def test_a_loss_at_the_margin_is_taken_for_less_no_more_often_than_the_level(positives: int) -> None:
+def test_a_loss_at_the_margin_passes_at_most_at_the_level(positives: int) -> None:
     conditions = Policy(metric="recall", rule="not_worse", margin=0.1, horizon=1)
     for won in (0.0, 0.02, 0.1, 0.3):
         assert chance(won, won + 0.1, positives, conditions) <= 0.05
 
 
-def test_what_improved_and_what_got_worse_are_counts_of_the_class() -> None:
+def test_wins_and_losses_count_the_samples_of_the_class() -> None:
     ours, theirs = np.arange(60) < 40, (np.arange(60) >= 38) & (np.arange(60) < 45)
     champion = Champion(version=1, content_hash="", evaluation=evaluation(theirs, 60))
     found = decide(evaluation(ours, 60), champion, Policy(metric="recall"))
     assert "38 improved and 5 got worse of 60 samples" in " ".join(found.why)
 
 
-def test_that_rows_were_too_many_to_keep_is_said() -> None:
+def test_too_many_rows_to_keep_are_reported() -> None:
     ours, theirs = (
         replace(evaluation(found, 60), evidence=replace(Rows.of({"other": (found, None)}), left_out=("recall",)))
         for found in (np.arange(60) < 40, np.arange(60) < 30)

@@ -51,7 +51,7 @@ def evaluated(folder: Path, scores: np.ndarray) -> Evaluation:
 
 
 @pytest.mark.parametrize(("width", "told"), [(1e-9, True), (0.1, False)])
-def test_a_worse_model_is_not_better_for_the_bins_of_the_other(tmp_path: Path, width: float, told: bool) -> None:
+def test_a_worse_model_does_not_win_by_the_bins_of_the_other(tmp_path: Path, width: float, told: bool) -> None:
     random = np.random.default_rng(1)
     crowded = evaluated(tmp_path / "crowded", 0.3 + width * (TARGETS + 0.5 * random.normal(size=N)).clip(-2, 4))
     spread = evaluated(tmp_path / "spread", 1 / (1 + np.exp(-(TARGETS + 1.2 * random.normal(size=N)))))

@@ -43,14 +43,14 @@ def test_without_a_champion_the_floors_decide(evaluation: Make) -> None:
     assert below.why[0] == "accuracy is 0.9800; at least 0.9850 is required."
 
 
-def test_where_a_champion_was_looked_for_is_told(evaluation: Make) -> None:
+def test_the_decision_says_where_a_champion_was_searched(evaluation: Make) -> None:
     ours, asked = evaluation({"accuracy": 0.98}), "digits in the registry mlflow:http://mlflow:5000"
     told = f"No version of {asked} is approved yet, so only the floors decide"
     assert said(decide(ours, None, Policy(), asked=asked)).startswith(f"{told}: accuracy is 0.9800")
     assert f"{told}." in decide(ours, None, Policy(floors='{"accuracy": 0.985}'), asked=asked).why
 
 
-def test_the_error_of_a_value_counts_against_the_candidate(evaluation: Make) -> None:
+def test_error_bounds_count_against_the_candidate(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.98, "auroc": (0.9, 0.01), "loss": (0.2, 0.05)})
     for floors, met in (
         ('{"auroc": 0.89}', True),
@@ -61,7 +61,7 @@ def test_the_error_of_a_value_counts_against_the_candidate(evaluation: Make) -> 
         assert decide(ours, None, Policy(floors=floors)).floors_met is met, floors
 
 
-def test_a_floor_of_what_is_better_when_less_is_a_ceiling(evaluation: Make) -> None:
+def test_a_floor_on_a_lower_is_better_metric_is_a_ceiling(evaluation: Make) -> None:
     decided = decide(evaluation({"accuracy": 0.98, "loss": 0.3}), None, Policy(floors='{"loss": 0.2}'))
     assert decided.why[0] == "loss is 0.3000; at most 0.2000 is required."
 
@@ -110,7 +110,7 @@ def test_the_interval_decides(evaluation: Make, rule: str, margin: float, gain: 
         assert decided.difference.interval.low == pytest.approx(sign * gain - 0.02 / 12**0.5 * 1.972, abs=2e-4)
 
 
-def test_just_the_margin_is_enough(evaluation: Make) -> None:
+def test_a_gain_of_exactly_the_margin_is_enough(evaluation: Make) -> None:
     ours, theirs = evaluation({"accuracy": 0.75}), champion(evaluation({"accuracy": 0.5}))
     assert decide(ours, theirs, Policy(margin=0.25)).verdict == "register"
     assert decide(ours, theirs, Policy(margin=0.2500001)).verdict == "keep champion"
@@ -119,7 +119,7 @@ def test_just_the_margin_is_enough(evaluation: Make) -> None:
     assert decide(ours, worse, Policy(rule="not_worse", margin=0.2499999)).verdict == "keep champion"
 
 
-def test_equal_models_are_not_worse_and_not_better(evaluation: Make) -> None:
+def test_equal_models_are_neither_worse_nor_better(evaluation: Make) -> None:
     right = np.arange(360) % 10 > 0
     same = replace(evaluation({"accuracy": 0.9}, replicates={}), evidence=Rows.of({"accuracy": (right, None)}))
     assert decide(same, champion(same), Policy(rule="not_worse", margin=0.05)).verdict == "register"
@@ -128,7 +128,7 @@ def test_equal_models_are_not_worse_and_not_better(evaluation: Make) -> None:
     assert decide(same, champion(same), Policy(rule="better")).verdict == "keep champion"
 
 
-def test_errors_of_both_values_are_taken_off_the_gain(evaluation: Make) -> None:
+def test_error_bounds_of_both_values_reduce_the_gain(evaluation: Make) -> None:
     ours = evaluation({"auroc": (0.93, 0.01)}, replicates={"auroc": [0.93] * COUNT})
     theirs = evaluation({"auroc": (0.9, 0.015)}, replicates={"auroc": [0.9] * COUNT})
     assert decide(ours, champion(theirs), Policy(metric="auroc")).verdict == "register"
@@ -139,7 +139,7 @@ def test_errors_of_both_values_are_taken_off_the_gain(evaluation: Make) -> None:
 
 
 @pytest.mark.parametrize(("bounds", "kept"), [((0.0, 0.0), True), ((0.01, 0.01), True), ((0.02, 0.012), False)])
-def test_what_replicates_may_be_from_exact_widens_the_interval(
+def test_error_bounds_of_replicates_widen_the_interval(
     evaluation: Make, bounds: tuple[float, float], kept: bool
 ) -> None:
     """Of either model: who is better in a replicate by less than both bounds is not known."""
@@ -158,14 +158,14 @@ def test_what_replicates_may_be_from_exact_widens_the_interval(
         assert (wider in said(decided)) == (not kept)
 
 
-def test_without_replicates_the_values_decide_and_it_says_so(evaluation: Make) -> None:
+def test_without_replicates_the_values_decide_with_a_note(evaluation: Make) -> None:
     decided = decide(evaluation({"accuracy": 0.91}), champion(evaluation({"accuracy": 0.9})), Policy())
     assert decided.verdict == "register"
     assert "There are no bootstrap replicates: only the values decide" in said(decided)
     assert "statistically significant" not in said(decided)
 
 
-def test_replicates_that_are_undefined_are_left_out(evaluation: Make) -> None:
+def test_undefined_replicates_are_ignored(evaluation: Make) -> None:
     holes: list[float | None] = [None if number % 4 == 0 else 0.95 for number in range(COUNT)]
     theirs = evaluation({"accuracy": 0.9}, replicates={"accuracy": [None, *([0.9] * (COUNT - 1))]})
     decided = decide(evaluation({"accuracy": 0.95}, replicates={"accuracy": holes}), champion(theirs), Policy())
@@ -177,7 +177,7 @@ def test_replicates_that_are_undefined_are_left_out(evaluation: Make) -> None:
     assert "There is no interval: too few replicates define it, or they do not vary." in said(undecided)
 
 
-def test_a_report_without_rows_is_to_be_written_again(evaluation: Make) -> None:
+def test_a_report_without_rows_asks_for_a_new_evaluation(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95}, replicates={"accuracy": [0.95] * COUNT})
     for models in ((ours, replace(ours, evidence=None)), (replace(ours, evidence=None), ours)):
         with pytest.raises(InputError, match=r"has no rows\.npz, .*: an earlier version .* Evaluate the model again"):
@@ -214,7 +214,7 @@ def test_a_budget_may_be_used_up_and_errors_of_both_values_count(evaluation: Mak
     assert not decide(ours, theirs, Policy(budgets='{"auroc": 0.6249999}')).within_budgets
 
 
-def test_of_many_reasons_of_one_kind_a_few_are_told(evaluation: Make) -> None:
+def test_many_reasons_of_one_kind_are_shortened(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95}, slices={f"site={number}": {"accuracy": 0.5} for number in range(40)})
     decided = decide(ours, None, Policy(floors='{"accuracy@site=*": 0.9}'))
     assert sum("at least 0.9000 is required" in reason for reason in decided.why) == 5
@@ -241,7 +241,7 @@ MISMATCHES = {
 
 
 @pytest.mark.parametrize("what", MISMATCHES)
-def test_what_was_not_measured_alike_is_not_compared(evaluation: Make, what: str) -> None:
+def test_differently_measured_reports_are_not_compared(evaluation: Make, what: str) -> None:
     ours = evaluation({"accuracy": 0.95})
     theirs = replace(ours, source="champion/evaluation.json", **MISMATCHES[what])  # type: ignore[arg-type]
     with pytest.raises(InputError) as caught:
@@ -290,7 +290,7 @@ def test_other_slices_are_not_compared(evaluation: Make) -> None:
         ({"budgets": '{"acuracy": 0.1}'}, "budgets: report/evaluation.json has no 'acuracy'"),
     ],
 )
-def test_what_cannot_be_decided_on(evaluation: Make, given: dict[str, str], part: str) -> None:
+def test_undecidable_reports_are_refused(evaluation: Make, given: dict[str, str], part: str) -> None:
     ours = evaluation(
         {"accuracy": 0.95, "f1_macro": 0.9, "confusion_matrix": 1.0},
         slices={"site=north": {"accuracy": 0.9}},
@@ -301,7 +301,7 @@ def test_what_cannot_be_decided_on(evaluation: Make, given: dict[str, str], part
     assert part in str(caught.value)
 
 
-def test_a_slice_where_there_are_none(evaluation: Make) -> None:
+def test_a_slice_rule_without_slices_is_refused(evaluation: Make) -> None:
     with pytest.raises(InputError, match="evaluated without slices: evaluate with slices="):
         decide(evaluation({"accuracy": 0.9}), None, Policy(floors='{"accuracy@site=north": 0.9}'))
 
@@ -329,7 +329,7 @@ def test_a_slice_where_there_are_none(evaluation: Make) -> None:
         ({"budgets": '{"accuracy": -0.1}'}, "Allowed: 0 or more"),
     ],
 )
-def test_policies_that_are_none(given: dict[str, object], part: str) -> None:
+def test_invalid_policies_are_refused(given: dict[str, object], part: str) -> None:
     with pytest.raises(InputError) as caught:
         Policy(**given)  # type: ignore[arg-type]
     assert part in str(caught.value)

@@ -54,7 +54,7 @@ def shares(right: np.ndarray, keys: np.ndarray | None = None, of: np.ndarray | N
     return Rows.of({"recall": (right, of)}, keys=keys)
 
 
-def test_a_share_of_the_same_rows_goes_by_its_own_denominator() -> None:
+def test_shares_of_equal_rows_use_their_own_denominator() -> None:
     """The recall of a class with 40 of 500 rows, 3 won and 1 lost."""
     of = np.arange(500) < 40
     ours, theirs = (np.arange(500) % 2 == 0 for _ in range(2))
@@ -66,7 +66,7 @@ def test_a_share_of_the_same_rows_goes_by_its_own_denominator() -> None:
     assert found.estimate == of_share(3, 1, 40)
 
 
-def test_few_rows_of_a_class_say_nothing() -> None:
+def test_few_rows_of_a_class_give_no_evidence() -> None:
     right, of = np.arange(500) % 2 == 0, np.arange(500) < 9
     found = known(shares(right, of=of), shares(~right, of=of), "recall")
     assert found.estimate is None and found.why_none == "too few samples: 9, and 10 are needed"
@@ -92,7 +92,7 @@ def test_rows_that_share_a_key_count_as_one() -> None:
     assert few.estimate is None and few.why_none == "too few keys: 10, and 15 are needed"
 
 
-def test_keys_that_do_not_differ_are_no_certainty() -> None:
+def test_equal_differences_of_all_keys_are_no_certainty() -> None:
     """20 patients of 50 rows each, on whom both models are right: one may be lost as a whole."""
     right, keys = np.full(1000, True), np.arange(1000, dtype=np.uint64) // 50
     found = known(shares(right, keys=keys), shares(right, keys=keys), "recall").estimate
@@ -113,7 +113,7 @@ def test_precision_and_f1_have_an_interval_of_their_rows() -> None:
     assert same is not None and same.center == 0 and same.high(0.025) > 0.01
 
 
-def test_a_class_without_errors_has_none() -> None:
+def test_a_class_without_errors_has_no_interval() -> None:
     targets = np.arange(100) < 50
     rows = classes(targets, np.where(targets, 1.0, -1.0))
     found = known(rows, rows, "f1")
@@ -128,7 +128,7 @@ def test_a_class_without_errors_has_none() -> None:
         (50, 1.0, ""),
     ],
 )
-def test_a_ranking_needs_both_sides_and_rows_that_it_ranks_otherwise(positives: int, noise: float, why: str) -> None:
+def test_a_ranking_needs_both_classes_and_rows_ranked_differently(positives: int, noise: float, why: str) -> None:
     random = np.random.default_rng(2)
     targets = np.arange(200) < positives
     scores = targets + random.standard_normal(200)
@@ -140,7 +140,7 @@ def test_a_ranking_needs_both_sides_and_rows_that_it_ranks_otherwise(positives: 
     ("rows", "differ", "why"),
     [(199, 199, "too few samples: 199, and 200"), (500, 9, "too few samples on which"), (500, 500, "")],
 )
-def test_a_mean_needs_rows_and_says_what_it_holds_for(rows: int, differ: int, why: str) -> None:
+def test_a_mean_needs_rows_and_states_its_assumptions(rows: int, differ: int, why: str) -> None:
     random = np.random.default_rng(3)
     theirs = random.exponential(size=rows)
     ours = np.where(np.arange(rows) < differ, random.exponential(size=rows), theirs)
@@ -149,7 +149,7 @@ def test_a_mean_needs_rows_and_says_what_it_holds_for(rows: int, differ: int, wh
     assert found.estimate is None or found.estimate.of_errors
 
 
-def test_what_rows_say_nothing_of_goes_by_its_replicates() -> None:
+def test_metrics_without_row_evidence_use_replicates() -> None:
     rows = Rows(keys=np.arange(300, dtype=np.uint64), keyed=False, columns=[])
     drawn = tuple(0.5 + 0.001 * number for number in range(100))
     group = Group(num_samples=300, metrics={"mcc": Measured(value=0.5)}, replicates={"mcc": drawn})

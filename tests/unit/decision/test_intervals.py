@@ -22,7 +22,7 @@ def test_students_distribution_is_scipys(level: float, degrees: float) -> None:
 
 @pytest.mark.parametrize("skewness", [-0.8, 0.0, 0.3])
 @pytest.mark.parametrize("degrees", [60.0, math.inf])
-def test_the_chance_is_the_level_at_which_an_interval_ends(skewness: float, degrees: float) -> None:
+def test_the_p_value_is_the_level_where_the_interval_ends(skewness: float, degrees: float) -> None:
     found = Estimate(center=0.3, error=0.1, degrees=degrees, skewness=skewness, method="")
     for level in (0.4, 0.025, 1e-4):
         assert found.chance(found.low(level)) == pytest.approx(level, rel=1e-4)
@@ -32,7 +32,7 @@ def test_the_chance_is_the_level_at_which_an_interval_ends(skewness: float, degr
     assert (certain.chance(0.3), certain.chance(0.2)) == (1.0, 0.0)
 
 
-def test_a_skewed_difference_reaches_further_on_its_long_side() -> None:
+def test_intervals_of_skewed_differences_are_longer_on_the_long_tail() -> None:
     straight, skewed = (
         Estimate(center=0.0, error=1.0, degrees=500, skewness=skewness, method="") for skewness in (0.0, 0.5)
     )
@@ -42,7 +42,7 @@ def test_a_skewed_difference_reaches_further_on_its_long_side() -> None:
 
 @pytest.mark.parametrize(("won", "lost"), [(0.0, 0.0), (0.06, 0.0), (0.02, 0.02), (0.04, 0.03)])
 @pytest.mark.parametrize("size", [50, 357])
-def test_bonett_and_price_hold_the_truth_by_enumeration(size: int, won: float, lost: float) -> None:
+def test_bonett_and_price_intervals_cover_the_truth_by_enumeration(size: int, won: float, lost: float) -> None:
     holds = 0.0
     for wins in range(size + 1):
         p = stats.binom.pmf(wins, size, won)
@@ -69,7 +69,7 @@ def test_the_interval_of_bonett_and_price() -> None:
 
 
 @pytest.mark.parametrize("level", [0.025, 0.05 / 365])
-def test_equal_models_are_not_taken_for_better_more_often_than_the_level(level: float) -> None:
+def test_equal_models_are_found_better_at_most_at_the_level(level: float) -> None:
     """By enumeration, of few rows and many: Bonett and Price's interval alone is taken in up to 14 times as often."""
     for rows in (10, 20, 50):
         for differ in (0.1, 0.5):
@@ -85,7 +85,7 @@ def test_equal_models_are_not_taken_for_better_more_often_than_the_level(level: 
 
 
 @pytest.mark.parametrize("tail", ["normal", "skewed"])
-def test_a_mean_holds_the_truth(tail: str) -> None:
+def test_the_interval_of_a_mean_covers_the_truth(tail: str) -> None:
     """400 draws of 200 rows: 0.93 is 3 deviations above what may be, 0.90."""
     random = np.random.default_rng(3)
     holds = 0
@@ -108,7 +108,7 @@ def test_a_skewed_loss_does_not_look_better_by_its_skewness() -> None:
     assert by_t > 3 * level and surely <= 2 * level
 
 
-def test_what_one_row_can_change_widens_the_interval() -> None:
+def test_the_influence_of_one_row_widens_the_interval() -> None:
     """On few rows that differ, as on none: rows that did not occur."""
     rows = np.zeros(100)
     assert of_mean(0.0, rows) is None and of_mean(0.0, rows[:0]) is None
@@ -119,7 +119,7 @@ def test_what_one_row_can_change_widens_the_interval() -> None:
     assert huge is not None and 1e198 < huge.error < 3e198 and math.isfinite(huge.low(0.025))
 
 
-def test_replicates_say_as_much_as_there_are() -> None:
+def test_the_number_of_replicates_bounds_the_evidence() -> None:
     ours, theirs = [0.9 + 0.001 * number for number in range(100)], [0.9] * 100
     found = of_replicates(0.05, ours, theirs, units=1000)
     assert found is not None and found.degrees == 99

@@ -53,7 +53,7 @@ def test_nights_on_the_same_rows_are_pooled_by_row() -> None:
     assert found[2].rows == "reused" and [night.run for night in found[2].nights] == ["run 1", "run 2", "run 3"]
 
 
-def test_the_same_test_is_the_night_that_it_was_whenever_it_comes() -> None:
+def test_a_repeated_test_set_counts_as_its_first_night() -> None:
     group = Group()
     first = group.night(candidate="a")
     group.night(candidate="b")
@@ -62,7 +62,7 @@ def test_the_same_test_is_the_night_that_it_was_whenever_it_comes() -> None:
     assert len(group.night(candidate="c").nights) == 3
 
 
-def test_tonights_own_difference_must_not_be_below_0() -> None:
+def test_the_difference_of_tonight_must_not_be_negative() -> None:
     group = Group()
     group.night()
     again = group.night(won=1)
@@ -70,7 +70,7 @@ def test_tonights_own_difference_must_not_be_below_0() -> None:
     assert [group.night(won=won, lost=1).is_better for won in (0, 1)] == [False, True]
 
 
-def test_tonights_own_difference_is_that_of_its_whole_test_set() -> None:
+def test_the_difference_of_tonight_uses_its_whole_test_set() -> None:
     """Of a test set that grows the rows that are new are pooled, and the whole one says whether tonight is worse."""
     group = Group()
     group.night()
@@ -99,7 +99,7 @@ def test_a_night_without_new_rows_adds_nothing_to_its_line() -> None:
     ]
 
 
-def test_rows_that_are_new_but_say_nothing_add_0() -> None:
+def test_new_rows_without_evidence_add_0() -> None:
     group = Group()
     group.night(keys=np.arange(500, dtype=np.uint64))
     found = group.night(of=507, keys=np.arange(507, dtype=np.uint64) % 500, gain=0.1)
@@ -113,7 +113,7 @@ def test_a_sum_of_rows_that_cancel_is_0() -> None:
     assert float(mixed.sum()) != 0 and total(mixed.tolist()) == 0 and total([0.3, -0.3 - 1e-9]) < 0
 
 
-def test_rows_that_are_new_each_night_make_the_night_the_unit() -> None:
+def test_with_new_rows_each_night_the_night_is_the_unit() -> None:
     group = Group()
     found = [group.night(won=30, lost=10 + n % 3, first=1000 * n) for n in range(10)]
     assert found[1].rows == "new" and [each.is_better for each in found] == [False] * 9 + [True]
@@ -130,7 +130,7 @@ def test_each_row_counts_once() -> None:
     "other",
     [{"champion": "d"}, {"pipeline": "q"}, {"metric": "f1"}, {"margin": 0.01}, {"first": 1000, "rows": "reused"}],
 )
-def test_what_begins_a_line(other: dict[str, Any]) -> None:
+def test_changed_conditions_begin_a_new_line(other: dict[str, Any]) -> None:
     group = Group(allowed=2)
     group.night()
     if other.pop("rows", ""):
@@ -144,7 +144,7 @@ def test_what_begins_a_line(other: dict[str, Any]) -> None:
     assert group.night(pipeline="next year").nights, "a line is free again"
 
 
-def test_the_next_line_may_begin_once_fewer_than_allowed_were_begun() -> None:
+def test_a_line_may_begin_while_fewer_than_allowed_have_begun() -> None:
     group = Group()
     for pipeline in "pqr":
         group.night(pipeline=pipeline)
@@ -153,7 +153,7 @@ def test_the_next_line_may_begin_once_fewer_than_allowed_were_begun() -> None:
     assert (refused.lines, refused.frees) == (3, 2 * DAY + YEAR_SECONDS), "when the second one is a year old"
 
 
-def test_rows_may_come_in_another_order_and_say_something_only_now() -> None:
+def test_rows_may_come_in_another_order_and_give_evidence_later() -> None:
     group = Group()
     group.night(won=1)
     kept = group.kept
@@ -183,7 +183,7 @@ def test_damaged_evidence_is_an_error() -> None:
         group.night()
 
 
-def test_the_reasons_say_what_was_shown_and_what_tonight_is() -> None:
+def test_the_reasons_state_the_evidence_and_the_night() -> None:
     group = Group()
     group.night()
     told = "This is night 2 of line 1 on the same test rows."
@@ -205,7 +205,7 @@ def test_the_reasons_say_what_was_shown_and_what_tonight_is() -> None:
     ]
 
 
-def test_what_was_shown_is_shown_no_more_where_the_lines_mean_gain_is_below_0() -> None:
+def test_earlier_evidence_is_void_once_the_mean_gain_is_negative() -> None:
     group = Group()
     group.night(won=60)
     group.night(won=0, lost=100)

@@ -17,7 +17,7 @@ def rows(won: int, lost: int, of: int, looks: int = 1) -> npt.NDArray[np.float64
     return np.tile(each, (looks, 1))
 
 
-def test_the_looks() -> None:
+def test_the_planned_looks() -> None:
     assert list(SPENT.values()) == sorted(SPENT.values()) and SPENT[LOOKS[-1]] < 1
     assert [next_look(n) for n in (0, 1, 2, 3, 14, 365)] == [1, 3, 3, 7, 30, None]
 
@@ -36,7 +36,7 @@ def test_the_first_night_is_about_an_exact_test_of_few_rows() -> None:
     assert not by_rows(rows(60, 30, 500), [30 / 500], LEVEL).is_better
 
 
-def test_a_look_that_can_show_nothing_says_so() -> None:
+def test_a_look_without_power_says_so() -> None:
     assert [by_rows(rows(won, 0, 39), [won / 39], LEVEL).least for won in (0, 1, 15)] == [None] * 3
     assert by_rows(rows(0, 1, 39), [-1 / 39], LEVEL).least is None
     assert by_rows(rows(30, 0, 39), [30 / 39], 1e-6).least is None, "no draw is so rare"
@@ -46,19 +46,19 @@ def test_a_look_that_can_show_nothing_says_so() -> None:
 
 
 @pytest.mark.parametrize("of", [4, 5])
-def test_a_handful_of_rows_proves_nothing_on_any_night(of: int) -> None:
+def test_a_handful_of_rows_never_proves_a_gain(of: int) -> None:
     looks = len(LOOKS)
     assert not by_rows(rows(of, 0, of, looks), [1.0] * LOOKS[-1], LEVEL).is_better  # 2^-5 > 0.0125
 
 
-def test_nights_that_repeat_each_other_are_one() -> None:
+def test_identical_nights_count_as_one() -> None:
     """All looks spend what one look at the last level would: 30 of 40 rows have a probability of 0.0011."""
     found = by_rows(rows(30, 10, 2000, looks=5), [0.01] * 14, LEVEL)
     assert found.is_better and found.gain == pytest.approx(0.01) and found.least and 0 < found.least < 0.004
     assert not by_rows(rows(26, 14, 2000, looks=5), [0.006] * 14, LEVEL).is_better  # 0.04
 
 
-def test_candidates_of_a_line_that_differ_widen_what_its_rows_say() -> None:
+def test_differences_between_candidates_widen_the_interval_of_a_line() -> None:
     alike = by_rows(rows(100, 40, 2000, looks=3), [0.03] * 7, LEVEL)
     apart = by_rows(rows(100, 40, 2000, looks=3), [0.0, 0.06, -0.02, 0.08, 0.01, 0.02, 0.06], LEVEL)
     assert alike.is_better and apart.gain == alike.gain and not apart.is_better
@@ -90,7 +90,7 @@ def test_chance_spends_the_level_over_all_looks(correlated: bool) -> None:
     assert 0.10 < wrong / 300 < 0.30  # 0.4 * 55 % = 0.22
 
 
-def test_it_is_the_same_each_time() -> None:
+def test_the_decision_over_nights_is_deterministic() -> None:
     parts = np.random.default_rng(2).standard_normal((2, 500)) / 500
     assert by_rows(parts, [0.1, 0.2, 0.3], LEVEL) == by_rows(parts, [0.1, 0.2, 0.3], LEVEL)
     assert DRAWS * LEVEL * SPENT[1] > 4, "the first look's level is met by draws"

@@ -32,13 +32,13 @@ def test_a_loss_as_large_as_the_budget_is_ruled_out_at_most_as_often_as_the_leve
 
 
 @pytest.mark.parametrize("of", [357, 2000])
-def test_also_at_the_level_of_one_comparison_of_a_year(of: int) -> None:
+def test_noninferiority_holds_at_the_level_of_a_year_of_comparisons(of: int) -> None:
     level = 0.05 / 365
     for won in (0.0, 0.005):
         assert chance_to_rule_out(of, 0.02, level, won, won + 0.02) <= level, won
 
 
-def test_models_that_are_equally_good_pass_as_often_as_is_planned_with() -> None:
+def test_equally_good_models_pass_with_the_planned_power() -> None:
     found = {of: chance_to_rule_out(of, 0.02, 0.05, 0.02, 0.02) for of in (50, 100, 300, 857)}
     assert {of: round(share, 2) for of, share in found.items()} == {50: 0.1, 100: 0.17, 300: 0.44, 857: 0.86}
     for of, share in found.items():
@@ -47,7 +47,7 @@ def test_models_that_are_equally_good_pass_as_often_as_is_planned_with() -> None
         assert passes(could, could, 0.05) == pytest.approx(0.8)
 
 
-def test_the_loss_that_is_not_ruled_out_lies_where_the_ruling_turns() -> None:
+def test_the_largest_loss_not_ruled_out_is_the_boundary_of_the_test() -> None:
     for won, lost, of in ((0, 0, 50), (3, 10, 50), (10, 3, 200), (40, 0, 100), (0, 100, 100)):
         found = most_lost(won, lost, of, 0.05)
         assert found > (lost - won) / of or found == 1.0

@@ -138,7 +138,7 @@ def test_a_report_is_read(tmp_path: Path) -> None:
         ({"slices": [{"column": "site"}]}, "'value' is missing"),
     ],
 )
-def test_reports_that_are_none(tmp_path: Path, changes: dict[str, object], part: str) -> None:
+def test_invalid_reports_are_refused(tmp_path: Path, changes: dict[str, object], part: str) -> None:
     with pytest.raises(InputError) as caught:
         read_evaluation(report(tmp_path / "report", **changes))
     assert part in str(caught.value)
@@ -157,7 +157,7 @@ def test_the_bounds_of_replicates_are_read(tmp_path: Path) -> None:
         read_evaluation(folder)
 
 
-def test_replicates_of_an_earlier_version_are_taken_where_all_is_exact(tmp_path: Path) -> None:
+def test_exact_replicates_of_an_earlier_format_are_accepted(tmp_path: Path) -> None:
     assert read_evaluation(report(tmp_path / "exact")).whole.bounds == {}
     binned = {"auroc": {"value": 0.9, "bound": 0.001, "higher_is_better": True}}
     with pytest.raises(InputError, match=r"auroc to within 0\.001, but not how exact .* Evaluate the model again"):
@@ -184,7 +184,7 @@ def test_no_report(tmp_path: Path) -> None:
         (1.0, "1"),
     ],
 )
-def test_numbers_as_people_read_them(value: float, text: str) -> None:
+def test_numbers_are_formatted_for_people(value: float, text: str) -> None:
     assert number(value) == text
     assert signed(value) == (f"+{text}" if value else text)
     assert signed(-value) == (f"-{text}" if value else text)

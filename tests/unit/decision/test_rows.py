@@ -45,7 +45,7 @@ def test_only_the_rows_of_a_class_win_and_lose_its_recall() -> None:
 
 @pytest.mark.parametrize("by_keys", [False, True])
 @pytest.mark.parametrize("metric", ["recall", "precision", "f1", "auroc", "mse"])
-def test_differences_have_the_mean_and_the_deviation_of_the_value(metric: str, by_keys: bool) -> None:
+def test_row_differences_have_the_mean_and_deviation_of_the_metric(metric: str, by_keys: bool) -> None:
     """That of dropping one row, or one key, after the other: the infinitesimal jackknife against the jackknife."""
     random = np.random.default_rng(3)
     n = 600
@@ -83,14 +83,14 @@ def test_other_rows_are_refused() -> None:
             check_same(ours, others)
 
 
-def test_a_share_of_other_rows_than_were_counted_is_refused() -> None:
+def test_a_share_of_uncounted_rows_is_refused() -> None:
     check_shares(rows(OURS), {"recall": 0.75, "precision": 0.75, "mse": 9.0, "mcc": 9.0})
     with pytest.raises(ValueError, match=r"recall is 0.5, and 0.75 of the rows that it is a share of: .* disagree"):
         check_shares(rows(OURS), {"recall": 0.5})
 
 
 @pytest.mark.parametrize("of_class", ["average", "auroc"])
-def test_a_class_of_one_row_shows_nothing(of_class: str) -> None:
+def test_a_class_of_one_row_gives_no_evidence(of_class: str) -> None:
     """The candidate has the one row of class 1 right, and the champion has not: half of a balanced accuracy."""
     target = np.arange(500) == 0
     scores = [np.where(target, at, np.arange(500) / 500) for at in (2.0, -1.0)]
@@ -117,7 +117,7 @@ def test_a_class_of_one_row_shows_nothing(of_class: str) -> None:
 
 @pytest.mark.parametrize("by_keys", [True, False])
 @pytest.mark.parametrize("metric", ["recall", "precision", "f1", "auroc", "mse"])
-def test_what_is_not_centered_adds_up_to_the_difference(metric: str, by_keys: bool) -> None:
+def test_uncentered_row_differences_sum_to_the_difference(metric: str, by_keys: bool) -> None:
     scores = np.arange(8.0)
     ours, theirs = rows(OURS, scores), rows(THEIRS, scores[::-1].copy())
     pairs = paired(ours, theirs, metric, by_keys=by_keys, centered=False)

@@ -58,11 +58,11 @@ def decided(pair: tuple[Evaluation, Evaluation], comparison: int | None = None, 
 @pytest.mark.parametrize(
     ("wins", "losses", "better"), [(4, 0, False), (5, 0, False), (8, 0, True), (20, 10, False), (30, 10, True)]
 )
-def test_a_few_wins_are_not_surely_better(evaluation: Make, wins: int, losses: int, better: bool) -> None:
+def test_a_few_wins_are_not_significant(evaluation: Make, wins: int, losses: int, better: bool) -> None:
     assert decided(pair(evaluation, wins, losses), horizon=1).better is better
 
 
-def test_a_test_set_that_is_used_again_asks_for_more(evaluation: Make) -> None:
+def test_a_reused_test_set_needs_stronger_evidence(evaluation: Make) -> None:
     found = pair(evaluation, 30, 10)
     assert decided(found, horizon=1).verdict == "register"
     again = decided(found)
@@ -87,7 +87,7 @@ def test_a_test_set_that_is_used_again_asks_for_more(evaluation: Make) -> None:
         (5000, 1, "register", "The improvement must be statistically significant."),
     ],
 )
-def test_after_the_horizon_a_new_test_set_is_asked_for(
+def test_after_the_horizon_a_new_test_set_is_required(
     evaluation: Make, comparison: int, horizon: int, verdict: str, told: str
 ) -> None:
     found = decided(pair(evaluation, 80, 20), comparison=comparison, horizon=horizon)
@@ -97,7 +97,7 @@ def test_after_the_horizon_a_new_test_set_is_asked_for(
 
 
 @pytest.mark.parametrize("horizon", [0, -3, 100_001])
-def test_a_horizon_that_cannot_be(horizon: int) -> None:
+def test_an_invalid_horizon_is_refused(horizon: int) -> None:
     with pytest.raises(InputError, match=r"horizon=.* Allowed: the number of comparisons .*; 1 corrects for nothing"):
         Policy(horizon=horizon)
 
@@ -116,7 +116,7 @@ def test_budgets_of_slices_allow_for_chance_and_for_their_number(evaluation: Mak
     assert bare >= 5 and broken <= 2
 
 
-def test_a_loss_that_is_no_chance_breaks_its_budget(evaluation: Make) -> None:
+def test_a_significant_loss_breaks_its_budget(evaluation: Make) -> None:
     theirs = [place % 10 > 0 for place in range(1000)]
     ours = theirs[:900] + [place % 10 > 2 for place in range(900, 1000)]
     slices = {f"s{n}": range(100 * n, 100 * n + 100) for n in range(10)}
@@ -126,14 +126,14 @@ def test_a_loss_that_is_no_chance_breaks_its_budget(evaluation: Make) -> None:
     assert "accuracy (site=s9) is 0.2000 worse than the champion's; at most 0.0500 is allowed. That much" in told
 
 
-def test_a_loss_within_its_budget_is_allowed_however_sure_it_is(evaluation: Make) -> None:
+def test_a_loss_within_its_budget_is_allowed_even_if_certain(evaluation: Make) -> None:
     right = [[place % 10 > worst for place in range(500)] for worst in (2, 0)]
     found = models(evaluation, *right, a=range(500))
     assert not decided(found, budgets='{"accuracy@site=a": 0.05}').within_budgets
     assert decided(found, budgets='{"accuracy@site=a": 0.25}').within_budgets
 
 
-def test_an_error_rate_is_a_share_too(evaluation: Make) -> None:
+def test_an_error_rate_is_treated_as_a_share(evaluation: Make) -> None:
     """4 errors fewer of 1,000 are chance, as 4 right ones more."""
     found: list[Evaluation] = []
     for one in pair(evaluation, 0, 4):
@@ -157,7 +157,7 @@ def test_equal_models_are_not_better(evaluation: Make) -> None:
     assert not found.better and "There is no interval" in " ".join(found.why)
 
 
-def test_a_metric_that_a_slice_leaves_undefined_is_told(evaluation: Make) -> None:
+def test_a_metric_undefined_on_a_slice_is_reported(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.98}, slices={"site=a": {"accuracy": 0.97}, "site=b": {}})
     slices = {**ours.groups, "site=b": replace(ours.groups["site=b"], undefined={"accuracy": "there is no sample"})}
     ours = replace(ours, groups=slices)
@@ -181,7 +181,7 @@ def test_a_floor_says_whether_the_whole_interval_reaches_it(evaluation: Make) ->
         assert found.floors[0].sure is sure and words in found.why
 
 
-def test_few_keys_ask_for_more(evaluation: Make) -> None:
+def test_few_keys_need_stronger_evidence(evaluation: Make) -> None:
     """The same samples say less where they are those of 40 patients, and nothing where they are those of 12."""
     by_row = pair(evaluation, 60, 20)
     by_patient = pair(evaluation, 60, 20, keys=[place // 25 for place in range(SIZE)])
@@ -193,7 +193,7 @@ def test_few_keys_ask_for_more(evaluation: Make) -> None:
     assert "There is no interval: too few keys: 11, and 15 are needed." in decided(of_few).why
 
 
-def test_the_interval_that_is_shown_decides(evaluation: Make) -> None:
+def test_the_shown_interval_decides(evaluation: Make) -> None:
     """At the level of the decision: there is no other test beside it."""
     for wins in range(12):
         found = decided(pair(evaluation, wins, 0), horizon=1).difference

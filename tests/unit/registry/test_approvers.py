@@ -36,11 +36,11 @@ def registry(tmp_path: Path) -> Registry:
         ("something else", "something else"),
     ],
 )
-def test_sessions_of_a_role_are_one_person_but_for_those_of_people(arn: str, person: str) -> None:
+def test_sessions_of_a_role_are_one_person_except_sso_sessions(arn: str, person: str) -> None:
     assert person_of(arn) == person
 
 
-def test_two_approvals_are_of_two_people(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_approvals_need_two_people(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for(registry, "digits", 2)
     for who in ("role/ci", "role/ci"):
         monkeypatch.setattr(type(registry), "caller", who)
@@ -52,7 +52,7 @@ def test_two_approvals_are_of_two_people(registry: Registry, monkeypatch: pytest
     assert [(each.version, each.by, each.verified) for each in given] == [(1, "role/ci", True), (1, "user/ann", True)]
 
 
-def test_where_the_backend_knows_nobody_names_are_not_verified(registry: Registry) -> None:
+def test_without_identities_in_the_backend_names_are_unverified(registry: Registry) -> None:
     make_champion(registry, "digits", 1, by="Ada Lovelace (login ci)")
     make_champion(registry, "digits", 1, by="Ada Lovelace (login ci)")
     (given,) = approvals(registry, "digits")
@@ -71,13 +71,13 @@ def test_where_the_backend_knows_nobody_names_are_not_verified(registry: Registr
         ("x" * 120 + "1", "y" + "x" * 119 + "1", True),
     ],
 )
-def test_two_names_are_two_people_but_for_their_case(one: str, other: str, are_two: bool, registry: Registry) -> None:
+def test_approver_names_ignore_case(one: str, other: str, are_two: bool, registry: Registry) -> None:
     ask_for(registry, "digits", 2)
     make_champion(registry, "digits", 1, by=one)
     assert (make_champion(registry, "digits", 1, by=other)[0].status == "Approved") == are_two
 
 
-def test_a_name_is_kept_as_far_as_a_tag_can_hold_it(registry: Registry) -> None:
+def test_a_name_is_reduced_to_what_a_tag_can_hold(registry: Registry) -> None:
     for name in ("Özil", "李", "eve+0a1b2c3d4e5f"):
         make_champion(registry, "digits", 1, by=name)
     first, second, third = approvals(registry, "digits")
@@ -95,7 +95,7 @@ def test_a_rejection_voids_the_approvals_before_it(registry: Registry) -> None:
     assert make_champion(registry, "digits", 1, by="root")[0].status == "Approved"
 
 
-def test_five_people_with_long_names_approve_whatever_was_approved_before(registry: Registry) -> None:
+def test_five_long_names_fit_after_any_earlier_approvals(registry: Registry) -> None:
     for number in range(20):
         make_champion(registry, "digits", 1, by=f"somebody-with-a-long-name-{number}")
     assert len(approvals(registry, "digits")) >= 3
@@ -108,7 +108,7 @@ def test_five_people_with_long_names_approve_whatever_was_approved_before(regist
     assert [each.version for each in approvals(registry, "digits")] == [2] * 5
 
 
-def test_an_approval_for_which_there_is_no_room_is_refused(registry: Registry) -> None:
+def test_an_approval_without_room_in_the_tag_is_refused(registry: Registry) -> None:
     ask_for(registry, "digits", 5)
     registry.register("digits", "2" * 64, ModelRecord())
     for person in "abcd":
@@ -123,7 +123,7 @@ def test_an_approval_for_which_there_is_no_room_is_refused(registry: Registry) -
     assert {each.by for each in approvals(registry, "digits") if each.version == 2} == {"a", "b" * 89}
 
 
-def test_a_model_is_not_registered_as_approved_where_people_are_asked_for(registry: Registry, tmp_path: Path) -> None:
+def test_a_model_that_needs_approvers_is_not_registered_as_approved(registry: Registry, tmp_path: Path) -> None:
     ask_for(registry, "digits", 2)
     model = tmp_path / "model"
     model.mkdir()
@@ -133,6 +133,6 @@ def test_a_model_is_not_registered_as_approved_where_people_are_asked_for(regist
 
 
 @pytest.mark.parametrize("people", [0, 6])
-def test_a_number_of_people_that_cannot_be(people: int, registry: Registry) -> None:
+def test_an_invalid_number_of_approvers_is_refused(people: int, registry: Registry) -> None:
     with pytest.raises(InputError, match="Allowed: 1 to 5 different people"):
         ask_for(registry, "digits", people)

@@ -53,7 +53,7 @@ def put(bucket: str, key: str, content: bytes) -> None:
     boto3.client("s3").put_object(Bucket=bucket, Key=key, Body=content)
 
 
-def test_what_lies_here_stays_where_it_is(tmp_path: Path) -> None:
+def test_local_files_are_not_copied(tmp_path: Path) -> None:
     model = tmp_path / "a model"
     model.mkdir()
     new = tmp_path / "new"
@@ -61,7 +61,7 @@ def test_what_lies_here_stays_where_it_is(tmp_path: Path) -> None:
     assert not new.exists()
 
 
-def test_the_object_store_stands_for_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_object_store_replaces_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "s3" / "models" / "digits" / "model.tar.gz"
     archive.parent.mkdir(parents=True)
     archive.write_bytes(b"x")
@@ -86,7 +86,7 @@ def test_an_object_and_a_folder_of_s3(tmp_path: Path, bucket: str) -> None:
         assert found == ["code/inference.py", "model.json"]
 
 
-def test_keys_with_two_slashes_are_of_the_folder(tmp_path: Path, bucket: str) -> None:
+def test_keys_with_two_slashes_belong_to_the_folder(tmp_path: Path, bucket: str) -> None:
     """Prefixes that end with a slash, joined by another one, write such keys."""
     put(bucket, "digits/model/a.txt", b"a")
     put(bucket, "digits/model//b.txt", b"b")
@@ -96,7 +96,7 @@ def test_keys_with_two_slashes_are_of_the_folder(tmp_path: Path, bucket: str) ->
 
 
 @pytest.mark.parametrize("name", ["../b.txt", "/../b.txt", "x/../../b.txt"])
-def test_a_key_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: Path, bucket: str) -> None:
+def test_a_key_that_leaves_the_folder_is_refused(name: str, tmp_path: Path, bucket: str) -> None:
     put(bucket, f"digits/model/{name}", b"b")
     assert "leads out of its folder" in refused(f"s3://{bucket}/digits/model", tmp_path / "new")
 
@@ -120,7 +120,7 @@ def test_the_region_of_a_sagemaker_job(tmp_path: Path, bucket: str, monkeypatch:
     assert signed and all("/eu-central-1/s3/" in each for each in signed)
 
 
-def test_what_is_not_in_s3(tmp_path: Path, bucket: str) -> None:
+def test_missing_objects_are_reported(tmp_path: Path, bucket: str) -> None:
     assert refused(f"s3://{bucket}/digits/model.tar.gz", tmp_path / "new").startswith(
         f"there is nothing at s3://{bucket}/digits/model.tar.gz."
     )
@@ -144,7 +144,7 @@ def deny(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
     return lambda operation, ending, code: codes.update({(operation, ending): code})
 
 
-def test_who_may_not_read_is_told_what_to_allow(
+def test_a_denied_read_names_the_missing_permission(
     tmp_path: Path, bucket: str, deny: Callable[[str, str, str], None]
 ) -> None:
     uri = f"s3://{bucket}/digits/model.tar.gz"
@@ -188,7 +188,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short")
-def test_an_endpoint_where_nobody_listens(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_endpoint_is_one_error(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's input is wrong: a component ends with code 75."""
     with socket.socket() as taken:  # bound and not listening: every connection is refused
         taken.bind(("127.0.0.1", 0))
@@ -199,7 +199,7 @@ def test_an_endpoint_where_nobody_listens(tmp_path: Path, bucket: str, monkeypat
             change_evidence(f"s3://{bucket}/evidence/digits.npz", lambda kept: kept + b"more")
 
 
-def test_an_outage_in_the_middle_is_waited_for(
+def test_an_outage_during_the_download_is_waited_for(
     tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from botocore.exceptions import EndpointConnectionError
@@ -237,5 +237,5 @@ def test_without_boto3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("/no/such/place", "there is nothing at /no/such/place any more"),
     ],
 )
-def test_uris_that_are_none(tmp_path: Path, uri: str, part: str) -> None:
+def test_invalid_uris_are_refused(tmp_path: Path, uri: str, part: str) -> None:
     assert part in refused(uri, tmp_path / "new")

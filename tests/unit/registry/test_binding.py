@@ -85,14 +85,14 @@ SAID = [
 
 
 @pytest.mark.parametrize(("given", "said"), SAID)
-def test_a_model_is_not_registered_against_its_decision(given: dict[str, Any], said: str, place: Place) -> None:
+def test_a_rejected_candidate_is_not_registered(given: dict[str, Any], said: str, place: Place) -> None:
     with pytest.raises(InputError) as caught:
         place.register(**given)
     assert said in str(caught.value) and "--against-decision REASON" in str(caught.value)
     assert [each.version for each in place.registry.versions("digits")] == [1]
 
 
-def test_a_reason_lets_it_in_and_is_kept(place: Place) -> None:
+def test_a_given_reason_overrides_the_decision_and_is_recorded(place: Place) -> None:
     assert place.register("the old test set was <wrong>", **KEEP) == 2
     version = place.registry.version("digits", 2)
     kept = 'against the decision (the decision on it says "keep champion"): the old test set was <wrong>'
@@ -105,14 +105,14 @@ def test_a_reason_lets_it_in_and_is_kept(place: Place) -> None:
     assert approved.reason.startswith("hotfix; against the decision (") and "the lawyers want it" in approved.reason
 
 
-def test_a_card_tells_of_a_decision_against_which_or_without_which_it_was_registered(place: Place) -> None:
+def test_the_card_states_an_overridden_or_missing_decision(place: Place) -> None:
     assert "No decision: nothing compared this version" in as_markdown(place.registry.version("digits", 1))
     place.register("the old test set was wrong", **KEEP)
     page = as_markdown(place.registry.version("digits", 2))
     assert "Registered against the decision (" in page and "): the old test set was wrong" in page
 
 
-def test_what_was_decided_well_is_registered_and_approved_without_a_word(place: Place) -> None:
+def test_an_accepted_candidate_is_registered_and_approved_without_notes(place: Place) -> None:
     assert place.register() == 2
     approved, *_ = make_champion(place.registry, "digits", 2, reason="better")
     assert (approved.status, approved.reason) == ("Approved", "better")
@@ -121,7 +121,7 @@ def test_what_was_decided_well_is_registered_and_approved_without_a_word(place: 
     assert version.record.decision["champion"] == "1"
 
 
-def test_a_repeated_step_finds_its_version_whoever_is_the_champion_by_then(place: Place) -> None:
+def test_a_repeated_step_finds_its_version_after_the_champion_changed(place: Place) -> None:
     place.register()
     make_champion(place.registry, "digits", 2)
     assert place.register() == 2
@@ -135,7 +135,7 @@ def test_a_version_is_not_approved_when_the_champion_changed_meanwhile(place: Pl
     assert place.registry.version("digits", 2).status == "PendingManualApproval"
 
 
-def test_rollback_and_versions_without_a_decision_are_not_bound(place: Place) -> None:
+def test_rollbacks_and_versions_without_a_decision_are_not_bound(place: Place) -> None:
     place.registry.register("digits", "2" * 64, ModelRecord())
     make_champion(place.registry, "digits", 2)
     make_champion(place.registry, "digits", 1)  # approved as it is: going back
@@ -144,7 +144,7 @@ def test_rollback_and_versions_without_a_decision_are_not_bound(place: Place) ->
     assert approved.reason is None
 
 
-def test_the_few_texts_that_a_registry_keeps_bind_too() -> None:
+def test_a_decision_kept_as_short_texts_is_binding_too() -> None:
     assert objections({"verdict": "register", "champion": "none", "report": "unknown"}, group="g", champion=None) == []
     assert objections({"verdict": "register", "champion": "3"}, group="g", champion=None) == [
         "it was decided against version 3, and no version is approved today"
@@ -154,7 +154,7 @@ def test_the_few_texts_that_a_registry_keeps_bind_too() -> None:
     assert objections(None, group="g", champion=None) == []
 
 
-def test_an_edited_report_is_seen(place: Place) -> None:
+def test_an_edited_report_is_detected(place: Place) -> None:
     assert read_evaluation(place.folder / "report")["num_samples"] == 10
     better = {**EVALUATION, "metrics": {"accuracy": {"value": 0.99}}}
     place.evaluate(better)
@@ -184,7 +184,7 @@ def test_a_report_without_a_hash_needs_a_reason_where_its_format_had_none(decide
     assert said is not None and "nobody touched it" in said["against"]
 
 
-def test_an_edited_decision_lets_nothing_in(place: Place) -> None:
+def test_an_edited_decision_blocks_the_registration(place: Place) -> None:
     edited = {**place.decision(**KEEP), "verdict": "register"}
     with pytest.raises(InputError, match="was changed after compare wrote it"):
         place.register_as_decided(edited)
@@ -250,7 +250,7 @@ def test_weights_that_were_cut_off_are_not_registered(name: str, data: bytes, pa
     assert register_model(given(data), group="digits", registry=place.url).version == 2
 
 
-def test_other_weights_than_model_json_describes_are_not_registered(place: Place) -> None:
+def test_weights_that_do_not_match_model_json_are_not_registered(place: Place) -> None:
     hashed = hashlib.sha256(b"new").hexdigest()
     described = {"format": 1, "weights": {"file": "weights", "bytes": 3, "sha256": hashed}}
     (place.model / "model.json").write_text(json.dumps(described))

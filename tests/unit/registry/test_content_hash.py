@@ -144,7 +144,7 @@ def test_links_in_a_folder_are_refused(tmp_path: Path, target: str) -> None:
     assert "link is a link or device" in refused(tmp_path)
 
 
-def test_other_things_in_a_folder_are_refused(tmp_path: Path) -> None:
+def test_special_files_in_a_folder_are_refused(tmp_path: Path) -> None:
     os.mkfifo(write(tmp_path) / "pipe")
     assert "pipe is a link or device" in refused(tmp_path)
 
@@ -164,9 +164,7 @@ def test_other_things_in_a_folder_are_refused(tmp_path: Path) -> None:
         (member("./model.json", b"x"), "'./model.json' twice"),
     ],
 )
-def test_archives_that_cannot_be_trusted_are_refused(
-    tmp_path: Path, bad: tuple[tarfile.TarInfo, bytes], said: str
-) -> None:
+def test_untrusted_archives_are_refused(tmp_path: Path, bad: tuple[tarfile.TarInfo, bytes], said: str) -> None:
     path = pack(tmp_path / "model.tar.gz", member("model.json", b"{}"), bad, member("last", b"x"))
     assert said in refused(path)
 
@@ -240,13 +238,13 @@ def test_a_truncated_or_flipped_archive_is_refused_or_has_the_same_content(tmp_p
 @pytest.mark.parametrize(
     "data", [b"", b"no archive", gzip.compress(b"", mtime=0), gzip.compress(b"no tar" * 200, mtime=0)]
 )
-def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "model.tar.gz"
     path.write_bytes(data)
     assert "is not a whole .tar.gz" in refused(path) or "holds no files" in refused(path)
 
 
-def test_nothing_is_refused(tmp_path: Path) -> None:
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     assert "no such file or folder" in refused(tmp_path / "gone")
     (tmp_path / "empty" / "inside").mkdir(parents=True)
     assert "holds no files" in refused(tmp_path / "empty")
@@ -255,7 +253,7 @@ def test_nothing_is_refused(tmp_path: Path) -> None:
     assert "no such file or folder" in refused(tmp_path / "pipe")
 
 
-def test_nothing_is_written(tmp_path: Path) -> None:
+def test_hashing_writes_no_files(tmp_path: Path) -> None:
     path = packed(FILES, tmp_path / "model.tar.gz")
     before = sorted(tmp_path.rglob("*"))
     content_hash(path)

@@ -42,7 +42,7 @@ def add(letter: bytes) -> Callable[[bytes], bytes]:
     return lambda kept: kept + letter
 
 
-def test_no_change_is_lost_here(tmp_path: Path) -> None:
+def test_concurrent_local_changes_are_all_kept(tmp_path: Path) -> None:
     place = str(tmp_path / "evidence" / "digits.npz")
     assert kept_at(place) == b"" and not os.path.exists(place)
     with ThreadPoolExecutor(8) as threads:
@@ -50,7 +50,7 @@ def test_no_change_is_lost_here(tmp_path: Path) -> None:
     assert kept_at(place) == b"x" * 40 and os.listdir(tmp_path / "evidence") == ["digits.npz"]
 
 
-def test_no_change_is_lost_in_s3(bucket: str) -> None:
+def test_concurrent_changes_in_s3_are_all_kept(bucket: str) -> None:
     place = f"s3://{bucket}/drivetrain-evidence/digits.npz"
     change_evidence(place, add(b"a"))
     seen: list[bytes] = []
@@ -79,7 +79,7 @@ def test_two_first_nights_at_the_same_moment_are_both_kept(bucket: str) -> None:
     assert (seen, kept_at(place)) == ([b"", b"b"], b"bc")
 
 
-def test_evidence_that_may_not_be_read_is_not_replaced(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_evidence_is_not_replaced(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place = f"s3://{bucket}/drivetrain-evidence/digits.npz"
     change_evidence(place, add(b"a"))
 
@@ -103,7 +103,7 @@ def test_a_place_that_refuses_is_an_error(bucket: str, tmp_path: Path) -> None:
         change_evidence(str(tmp_path / "evidence" / "digits.npz"), add(b"x"))
 
 
-def test_what_the_change_refuses_is_said_as_it_is(tmp_path: Path) -> None:
+def test_an_error_of_the_change_is_passed_on(tmp_path: Path) -> None:
     def refuse(_: bytes) -> bytes:
         raise InputError("damaged")
 
@@ -111,7 +111,7 @@ def test_what_the_change_refuses_is_said_as_it_is(tmp_path: Path) -> None:
         change_evidence(str(tmp_path / "digits.npz"), refuse)
 
 
-def test_it_lies_with_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_is_stored_beside_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     registry: Any = open_registry(f"local:{tmp_path / 'ledger.db'}")
     registry.register("digits", "a" * 64, ModelRecord(artifact="s3://models/digits/model.tar.gz"), approval="Approved")
     champion = registry.champion("digits")

@@ -46,7 +46,7 @@ def test_an_archive_is_unpacked_while_it_is_open(inside_a_folder: bool, tmp_path
     assert not folder.exists()
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_a_missing_model_folder_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with (
             pytest.raises(InputError, match=r"holds no model: neither model\.json nor model\.tar\.gz"),
@@ -74,7 +74,7 @@ def test_an_archive_without_a_description(tmp_path: Path) -> None:
         (special("../folder", tarfile.DIRTYPE), "which lies outside"),
     ],
 )
-def test_members_that_lead_elsewhere(member: tarfile.TarInfo, message: str, tmp_path: Path) -> None:
+def test_members_that_leave_the_folder_are_refused(member: tarfile.TarInfo, message: str, tmp_path: Path) -> None:
     target = tmp_path / "in/side"
     target.mkdir(parents=True)
     packed = archive(tmp_path / "model.tar.gz", {"model.json": b"{}", member.name: member})

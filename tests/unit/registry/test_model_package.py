@@ -25,11 +25,11 @@ from drivetrain.registry.model_card import as_package_card, with_metrics
         ({"InferenceSpecification": {"Containers": "x"}}, ""),
     ],
 )
-def test_where_the_model_lies(package: dict[str, Any], uri: str) -> None:
+def test_the_package_points_to_the_model(package: dict[str, Any], uri: str) -> None:
     assert model_package.artifact(package) == uri
 
 
-def test_metrics_are_added_to_a_card_once_and_its_own_are_left() -> None:
+def test_metrics_are_added_to_a_card_once_and_its_own_are_kept() -> None:
     theirs = {"name": "by hand", "metric_groups": [{"name": "mine", "metric_data": [{"name": "x", "value": 1}]}]}
     card = with_metrics({"evaluation_details": [theirs]}, {"accuracy": 0.5})
     package = {"ModelCard": as_package_card(card)}

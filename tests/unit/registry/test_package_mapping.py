@@ -98,7 +98,7 @@ FOREIGN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("request_", FOREIGN, ids=[str(each)[:40] for each in FOREIGN])
-def test_a_request_of_anybody_s_comes_back_whole(request_: dict[str, Any]) -> None:
+def test_a_foreign_request_round_trips(request_: dict[str, Any]) -> None:
     assert request_of(record_of(request_)) == request_
 
 
@@ -112,23 +112,23 @@ _NAMES = [*request_of(RECORD), "SourceUri", "Tags"]
 
 @settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(_NAMES), _JSON))
-def test_whatever_stands_in_a_request_comes_back(request_: dict[str, Any]) -> None:
+def test_any_request_round_trips(request_: dict[str, Any]) -> None:
     assert request_of(record_of({**request_of(RECORD), **request_})) == {**request_of(RECORD), **request_}
 
 
-def test_group_and_approval_are_the_version_s_own() -> None:
+def test_group_and_approval_come_from_the_version() -> None:
     given = {"ModelPackageGroupName": "digits", "ModelApprovalStatus": "Approved", "SourceUri": "s3://b/c"}
     assert record_of(given) == ModelRecord(artifact="s3://b/c")
 
 
 @pytest.mark.parametrize("length", [0, 900, 1000, 1001, 12_345])
-def test_a_decision_of_any_length_comes_back_from_the_card(length: int) -> None:
+def test_a_decision_of_any_length_round_trips_through_the_card(length: int) -> None:
     decision = {"verdict": "register", "why": ["é" * length]}
     record = record_of({"ModelCard": as_package_card(model_card(decision=decision))})
     assert record.whole_decision == decision
 
 
-def test_without_a_card_the_decision_is_its_texts() -> None:
+def test_without_a_card_the_decision_is_read_from_its_texts() -> None:
     damaged = {
         "ModelCard": {"ModelCardContent": "{"},
         "CustomerMetadataProperties": {"drivetrain-decision-verdict": "x"},

@@ -110,7 +110,7 @@ def test_all_that_is_known_is_registered(model: Path, report: Path, decided: Pat
     assert container["Image"] == "image:1" and container["Environment"]["SAGEMAKER_PROGRAM"] == "inference.py"
 
 
-def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
+def test_the_service_accepts_the_package(model: Path) -> None:
     files = files_in(model)
     known = content_hash(model)
     record = registration.model_record(
@@ -134,7 +134,7 @@ def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
     )
 
 
-def test_the_same_settings_are_the_same_lineage_and_others_another(model: Path) -> None:
+def test_lineage_follows_the_settings(model: Path) -> None:
     files = files_in(model)
     first = registration.lineage_of(files, Evidence(DESCRIPTION))
     again = registration.lineage_of(files, Evidence(dict(reversed(DESCRIPTION.items()))))
@@ -152,7 +152,7 @@ def pack(model: Path, target: Path) -> Path:
     return target
 
 
-def test_an_archive_describes_itself_as_its_folder_does(model: Path, tmp_path: Path) -> None:
+def test_an_archive_and_its_folder_have_equal_descriptions(model: Path, tmp_path: Path) -> None:
     archive = pack(model, tmp_path / "model.tar.gz")
     assert registration.describe(archive) == registration.describe(model) == DESCRIPTION
     (tmp_path / "handed").mkdir()
@@ -162,7 +162,9 @@ def test_an_archive_describes_itself_as_its_folder_does(model: Path, tmp_path: P
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("by_script", [False, True])
-def test_what_a_training_went_on_from_is_registered(by_script: bool, packed: bool, model: Path, tmp_path: Path) -> None:
+def test_the_parent_of_a_continued_training_is_registered(
+    by_script: bool, packed: bool, model: Path, tmp_path: Path
+) -> None:
     """In model.json, or beside a script's model in a file of its own."""
     about = {"group": "digits", "version": "7", "content_hash": "a" * 64}
     if by_script:
@@ -183,7 +185,7 @@ def test_what_a_training_went_on_from_is_registered(by_script: bool, packed: boo
     assert said in json.dumps(record.card)
 
 
-def test_a_model_of_somebody_elses_has_no_description(tmp_path: Path) -> None:
+def test_a_foreign_model_has_no_description(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(b"x")
     assert registration.describe(tmp_path) is None
     with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as archive:
@@ -217,7 +219,7 @@ def test_evidence_of_another_model_is_refused_and_nothing_is_registered(
         (None, "has no evaluation.json. Give the output `report` of evaluate."),
     ],
 )
-def test_a_report_that_is_none(model: Path, report: Path, tmp_path: Path, text: str | None, said: str) -> None:
+def test_an_invalid_report_is_refused(model: Path, report: Path, tmp_path: Path, text: str | None, said: str) -> None:
     if text is None:
         (report / "evaluation.json").unlink()
     else:

@@ -20,7 +20,7 @@ from drivetrain.training.health.rule import Action
 PACKAGE = Path(drivetrain.__file__).parent
 
 
-def test_no_variable_of_ours_is_taken_for_a_slip() -> None:
+def test_own_variables_are_not_reported_as_misspelt() -> None:
     rooms = (PACKAGE, PACKAGE / "components", PACKAGE / "training_scripts")  # of which some are links
     texts = [file.read_text(encoding="utf-8") for room in rooms for file in room.rglob("*.py")]
     named = {name for text in texts for name in re.findall(r'"DRIVETRAIN_([A-Z0-9_]+)"', text)}
@@ -38,5 +38,5 @@ def test_the_actions_of_health_rules_are_those_of_the_training() -> None:
     assert get_args(Action) == ACTIONS
 
 
-def test_the_services_types_that_no_loop_takes_are_called_as_ours_are() -> None:
+def test_step_types_forbidden_in_loops_have_our_names() -> None:
     assert {name for name, each in STEP_TYPES.items() if each.of_the_pipeline} == NATIVE_CONTROL

@@ -101,7 +101,7 @@ def test_a_training_logs_the_metrics_of_its_recipe(own: str) -> None:
     assert search.metric("validation_mae") == search.logged("validation_mae")
 
 
-def test_an_objective_that_nothing_logs_is_refused_with_the_name_that_was_meant() -> None:
+def test_an_unlogged_objective_is_refused_with_a_suggestion() -> None:
     trained = step(train, train=DATA, validation=DATA)
     assert "Did you mean 'validation_accuracy'" in refusal(
         tune, trained, objective="validation_acuracy", learning_rate=one_of(0.1, 0.2), max_trainings=2
@@ -120,7 +120,7 @@ def test_an_objective_that_nothing_logs_is_refused_with_the_name_that_was_meant(
         ('def inner():\n            return {"c": 1}\n        return {"a": inner()}', None),
     ],
 )
-def test_the_names_of_a_recipe_are_read_where_its_file_spells_them(
+def test_metric_names_are_read_from_literals_of_the_recipe(
     body: str, names: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
     file = tmp_path / "faces.py"
@@ -128,7 +128,7 @@ def test_the_names_of_a_recipe_are_read_where_its_file_spells_them(
     assert metrics_of_recipe(file) == names
 
 
-def test_a_recipe_that_takes_its_metrics_from_elsewhere_tells_none(tmp_path: Path) -> None:
+def test_computed_metric_names_of_a_recipe_are_unknown(tmp_path: Path) -> None:
     file = tmp_path / "faces.py"
     file.write_text("from other import Recipe\n", encoding="utf-8")
     assert metrics_of_recipe(file) is None

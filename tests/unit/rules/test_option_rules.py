@@ -80,7 +80,7 @@ def test_an_isolated_step_does_not_ask_the_registry() -> None:
     Pipeline(name="p", steps=[own], deployment=Deployment(targets={"sagemaker": {"network": ISOLATED}}))
 
 
-def test_an_isolated_step_is_not_debugged_from_outside_and_reports_to_nobody() -> None:
+def test_an_isolated_step_has_no_remote_debugging_and_no_mlflow() -> None:
     assert "Systems Manager" in refused(fitted(remote_debug=True), network=ISOLATED)
     assert "MLflow" in refused(fitted(Cluster(network=ISOLATED), mlflow=Mlflow(arn=SERVER)))
     Pipeline(
@@ -186,7 +186,7 @@ def test_adapters() -> None:
     Pipeline(name="p", steps=[fitted(beside)])  # of hosts that only read none is asked
 
 
-def test_waiting_for_machines_without_accelerators_is_an_option_that_does_nothing() -> None:
+def test_waiting_for_machines_needs_accelerators() -> None:
     assert "no effect on machines without accelerators (ml.m5.xlarge)" in refused(fitted(max_pending_seconds=7200))
     Pipeline(name="p", steps=[fitted(Cluster(instance_type="ml.g5.xlarge"), max_pending_seconds=7200)])
 
@@ -198,7 +198,7 @@ def test_pipe_is_refused_with_what_to_use_instead() -> None:
         TrainingOptions(input_modes={"data": "Pipe"})  # type: ignore[dict-item]
 
 
-def test_input_modes_are_of_inputs() -> None:
+def test_input_modes_need_an_existing_input() -> None:
     assert "Did you mean 'data'?" in refused(fitted(input_modes={"date": "FastFile"}))
     system = "fsx://fs-0123456789abcdef0/mnt"
     assert "has no input mode" in refused(fitted(data=system, input_modes={"data": "File"}), network=VPC)
@@ -214,7 +214,7 @@ def test_input_modes_are_of_inputs() -> None:
         "fsx://fs-XY/a",
     ],
 )
-def test_a_file_system_that_is_not_written_as_it_must_be(uri: str) -> None:
+def test_malformed_file_systems_are_refused(uri: str) -> None:
     said = refused(fitted(data=uri), network=VPC)
     assert repr(uri) in said
     assert "Allowed: fsx://fs-" in said
@@ -226,7 +226,7 @@ def test_a_file_system_is_reached_from_its_vpc_by_training_jobs() -> None:
     assert "only training jobs mount" in refused(loaded(raw=system), network=VPC)
 
 
-def test_what_a_uri_of_a_file_system_means() -> None:
+def test_file_system_uris_are_parsed() -> None:
     assert file_system("efs://fs-01234567/") == FileSystem("EFS", "fs-01234567", "/", "ro")
     assert file_system("fsx://fs-0123456789abcdef0/m/a b?access=rw") == FileSystem(
         "FSxLustre", "fs-0123456789abcdef0", "/m/a b", "rw"

@@ -62,7 +62,7 @@ def accept(*steps: Any, **fields: Any) -> None:
     assert rules.problems(Pipeline(**{"name": "p", "steps": list(steps), **fields})) == []
 
 
-def test_every_file_of_rules_is_asked() -> None:
+def test_every_file_of_rules_is_loaded() -> None:
     """By its name in rules.py, its target's if it is one of a target; that it is asked where there is what it is about,
     the tests of its rules show."""
     numbers: list[int] = []
@@ -74,7 +74,7 @@ def test_every_file_of_rules_is_asked() -> None:
     assert numbers == [8, 3]
 
 
-def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_have() -> None:
+def test_a_pipeline_of_two_steps_loads_only_the_rules_it_needs() -> None:
     code = (
         "import sys\n"
         "from drivetrain import Pipeline, script\n"

@@ -226,7 +226,7 @@ def test_rule_micro_batches_divide_the_batch() -> None:
     assert "(with Batch=100)" in refusal(made, batch)
 
 
-def test_what_only_the_run_knows_decides_nothing() -> None:
+def test_values_known_only_at_run_time_are_not_judged() -> None:
     unknown = Parameter.string("Strategy"), Parameter.integer("Batch"), Parameter.string("Instance")
     cluster = Cluster(instance_type=unknown[2].ref(), processes=3)
     accepted(training(strategy=unknown[0], global_batch=unknown[1], cluster=cluster), *unknown)

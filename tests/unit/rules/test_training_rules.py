@@ -50,7 +50,7 @@ def test_rule_health_rules_are_told_what_they_take(given: Any, said: str) -> Non
     assert said in str(refused.value)
 
 
-def test_health_rules_that_can_be_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_health_rules_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained(health_rules={"overfitting": {"action": "stop", "share": 0.3}, "slow_input": "off", "mine": {"most": 2}})
     (tmp_path / "overfiting.py").touch()
     monkeypatch.chdir(tmp_path)
@@ -66,7 +66,7 @@ def test_rule_checkpoint_every_is_known() -> None:
 
 
 @pytest.mark.parametrize(("text", "longer"), [("90s", True), ("0.01h", False), ("9steps", False), ("epoch", True)])
-def test_a_text_says_whether_saves_may_be_further_apart(text: str, longer: bool) -> None:
+def test_the_text_form_says_whether_saves_may_be_further_apart(text: str, longer: bool) -> None:
     assert training_rules.is_longer(text, 60) is longer
 
 
@@ -128,7 +128,7 @@ def test_positions_of_roberta_begin_behind_the_padding(tmp_path: Path) -> None:
         pretrained(folder, length=33)
 
 
-def test_its_defaults_are_the_recipe_s() -> None:
+def test_pretrained_defaults_match_the_recipe() -> None:
     own = {field.name: field.default for field in dataclasses.fields(huggingface.Recipe)}
     assert {name: own[name] for name in training_rules.DEFAULTS} == training_rules.DEFAULTS
 
@@ -159,6 +159,6 @@ def test_rule_roles_fit_the_processes() -> None:
         ({"launcher": "tf_config", "roles": "worker=1,ps=1"}, "has parameter servers and no chief"),
     ],
 )
-def test_roles_that_do_not_fit(given: dict[str, Any], message: str) -> None:
+def test_roles_that_do_not_fit_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         scripted(**{"roles": "chief=1,worker=2,ps=1"} | given)

@@ -61,7 +61,7 @@ def test_rule_registry_triggers_watch_a_model_once() -> None:
     pipeline(*triggers("digits-0a1b2c", status="Rejected"))
 
 
-def test_what_mlflow_registers_again_does_not_start_its_own_pipeline() -> None:
+def test_a_version_copied_by_mlflow_does_not_start_its_own_pipeline() -> None:
     made = registering(registry="mlflow:http://server:5000")
     watching = RegistryEvent(name="synced", group="digits-0a1b2c")
     said = refusal(watching, steps=[made])
@@ -113,7 +113,7 @@ def test_good_triggers_break_no_rule() -> None:
     assert Pipeline.model_validate_json(made.model_dump_json()) == made
 
 
-def test_a_value_of_the_longest_that_can_be_given() -> None:
+def test_the_longest_allowed_value_is_accepted() -> None:
     longest = Schedule(name="s", rate="1 day", parameters={"Text": "x" * 1024})
     assert pipeline(longest, parameters=[Parameter.string("Text", "")]).triggers == (longest,)
 
@@ -216,7 +216,7 @@ def test_rule_limits_of_triggers_can_be_read() -> None:
     ],
 )
 @pytest.mark.parametrize("target", ["sagemaker", "kubeflow"])
-def test_uploads_where_the_pipeline_writes(prefix: str, loops: bool, target: str) -> None:
+def test_uploads_to_outputs_of_the_pipeline_are_refused(prefix: str, loops: bool, target: str) -> None:
     block = {"root": "s3://models/pipelines"} if target == "kubeflow" else {"bucket": "models", "prefix": "pipelines"}
     place = Deployment(target=target, targets={target: block})
     trigger = Upload(name="u", bucket="models", prefix=prefix)
@@ -280,17 +280,17 @@ def test_rule_uploads_are_not_those_of_the_steps(made: NativeStep) -> None:
         writing("Transform", {"TransformOutput": {"S3OutputPath": {"Std:Join": "odd"}}}),
     ],
 )
-def test_what_is_read_there_or_written_elsewhere_is_no_loop(made: NativeStep) -> None:
+def test_reading_the_prefix_or_writing_elsewhere_is_no_loop(made: NativeStep) -> None:
     assert pipeline(Upload(name="u", bucket="arrivals", prefix="rows/"), steps=(made,), parameters=PLACES).triggers
 
 
-def test_a_place_that_a_trigger_gives_is_looked_at() -> None:
+def test_a_location_given_by_a_trigger_is_checked() -> None:
     made = writing("Transform", {"TransformOutput": {"S3OutputPath": {"Get": "Parameters.Elsewhere"}}})
     trigger = Upload(name="u", bucket="arrivals", prefix="rows/", parameters={"Elsewhere": "s3://arrivals/rows/"})
     assert "where step 'score' writes (s3://arrivals/rows/)" in refusal(trigger, steps=(made,), parameters=PLACES)
 
 
-def test_checkpoints_where_uploads_are_waited_for() -> None:
+def test_checkpoints_under_a_watched_prefix_are_refused() -> None:
     trigger = Upload(name="u", bucket="arrivals", prefix="rows/")
     kept = Checkpoint(uri=join("s3://arrivals/rows/", execution("PipelineExecutionId"), "/"))
     made = TrainingStep(name="score", program=Program(kind="script", target="train.py"), checkpoint=kept)
@@ -380,6 +380,6 @@ def test_rule_registry_triggers_say_what_changed() -> None:
         {"kind": "alarm", "alarm": "a", "retries": 1},
     ],
 )
-def test_fields_that_no_trigger_has(fields: dict[str, Any]) -> None:
+def test_unknown_trigger_fields_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Pipeline.model_validate({"name": "p", "triggers": [{"name": "t", **fields}]})

@@ -53,7 +53,7 @@ def comparing(of: dict[str, Any], evaluation: Any) -> Any:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_own_numbers_are_no_report_for_compare(whole: bool) -> None:
+def test_compare_refuses_a_metrics_file_that_is_no_report(whole: bool) -> None:
     of = steps()
     with pytest.raises(SpecError) as caught:
         pipeline(*of.values(), comparing(of, of["own"] if whole else of["own"]["metrics"]))
@@ -96,7 +96,7 @@ def test_an_output_of_another_kind_is_refused(made: Any, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_what_may_be_right_is_taken() -> None:
+def test_possibly_valid_wiring_is_accepted() -> None:
     of = steps()
     whole, smaller = step(measure_whole, model=of["model"]["model"]), step(change, model=of["model"]["model"])
     script = step(train_script, script="fit.py", train=of["own"]["metrics"])  # a script reads what it likes

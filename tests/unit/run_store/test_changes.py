@@ -91,7 +91,7 @@ def replayed(looks: Sequence[Run]) -> list[StepView]:
 
 
 @given(looks())
-def test_many_looks_come_to_what_the_last_one_alone_tells(looks: list[Run]) -> None:
+def test_many_polls_report_the_same_as_one_poll_at_the_end(looks: list[Run]) -> None:
     seen = replayed(looks)
     assert seen == replayed(looks[-1:])
     assert [(each.name, each.status, each.value) for each in seen] == [
@@ -99,7 +99,7 @@ def test_many_looks_come_to_what_the_last_one_alone_tells(looks: list[Run]) -> N
     ]
 
 
-def test_nothing_is_told_twice() -> None:
+def test_nothing_is_reported_twice() -> None:
     done = step("train", "Succeeded", started=1.0, ended=3.0)
     assert events(step("train"), step("train"), done, done) == [
         StepStarted("train", 1),
@@ -107,7 +107,7 @@ def test_nothing_is_told_twice() -> None:
     ]
 
 
-def test_a_platform_that_keeps_no_attempts_gives_the_reason_with_the_next_one() -> None:
+def test_without_recorded_attempts_the_reason_comes_with_the_next_one() -> None:
     assert events(step("train"), step("train", attempts=2, reason="the host broke")) == [
         StepStarted("train", 1),
         StepRetrying("train", 1, "the host broke", 0.0),
@@ -115,7 +115,7 @@ def test_a_platform_that_keeps_no_attempts_gives_the_reason_with_the_next_one() 
     ]
 
 
-def test_a_step_that_is_tried_again_after_its_end_is_told_again() -> None:
+def test_a_retried_step_is_reported_again() -> None:
     failed = step("train", "Failed", started=1.0, ended=3.0, reason="the host broke")
     again = [
         StepStarted("train", 1),
@@ -129,7 +129,7 @@ def test_a_step_that_is_tried_again_after_its_end_is_told_again() -> None:
     assert events(failed, done) == again, "the second attempt ended between two looks"
 
 
-def test_a_step_that_goes_on_after_its_end_is_told_again() -> None:
+def test_a_resumed_step_is_reported_again() -> None:
     ended, on = step("loop", "Succeeded", started=1.0, ended=3.0), step("loop", started=1.0)
     finished = StepFinished("loop", "Succeeded", 2.0)
     assert events(ended, on, ended) == [StepStarted("loop", 1), finished, StepStarted("loop", 1), finished]
@@ -137,7 +137,7 @@ def test_a_step_that_goes_on_after_its_end_is_told_again() -> None:
     assert events(ended, failed)[2:] == [StepFinished("loop", "Failed", 2.0)]
 
 
-def test_the_phases_and_interruptions_of_a_job_are_told() -> None:
+def test_the_phases_and_interruptions_of_a_job_are_reported() -> None:
     phases = [Job(phase="Downloading"), Job(phase="Training"), Job(phase="Interrupted", interruptions=1)]
     phases += [Job(phase="Training", interruptions=1), Job(phase="Training", interruptions=2)]
     told = events(*(step("train", job=job) for job in phases))
@@ -151,7 +151,7 @@ def test_the_phases_and_interruptions_of_a_job_are_told() -> None:
     ]
 
 
-def test_a_metric_without_a_time_is_as_old_as_the_step() -> None:
+def test_a_metric_without_a_time_has_the_time_of_the_step() -> None:
     first, second = Metric(value=0.5), Metric(value=0.4)
     told = events(*(step("train", started=900.0, logged={"loss": metric}) for metric in (first, first, second)))
     assert told[1:] == [MetricLogged("train", "loss", 0.5, 100.0), MetricLogged("train", "loss", 0.4, 100.0)]
@@ -162,7 +162,7 @@ def test_a_cached_step_takes_no_time() -> None:
     assert events(cached) == [StepFinished("train", "Cached", 0.0, cache_of="e-0")]
 
 
-def test_no_end_is_told_of_a_run_whose_process_is_gone() -> None:
+def test_no_end_is_reported_for_a_run_with_a_dead_process() -> None:
     gone = replace(RUN, status="Interrupted", ended=5.0)
     assert list(changes(RUN, gone, time=NOW)) == []
     ended = replace(gone, status="Stopped", reason="Ctrl-C", idle=2.0)

@@ -14,7 +14,7 @@ from drivetrain.run_store.durable import copy, copy_and_hash, decompress
 
 
 @pytest.mark.parametrize("size", [0, 1, (3 << 20) + 7])
-def test_copies_are_whole(tmp_path: Path, size: int) -> None:
+def test_copies_are_complete(tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     source, target = tmp_path / "from", tmp_path / "to"
     source.write_bytes(content)
@@ -27,7 +27,7 @@ def test_copies_are_whole(tmp_path: Path, size: int) -> None:
     assert target.read_bytes() == content
 
 
-def test_a_copy_that_is_changed_changes_nothing_else(tmp_path: Path) -> None:
+def test_changing_a_copy_changes_nothing_else(tmp_path: Path) -> None:
     source, target = tmp_path / "from", tmp_path / "to"
     source.write_text("data")
     copy(source, target)
@@ -36,7 +36,7 @@ def test_a_copy_that_is_changed_changes_nothing_else(tmp_path: Path) -> None:
     assert source.read_text() == "data"
 
 
-def test_what_is_not_compressed_is_named(tmp_path: Path) -> None:
+def test_files_that_are_not_compressed_are_named(tmp_path: Path) -> None:
     (tmp_path / "rows.gz").write_text("1,2")
     with pytest.raises(UserError, match=r"rows\.gz: the input says that it is gzip-compressed, but it is not"):
         decompress(tmp_path / "rows.gz", tmp_path / "rows")

@@ -45,7 +45,7 @@ def begun(tmp_path: Path) -> tuple[Home, LedgerWriter]:
     return home, writer
 
 
-def test_each_change_is_told_once_to_the_end(tmp_path: Path) -> None:
+def test_every_change_is_reported_once_until_the_end(tmp_path: Path) -> None:
     home, writer = begun(tmp_path)
 
     def train() -> None:
@@ -81,7 +81,7 @@ def test_each_change_is_told_once_to_the_end(tmp_path: Path) -> None:
     assert isinstance(ended, ExecutionFinished) and (ended.status, ended.reason) == ("Failed", "train: no rows")
 
 
-def test_the_steps_of_a_loop_are_told_when_they_come(tmp_path: Path) -> None:
+def test_the_steps_of_a_loop_are_reported_when_they_appear(tmp_path: Path) -> None:
     home, writer = begun(tmp_path)
     child = Child(name="train-0", type="Training", title="train 0", iteration=0, item="a")
     happenings = [
@@ -93,7 +93,7 @@ def test_the_steps_of_a_loop_are_told_when_they_come(tmp_path: Path) -> None:
     assert isinstance(told[-1], ExecutionFinished) and told[-1].status == "Stopped"
 
 
-def test_of_a_run_whose_process_is_gone_no_end_is_told(tmp_path: Path) -> None:
+def test_following_a_run_with_a_dead_process_reports_no_end(tmp_path: Path) -> None:
     home, writer = begun(tmp_path)
     writer.start_step("e-1", "prepare", arguments={})
     writer.reopen("e-1")  # prepare waits again, tried once
@@ -103,7 +103,7 @@ def test_of_a_run_whose_process_is_gone_no_end_is_told(tmp_path: Path) -> None:
     assert told == [ExecutionStarted("e-1", "p", tuple(STEPS))]
 
 
-def test_no_end_is_told_of_a_step_whose_end_the_ledger_does_not_know(tmp_path: Path) -> None:
+def test_a_step_without_an_end_in_the_ledger_is_reported_without_one(tmp_path: Path) -> None:
     home, writer = begun(tmp_path)
     writer.settle_step("e-1", "prepare", "NotExecuted")
     writer.finish("e-1", "Stopped", None)
@@ -114,7 +114,7 @@ def test_no_end_is_told_of_a_step_whose_end_the_ledger_does_not_know(tmp_path: P
     assert isinstance(told[-1], ExecutionFinished)
 
 
-def test_what_happened_before_is_told_in_its_order_with_its_own_times(
+def test_earlier_events_are_reported_in_order_with_their_own_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]

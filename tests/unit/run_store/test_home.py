@@ -54,7 +54,7 @@ for path in ('/opt/ml/processing/out/deep/a.csv', '/opt/ml/processing/rest', sys
 
 
 @pytest.mark.usefixtures("any_umask")
-def test_what_runs_and_steps_write_in_a_home_is_for_its_owner_and_elsewhere_as_the_umask_says(tmp_path: Path) -> None:
+def test_files_in_a_home_are_private_and_others_follow_the_umask(tmp_path: Path) -> None:
     elsewhere, stub = tmp_path / "elsewhere", tmp_path / "stub" / "deep"
     stub.mkdir(parents=True)
     (stub / "b.csv").write_text("a,b")
@@ -100,7 +100,7 @@ def any_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def test_a_home_that_is_open_to_others_is_left_so(tmp_path: Path) -> None:
+def test_a_home_open_to_others_stays_open(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
     home.root.chmod(0o750)

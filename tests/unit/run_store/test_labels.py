@@ -27,7 +27,7 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def test_a_name_means_its_run_though_the_id_of_another_run_begins_so(home: Home) -> None:
+def test_a_name_wins_over_the_beginning_of_another_id(home: Home) -> None:
     with LedgerWriter(home) as ledger, ledger.transaction() as db:
         # As of a run that was started after the name was given.
         db.execute("UPDATE executions SET name = 'abc' WHERE id = 'def456'")

@@ -48,7 +48,7 @@ def artifact(flow: str, name: str, uri: str) -> ArtifactEntry:
     return ArtifactEntry(flow=flow, name=name, uri=uri, digest="d", stamp="s", files=1, bytes=2)
 
 
-def test_a_home_in_which_nothing_was_run_is_empty(tmp_path: Path) -> None:
+def test_a_home_without_runs_is_empty(tmp_path: Path) -> None:
     home = Home(tmp_path / "nowhere")
     with Ledger(home) as ledger:
         assert ledger.executions() == []
@@ -78,7 +78,7 @@ def test_an_execution_is_found_by_its_id_the_beginning_of_it_or_latest(home: Hom
             ledger.step("aabb", "tarin")
 
 
-def test_a_clock_that_is_set_back_does_not_change_which_run_is_the_latest(
+def test_a_clock_set_back_does_not_change_the_latest_run(
     home: Home, writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = 2_000_000_000.0
@@ -174,7 +174,7 @@ def test_lineage_names_who_last_wrote_an_object_or_the_folder_around_it(writer: 
     assert writer.writer_of("s3://b") == (None, None)
 
 
-def test_reopening_forgets_what_was_not_done(writer: LedgerWriter) -> None:
+def test_reopening_drops_unfinished_steps(writer: LedgerWriter) -> None:
     begin(writer, "e")
     writer.settle_step("e", "prepare", "Cached", response={"a": 1}, cache_of="older")
     writer.start_step("e", "train", arguments={})
@@ -185,7 +185,7 @@ def test_reopening_forgets_what_was_not_done(writer: LedgerWriter) -> None:
     assert writer.start_step("e", "train", arguments={}) == 2
 
 
-def test_the_time_in_which_nobody_ran_it_is_not_its_own(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_time_between_resumes_is_not_counted(writer: LedgerWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended and went on; its runner was killed, after a last metric and a later line of a log, and it went on."""
     now = 1000.0
     monkeypatch.setattr(ledger_writer.time, "time", lambda: now)
@@ -227,7 +227,7 @@ def test_metrics_are_those_of_the_last_attempt(writer: LedgerWriter) -> None:
     assert [(row.attempt, row.value) for row in every] == [(1, 9.0), (2, 3.0), (2, 2.0)]
 
 
-def test_of_a_metric_of_many_values_the_extremes_are_kept(writer: LedgerWriter) -> None:
+def test_a_long_metric_keeps_its_extremes(writer: LedgerWriter) -> None:
     begin(writer, "e")
     number = writer.start_step("e", "train", arguments={})
     spikes = {1234: 50.0, 1235: -50.0, 9999: 7.0}
@@ -284,7 +284,7 @@ def test_a_failed_transaction_leaves_nothing(writer: LedgerWriter) -> None:
     assert [attempt.status for attempt in writer.attempts("e")] == ["Executing"]
 
 
-def test_what_is_no_ledger_or_a_newer_one_is_refused(home: Home) -> None:
+def test_files_that_are_no_ledger_and_newer_ledgers_are_refused(home: Home) -> None:
     home.ledger.write_text("something else entirely, and long enough to be looked at" * 40)
     for kind in (Ledger, LedgerWriter):
         with pytest.raises(UserError, match="cannot be used as a ledger"):
@@ -297,7 +297,7 @@ def test_what_is_no_ledger_or_a_newer_one_is_refused(home: Home) -> None:
             kind(home)
 
 
-def test_a_damaged_ledger_is_said_to_be_one(home: Home) -> None:
+def test_a_damaged_ledger_is_reported(home: Home) -> None:
     with LedgerWriter(home) as writer:
         for number in range(200):
             begin(writer, f"e{number:03d}")
@@ -324,7 +324,7 @@ def test_a_ledger_that_is_a_folder_is_refused(home: Home) -> None:
         (sqlite3.SQLITE_READONLY, "Check the permissions of the file and of its folder"),
     ],
 )
-def test_only_a_full_disk_asks_for_space(home: Home, code: int, advice: str) -> None:
+def test_only_a_full_disk_asks_to_free_space(home: Home, code: int, advice: str) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
     with (
@@ -334,14 +334,14 @@ def test_only_a_full_disk_asks_for_space(home: Home, code: int, advice: str) -> 
         raise error
 
 
-def test_text_that_no_encoding_has_is_kept_as_an_escape(home: Home, writer: LedgerWriter) -> None:
+def test_unencodable_text_is_kept_as_an_escape(home: Home, writer: LedgerWriter) -> None:
     begin(writer, "a")
     writer.start_step("a", "train", arguments={"word": "x\ud800y"})
     with Ledger(home) as ledger:
         assert ledger.step("a", "train").arguments == {"word": "x\ud800y"}
 
 
-def test_a_home_that_cannot_be_made_is_refused() -> None:
+def test_a_home_that_cannot_be_created_is_refused() -> None:
     with pytest.raises(UserError, match=r"^/proc/nowhere cannot be used: .*Give another folder by --home"):
         Home("/proc/nowhere").create()
 
@@ -385,7 +385,7 @@ def test_two_first_runs_at_once_wait_for_each_other(home: Home) -> None:
         ("prepare", "ab", True),
     ],
 )
-def test_a_training_that_began_with_another_key_is_not_offered(
+def test_a_training_with_another_key_is_not_offered(
     home: Home, writer: LedgerWriter, kind: str, keys: str, offered: bool
 ) -> None:
     begin(writer, "aabb")

@@ -29,7 +29,7 @@ def names(store: ObjectStore, uri: str) -> list[str]:
     return [item.name for item in store.find(uri)]
 
 
-def test_a_prefix_is_every_key_that_begins_so(store: ObjectStore) -> None:
+def test_a_prefix_matches_every_key_that_starts_with_it(store: ObjectStore) -> None:
     assert names(store, "s3://bucket/data/train/") == ["a.csv", "deep/b.csv"]
     assert names(store, "s3://bucket/data/train") == ["a.csv", "deep/b.csv", "train_labels.csv", "training/c.csv"]
     assert names(store, "s3://bucket/data/train/a.csv") == ["a.csv"]
@@ -49,7 +49,7 @@ def test_a_prefix_is_every_key_that_begins_so(store: ObjectStore) -> None:
     ]
 
 
-def test_exists_asks_the_same_without_listing(store: ObjectStore) -> None:
+def test_exists_answers_without_listing(store: ObjectStore) -> None:
     for uri in ("s3://bucket/data/train", "s3://bucket/data/tr", "s3://bucket/data/train/a.csv", "s3://bucket/"):
         assert store.exists(uri)
     (store.root / "bucket" / "empty").mkdir()
@@ -73,7 +73,7 @@ def test_exists_asks_the_same_without_listing(store: ObjectStore) -> None:
         "/etc/passwd",
     ],
 )
-def test_a_uri_that_leads_outside_or_is_none_is_refused(store: ObjectStore, uri: str) -> None:
+def test_invalid_uris_and_those_that_leave_the_store_are_refused(store: ObjectStore, uri: str) -> None:
     with pytest.raises(UserError):
         store.path(uri)
     with pytest.raises(UserError):
@@ -84,7 +84,7 @@ def test_doubled_slashes_are_one(store: ObjectStore) -> None:
     assert parse("s3://bucket//data///train") == ("bucket", ["data", "train"])
 
 
-def test_an_object_appears_whole_and_leaves_nothing_behind(store: ObjectStore, tmp_path: Path) -> None:
+def test_an_object_appears_whole_without_leftovers(store: ObjectStore, tmp_path: Path) -> None:
     assert store.put("s3://bucket/new/x", b"1")
     assert not store.put("s3://bucket/new/x", b"2", unless=lambda: True)
     assert store.path("s3://bucket/new/x").read_bytes() == b"1"
@@ -134,7 +134,7 @@ def test_local_data_stands_in_for_a_uri(tmp_path: Path) -> None:
         ObjectStore(tmp_path / "s3", {"s3://far/data": str(tmp_path / "nothing")})
 
 
-def test_what_a_run_writes_lies_over_local_data_and_what_others_wrote_there_is_not_seen(tmp_path: Path) -> None:
+def test_own_writes_hide_local_data_and_those_of_other_runs_are_invisible(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     (folder / "in").mkdir(parents=True)
     (folder / "in" / "a.csv").write_text("theirs")
@@ -183,7 +183,7 @@ def test_gzipped_input_arrives_decompressed(store: ObjectStore, tmp_path: Path) 
         place([channel], store, lambda _: [tmp_path / "in"], ledger)
 
 
-def test_the_digest_goes_by_name_and_content_the_stamp_by_size_and_time(store: ObjectStore) -> None:
+def test_digests_use_names_and_content_and_stamps_use_size_and_time(store: ObjectStore) -> None:
     def contents() -> tuple[str, str]:
         found = store.find("s3://bucket/data/train/")
         hashed = {item.name: sha256_of(item.path) for item in found}
@@ -199,7 +199,7 @@ def test_the_digest_goes_by_name_and_content_the_stamp_by_size_and_time(store: O
     assert contents()[0] != digest
 
 
-def test_an_object_that_did_not_change_is_hashed_once(
+def test_an_unchanged_object_is_hashed_once(
     store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []
@@ -233,7 +233,7 @@ def test_an_object_that_did_not_change_is_hashed_once(
         ({"LocalPath": "/opt/ml/processing/x"}, "S3Uri is None"),
     ],
 )
-def test_inputs_that_folders_cannot_stand_for_are_refused(source: dict[str, str], message: str) -> None:
+def test_inputs_that_a_folder_cannot_represent_are_refused(source: dict[str, str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         processing_channels({"ProcessingInputs": [{"InputName": "data", "S3Input": source}]})
 

@@ -31,7 +31,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nVa
         ("", ""),
     ],
 )  # fmt: skip
-def test_the_line_that_says_what_happened(reason: str, line: str) -> None:
+def test_the_reason_is_the_line_of_the_exception(reason: str, line: str) -> None:
     assert in_a_line(reason) == line
 
 
@@ -63,11 +63,11 @@ def test_bad_input_on_one_host_or_several(reason: str | None, expected: bool) ->
         (f"/opt/ml/checkpoints/{'7f' * 40}: locked", "the training's checkpoints: locked"),
     ],
 )  # fmt: skip
-def test_paths_that_the_user_has(told: str, shown: str) -> None:
+def test_reasons_show_the_paths_of_the_user(told: str, shown: str) -> None:
     assert known_paths(told) == shown
 
 
-def test_why_a_step_ran_is_not_why_it_failed() -> None:
+def test_the_reason_to_run_is_not_the_reason_of_the_failure() -> None:
     step = StepRun(
         name="train",
         type="Training",

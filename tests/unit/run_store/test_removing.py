@@ -29,7 +29,7 @@ def run(**settings: object) -> dt.Run:
     return dt.run("removed_runs.py", quiet=True, **settings)
 
 
-def test_a_run_goes_with_all_that_it_alone_wrote(place: Path) -> None:
+def test_a_removed_run_takes_the_files_that_only_it_wrote(place: Path) -> None:
     home = Home()
     gone = run(rows=3, least=0.9)  # registers nothing
     stays = run(rows=4, least=0.9)
@@ -50,7 +50,7 @@ def test_a_run_goes_with_all_that_it_alone_wrote(place: Path) -> None:
     assert again.steps["fit"].status == "Succeeded" and again.metrics["accuracy"] == 0.3
 
 
-def test_what_is_needed_stays_and_says_why(place: Path) -> None:
+def test_needed_runs_stay_with_a_reason(place: Path) -> None:
     home = Home()
     first = run(rows=3, least=0.9)
     took = run(rows=3, least=0.8)  # takes both steps from the first
@@ -80,7 +80,7 @@ def home_ledger(home: Home, sql: str, *values: object) -> None:
         db.execute(sql, values)
 
 
-def test_a_removal_that_was_killed_is_finished_by_the_next(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_removal_is_finished_by_the_next_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home()
     gone, other = run(rows=3, least=0.9), run(rows=4, least=0.9)
     removal = plan_removal(home, [gone.id])

@@ -75,7 +75,7 @@ def version(home: Home) -> int:
         connection.close()
 
 
-def test_a_reader_sees_an_old_ledger_and_leaves_it_as_it_is(home: Home) -> None:
+def test_a_reader_reads_an_old_ledger_without_changing_it(home: Home) -> None:
     with Ledger(home) as ledger:
         assert [row.name for row in ledger.steps("abc")] == ["prepare", "train"]
         step = ledger.step("abc", "prepare")
@@ -85,7 +85,7 @@ def test_a_reader_sees_an_old_ledger_and_leaves_it_as_it_is(home: Home) -> None:
     assert version(home) == 1
 
 
-def test_a_writer_brings_it_up_to_date_and_keeps_what_it_holds(home: Home) -> None:
+def test_a_writer_migrates_an_old_ledger_without_loss(home: Home) -> None:
     with LedgerWriter(home) as ledger:
         assert version(home) == schema.VERSION
         assert [row.name for row in ledger.steps("abc")] == ["prepare", "train"]
@@ -95,7 +95,7 @@ def test_a_writer_brings_it_up_to_date_and_keeps_what_it_holds(home: Home) -> No
         assert ledger.step("new", "a").parent is None
 
 
-def test_a_ledger_that_was_brought_up_to_date_has_the_tables_of_a_new_one(home: Home, tmp_path: Path) -> None:
+def test_a_migrated_ledger_has_the_tables_of_a_new_one(home: Home, tmp_path: Path) -> None:
     fresh = Home(tmp_path / "fresh")
     fresh.create()
 
@@ -111,7 +111,7 @@ def test_a_ledger_that_was_brought_up_to_date_has_the_tables_of_a_new_one(home: 
     assert tables(home) == tables(fresh)
 
 
-def test_several_processes_may_bring_it_up_to_date_at_once(home: Home) -> None:
+def test_several_processes_may_migrate_at_once(home: Home) -> None:
     gate = threading.Barrier(4)
     failures: list[BaseException] = []
 

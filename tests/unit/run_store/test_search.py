@@ -80,7 +80,7 @@ def numbers(home: Home, where: str | None = None, sort: str | None = None, **mor
         ("team = vision' or 1=1 --'", None),
     ],
 )
-def test_a_condition_holds_for_the_runs_that_it_says(home: Home, where: str, expected: list[int] | None) -> None:
+def test_conditions_select_the_matching_runs(home: Home, where: str, expected: list[int] | None) -> None:
     if expected is None:
         with pytest.raises(UserError):
             numbers(home, where)
@@ -88,7 +88,7 @@ def test_a_condition_holds_for_the_runs_that_it_says(home: Home, where: str, exp
         assert numbers(home, where) == expected
 
 
-def test_they_are_sorted_by_any_value_with_those_that_lack_it_last(home: Home) -> None:
+def test_runs_sort_by_any_value_with_missing_values_last(home: Home) -> None:
     assert numbers(home)[:3] == [11, 10, 9]
     assert numbers(home, sort="-accuracy", limit=2) == [11, 10] and numbers(home, sort="accuracy", limit=2) == [0, 1]
     assert numbers(home, sort="accuracy", limit=2, offset=10) == [10, 11]
@@ -100,7 +100,7 @@ def test_they_are_sorted_by_any_value_with_those_that_lack_it_last(home: Home) -
         assert search(ledger, where="epochs < 6", limit=2).total == 6
 
 
-def test_a_run_that_goes_on_is_found_by_the_word_that_lists_show(tmp_path: Path) -> None:
+def test_a_running_run_is_found_by_the_status_word_of_lists(tmp_path: Path) -> None:
     home = Home(tmp_path)
     write_runs(home, 3)
     with LedgerWriter(home) as ledger, ledger.transaction() as db:
@@ -131,14 +131,14 @@ def test_a_run_that_goes_on_is_found_by_the_word_that_lists_show(tmp_path: Path)
         numbers(home, "status < failed")
 
 
-def test_a_time_contains_what_lists_show_of_it(home: Home) -> None:
+def test_a_time_matches_the_text_that_lists_show(home: Home) -> None:
     shown = moment(FIRST_START + 60 * 7)
     assert numbers(home, f"started ~ '{shown}'") == [7]
     assert 7 in numbers(home, f"started ~ {shown[:7]}") and numbers(home, "started ~ 2024-11") == []
     assert numbers(home, f"ended ~ '{moment(FIRST_START + 60 * 5 + 7)}'") == [5]  # its last sign of life
 
 
-def test_what_no_run_has_is_named_with_its_place(home: Home, tmp_path: Path) -> None:
+def test_an_unknown_name_is_refused_with_its_position(home: Home, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no run has 'acuracy'. Did you mean 'accuracy'\?.*\n  epochs > 3 and acuracy"):
         numbers(home, "epochs > 3 and acuracy > 1")
     with pytest.raises(UserError, match=r"sort: no run has 'acuracy'. Did you mean 'accuracy'"):
@@ -155,7 +155,7 @@ def test_what_no_run_has_is_named_with_its_place(home: Home, tmp_path: Path) -> 
     assert numbers(Home(tmp_path), "anything > abc") == []
 
 
-def test_a_tag_keeps_the_text_that_was_given(home: Home) -> None:
+def test_a_tag_keeps_its_text(home: Home) -> None:
     with Ledger(home) as ledger:
         found = values_of(ledger, ["000000000002", "000000000003"])
     assert found["000000000002"]["tag"] == {"team": "vision", "version": "1.10"}

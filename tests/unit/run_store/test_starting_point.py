@@ -7,7 +7,7 @@ from pathlib import Path
 from drivetrain.run_store.starting_point import StartingPoint
 
 
-def test_it_is_told_once_when_its_line_is_whole(tmp_path: Path) -> None:
+def test_the_starting_point_is_reported_once_its_line_is_complete(tmp_path: Path) -> None:
     log = tmp_path / "algo-1.log"
     point = StartingPoint(log)
     assert point.read() is None and point.text is None

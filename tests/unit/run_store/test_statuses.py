@@ -58,7 +58,7 @@ def changes(events: list[dict[str, Any]]) -> list[tuple[str | None, str | None, 
     ]
 
 
-def test_a_run_tells_of_itself_and_its_steps(runs: LocalRuns) -> None:
+def test_a_run_emits_events_of_itself_and_its_steps(runs: LocalRuns) -> None:
     conditions = [{"Type": "Equals", "LeftValue": 1, "RightValue": 2}]
     stop = {"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no luck"}}
     gate = {
@@ -102,7 +102,7 @@ def test_a_run_tells_of_itself_and_its_steps(runs: LocalRuns) -> None:
     assert (cached["detail"]["currentStepStatus"], cached["detail"]["cacheHitResult"]) == ("Succeeded", source)
 
 
-def test_a_rule_on_another_pipelines_failure_fires_for_what_is_kept_here(runs: LocalRuns) -> None:
+def test_a_rule_on_another_pipelines_failure_matches_kept_events(runs: LocalRuns) -> None:
     failed = runs.start([runs.processing("make", "raise SystemExit(1)")])
     pattern = {
         "source": ["aws.sagemaker"],
@@ -115,7 +115,7 @@ def test_a_rule_on_another_pipelines_failure_fires_for_what_is_kept_here(runs: L
     assert [matches(pattern, event) for event in told(runs, failed.execution)] == [False, False, False, True]
 
 
-def test_going_on_is_a_change_from_the_status_that_it_had(runs: LocalRuns) -> None:
+def test_resuming_is_a_change_from_the_earlier_status(runs: LocalRuns) -> None:
     steps = [runs.processing("make", "raise SystemExit('too early')")]
     failed = runs.start(steps)
     runs.put("code/make/make.py", "pass")
@@ -132,7 +132,7 @@ def test_going_on_is_a_change_from_the_status_that_it_had(runs: LocalRuns) -> No
     ]
 
 
-def test_what_was_killed_while_it_was_stopped_goes_on_from_there(tmp_path: Path) -> None:
+def test_a_run_killed_while_stopping_resumes_from_there(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.create()
     with LedgerWriter(home) as ledger:
@@ -160,7 +160,7 @@ def test_what_was_killed_while_it_was_stopped_goes_on_from_there(tmp_path: Path)
         ]
 
 
-def test_no_secret_is_in_an_event_and_a_ledger_without_identity_tells_none(tmp_path: Path) -> None:
+def test_events_hold_no_secret_and_need_a_ledger_with_identity(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.create()
     with LedgerWriter(home) as ledger:
@@ -176,7 +176,7 @@ def test_no_secret_is_in_an_event_and_a_ledger_without_identity_tells_none(tmp_p
         assert len(ledger.events("b", "s")) == 1
 
 
-def test_what_is_said_of_a_step_is_what_the_service_lists_of_it() -> None:
+def test_step_events_match_the_lists_of_the_service() -> None:
     service = pytest.importorskip("botocore.session").get_session().get_service_model("sagemaker")
     listed = service.shape_for("PipelineExecutionStepMetadata").members
     facts = Facts("e", "p", "us-east-1", "000000000000", 0.0)
@@ -191,7 +191,7 @@ def test_what_is_said_of_a_step_is_what_the_service_lists_of_it() -> None:
         assert told and {name[:1].upper() + name[1:] for name in told} <= set(shape.members), kind
 
 
-def test_a_wait_and_iterations_are_told_with_what_came_of_them(runs: LocalRuns) -> None:
+def test_waits_and_iterations_are_reported_with_their_outcomes(runs: LocalRuns) -> None:
     ask = {"Name": "Ask", "Type": "Lambda", "Arguments": {}, "FunctionArn": "arn:aws:lambda:us-east-1:1:function:f"}
     arguments = {"IterableItems": ["a", "b"], "MaxConcurrency": 1, "ForEachBody": [ask]}
     each = {"Name": "Each", "Type": "ForEach", "Arguments": arguments}

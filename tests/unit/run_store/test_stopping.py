@@ -45,13 +45,13 @@ def refused(home: Home, said: str) -> None:
         stop(home, "latest")
 
 
-def test_the_process_that_holds_the_run_is_asked_once(home: Home, asked: list[int]) -> None:
+def test_the_process_of_the_run_is_signalled_once(home: Home, asked: list[int]) -> None:
     with home.lock("e-1"):
         assert stop(home, "e") == "e-1"
     assert asked == [signal.SIGTERM]
 
 
-def test_a_run_that_nobody_runs_is_refused(home: Home, asked: list[int]) -> None:
+def test_a_run_without_a_process_is_refused(home: Home, asked: list[int]) -> None:
     refused(home, r"Run e-1 was interrupted: .* Go on with it: drivetrain runs resume e-1")
     with LedgerWriter(home) as writer:
         writer.finish("e-1", "Succeeded", None)
@@ -59,7 +59,7 @@ def test_a_run_that_nobody_runs_is_refused(home: Home, asked: list[int]) -> None
     assert asked == []
 
 
-def test_a_number_from_another_machine_is_no_process_here(home: Home, asked: list[int]) -> None:
+def test_a_process_id_of_another_machine_is_ignored(home: Home, asked: list[int]) -> None:
     other = subprocess.Popen(["sleep", "600"], preexec_fn=follows_parent(signal.SIGKILL))
     try:
         with home.lock("e-1"):  # a lock of a file system that machines share
@@ -75,7 +75,7 @@ def test_a_number_from_another_machine_is_no_process_here(home: Home, asked: lis
     assert asked == []
 
 
-def test_a_run_in_a_thread_cannot_be_asked(home: Home) -> None:
+def test_a_run_in_a_thread_cannot_be_stopped(home: Home) -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # which would end the process, and all that it does besides
     try:
         with home.lock("e-1"):

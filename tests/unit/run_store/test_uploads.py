@@ -56,7 +56,7 @@ def empty(file: Path) -> None:
 
 @pytest.mark.parametrize("tear", [halve, empty])
 @pytest.mark.parametrize("known", [True, False])
-def test_a_torn_object_is_made_again(tear: Callable[[Path], None], known: bool, given: Uploads) -> None:
+def test_a_torn_object_is_uploaded_again(tear: Callable[[Path], None], known: bool, given: Uploads) -> None:
     assert given.put() == ROWS
     if not known:  # the ledger is of an earlier version, or its last lines are lost
         with given.ledger.transaction() as db:

@@ -71,7 +71,7 @@ def case(runs: LocalRuns, tmp_path: Path) -> Case:
     return Case(runs, tmp_path)
 
 
-def test_a_whole_home(case: Case) -> None:
+def test_an_undamaged_home_passes(case: Case) -> None:
     case.run()
     told: list[tuple[int, int]] = []
     found = verify(case.runs.home, lambda done, total: told.append((done, total)))
@@ -81,7 +81,7 @@ def test_a_whole_home(case: Case) -> None:
     assert [uri for uri, _ in checkpoint_places(case.runs.home)] == [f"{BUCKET}/checkpoints"]
 
 
-def test_rot_in_an_output_is_found_and_made_again(case: Case) -> None:
+def test_a_damaged_output_is_found_and_remade(case: Case) -> None:
     first = case.run()
     uri = f"{BUCKET}/runs/{first}/copy/out/rows.csv"
     path = case.rot(uri)
@@ -96,7 +96,7 @@ def test_rot_in_an_output_is_found_and_made_again(case: Case) -> None:
     assert case.runs.read(f"{BUCKET}/runs/{third}/copy/out/rows.csv") == ROWS.decode()
 
 
-def test_rot_in_an_upload_is_found_and_uploaded_again(case: Case) -> None:
+def test_a_damaged_upload_is_found_and_uploaded_again(case: Case) -> None:
     run = case.run()
     path = case.rot(DATA)
     (damage,) = verify(case.runs.home).damages
@@ -105,7 +105,7 @@ def test_rot_in_an_upload_is_found_and_uploaded_again(case: Case) -> None:
     assert path.read_bytes() == ROWS and verify(case.runs.home).damages[:1] == ()
 
 
-def test_whom_a_damaged_or_lost_model_touches(case: Case) -> None:
+def test_versions_hit_by_a_damaged_or_lost_model_are_listed(case: Case) -> None:
     run = case.run()
     (version,) = LocalRegistry(case.runs.home.ledger).versions("models")
     path = case.rot(version.artifact)
@@ -118,7 +118,7 @@ def test_whom_a_damaged_or_lost_model_touches(case: Case) -> None:
     assert verify(case.runs.home).damages[0].problem == "it is gone"
 
 
-def test_what_was_made_again_is_no_error(case: Case) -> None:
+def test_a_remade_file_is_no_error(case: Case) -> None:
     first = case.run()
     model = LocalRegistry(case.runs.home.ledger).version("models").artifact
     for uri in (f"{BUCKET}/runs/{first}/copy/out/rows.csv", model):
@@ -133,7 +133,7 @@ def test_what_was_made_again_is_no_error(case: Case) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_what_a_fresh_start_made_is_no_error_once_a_plain_run_has_it(case: Case, before: bool) -> None:
+def test_results_of_a_fresh_start_are_no_error_once_a_plain_run_has_them(case: Case, before: bool) -> None:
     """Whether the plain run is the first one, whose results the next one takes, or the next one makes it again."""
     for each in case.steps[:2]:
         each["Arguments"]["Environment"] = {"DRIVETRAIN_FRESH": {"Get": "Parameters.Fresh"}}
@@ -148,7 +148,7 @@ def test_what_a_fresh_start_made_is_no_error_once_a_plain_run_has_it(case: Case,
 
 
 @pytest.mark.parametrize(("rate", "superseded"), [("0.1", False), ("0.2", True)])
-def test_what_was_made_with_other_values_is_still_needed(case: Case, rate: str, superseded: bool) -> None:
+def test_results_with_other_values_are_still_needed(case: Case, rate: str, superseded: bool) -> None:
     del case.steps[2]
     for each in case.steps:
         each["Arguments"]["Environment"] = {"DRIVETRAIN_FRESH": {"Get": "Parameters.Fresh"}}
@@ -168,5 +168,5 @@ def test_a_damaged_ledger_is_one_clear_error(case: Case) -> None:
         verify(case.runs.home)
 
 
-def test_nothing_has_been_run(runs: LocalRuns) -> None:
+def test_a_home_without_runs_passes(runs: LocalRuns) -> None:
     assert verify(runs.home).files == 0

@@ -53,7 +53,7 @@ def test_a_mistake_is_shown_with_its_place(text: str, said: str, at: int) -> Non
     assert said in first and shown == f"  {text}" and caret == "  " + " " * at + "^"
 
 
-def test_what_is_too_long_or_too_deep_is_refused() -> None:
+def test_too_long_or_too_deep_conditions_are_refused() -> None:
     with pytest.raises(UserError, match=r"has 2,001 characters. Allowed: 2,000"):
         parse("x" * 2_001)
     with pytest.raises(UserError, match="more than 50 parentheses"):
@@ -61,7 +61,7 @@ def test_what_is_too_long_or_too_deep_is_refused() -> None:
 
 
 @given(st.text(alphabet="ab =<>!~()'\"\n&|0.9", max_size=40))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_condition_text_is_parsed_or_refused(text: str) -> None:
     try:
         parse(text)
     except UserError as error:

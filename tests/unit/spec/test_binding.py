@@ -87,12 +87,12 @@ def test_choices() -> None:
         bound(None, EnumValues=["New"], DefaultValue="Old")
 
 
-def test_a_type_that_nobody_knows_is_refused_when_it_is_bound() -> None:
+def test_an_unknown_parameter_type_is_refused_when_bound() -> None:
     with pytest.raises(UserError, match=r"parameter 'P' has type 'Date'\. Allowed: String, Integer, Float, Boolean\."):
         bound("x", "Date")
 
 
-def test_order_defaults_and_what_is_missing() -> None:
+def test_binding_keeps_order_fills_defaults_and_reports_missing_values() -> None:
     parameters = [
         {"Name": "A", "Type": "String"},
         {"Name": "B", "Type": "Integer", "DefaultValue": 2},
@@ -106,13 +106,13 @@ def test_order_defaults_and_what_is_missing() -> None:
         bind(definition.parameters, {"A": "x"})
 
 
-def test_names_that_are_not_declared() -> None:
+def test_undeclared_names_are_refused() -> None:
     definition = from_json({"Steps": [], "Parameters": [{"Name": "Rate", "Type": "Float", "DefaultValue": 1.0}]})
     with pytest.raises(UserError, match=r"no parameter 'rate'\. Did you mean 'Rate'\? Allowed: Rate\."):
         bind(definition.parameters, {"rate": 1})
 
 
-def test_more_than_the_service_takes() -> None:
+def test_too_many_parameters_are_refused() -> None:
     names = [f"p{n}" for n in range(201)]
     definition = from_json({"Steps": [], "Parameters": [{"Name": name, "Type": "String"} for name in names]})
     with pytest.raises(UserError, match="201 parameters are given; at most 200"):

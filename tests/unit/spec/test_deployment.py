@@ -16,7 +16,7 @@ from drivetrain.targets.target import target_names
 BLOCK = {"bucket": "acme", "keys": {"volume": "alias/disks"}, "tags": {"team": "vision"}}
 
 
-def test_a_block_is_a_mapping_or_the_target_s_own_model() -> None:
+def test_a_block_is_a_mapping_or_the_settings_model_of_the_target() -> None:
     written = Deployment(targets={"sagemaker": BLOCK})
     typed = Deployment(
         targets={"sagemaker": SageMaker(bucket="acme", keys=Keys(volume="alias/disks"), tags={"team": "vision"})}
@@ -78,7 +78,7 @@ def test_each_source_of_settings_gives_fields_of_a_block(tmp_path: Path) -> None
         ("{target: Kubeflow}", "Setting deployment.target (from FILE) is 'Kubeflow': give the name of a folder"),
     ],
 )
-def test_one_clear_error(text: str, said: str, tmp_path: Path) -> None:
+def test_a_wrong_block_is_one_clear_error(text: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(f"deployment: {text}\n")
     with pytest.raises(UserError) as refused:
@@ -95,7 +95,7 @@ def test_a_wrong_block_in_code_is_refused_by_name_when_it_is_read() -> None:
         Deployment(bucket="acme")  # type: ignore[call-arg]
 
 
-def test_a_copy_has_the_block_that_it_was_given() -> None:
+def test_a_copy_keeps_its_block() -> None:
     one = Deployment(targets={"sagemaker": {"bucket": "one"}})
     assert settings_of(one).bucket == "one"
     two = one.model_copy(update={"targets": Deployment(targets={"sagemaker": {"bucket": "two"}}).targets})

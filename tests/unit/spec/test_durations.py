@@ -32,7 +32,7 @@ DAY = 86_400
         (" P1D ", DAY),
     ],
 )
-def test_every_spelling(text: str, expected: float) -> None:
+def test_every_spelling_of_a_duration_is_read(text: str, expected: float) -> None:
     assert seconds(text) == expected
 
 

@@ -47,7 +47,7 @@ def compiled(*steps: Any, parameters: Any = ()) -> dict[str, Any]:
     return compile_pipeline(Pipeline(name="p", steps=steps, parameters=parameters)).definition
 
 
-def test_it_compiles_to_what_the_service_and_this_machine_run() -> None:
+def test_a_for_each_compiles_for_the_service_and_this_machine() -> None:
     fit = training(rate=current_item("Float"))
     measure = processing(inputs={"model": fit["model"]})
     sweep = for_each([0.1, 0.3], [fit, measure], name="sweep", max_concurrency=2, best=largest(fit.logged("accuracy")))
@@ -168,13 +168,13 @@ FIRST = processing("first")
         ([for_each(join("a"), [FIRST, FIRST], name="loop")], "2 steps are called 'first'"),
     ],
 )
-def test_what_the_service_would_refuse_is_refused_when_it_is_built(steps: list[Any], said: str) -> None:
+def test_a_for_each_that_the_service_refuses_is_refused_when_built(steps: list[Any], said: str) -> None:
     with pytest.raises(SpecError) as raised:
         Pipeline(name="p", steps=steps)
     assert said in str(raised.value)
 
 
-def test_mistakes_are_named_where_they_are_written() -> None:
+def test_mistakes_name_the_line_of_the_author() -> None:
     loop = for_each(["a"], [FIRST], name="loop")
     with pytest.raises(SpecError, match=r"selects nothing. Give for_each\(..., best=largest"):
         _ = loop.best
@@ -209,7 +209,7 @@ def test_a_spec_survives_json() -> None:
 
 
 @pytest.mark.parametrize("index", [1, 5, -1])
-def test_an_iteration_that_there_is_not_is_refused_where_it_is_written(index: int) -> None:
+def test_an_iteration_out_of_range_is_refused_where_written(index: int) -> None:
     body = training()
     with pytest.raises(SpecError, match="there is no such iteration; it has 1 items"):
         for_each(["a"], [body], name="loop").of(index, body)
@@ -217,6 +217,6 @@ def test_an_iteration_that_there_is_not_is_refused_where_it_is_written(index: in
 
 
 @pytest.mark.parametrize("item", [float("nan"), float("inf")])
-def test_items_that_json_has_not_are_refused_where_they_are_written(item: float) -> None:
+def test_items_that_json_cannot_hold_are_refused_where_written(item: float) -> None:
     with pytest.raises(SpecError, match="is no number that JSON has"):
         for_each([0.1, item], [training()], name="loop")

@@ -31,12 +31,12 @@ def payload(value: object) -> object:
     return LambdaStep(name="call", function="f", payload={"a": value}).payload["a"]  # type: ignore[reportArgumentType]
 
 
-def test_a_value_of_the_union_passes_as_it_is() -> None:
+def test_members_of_the_union_pass_unchanged() -> None:
     assert payload(MODEL) is MODEL
     assert [type(payload(value)) for value in (True, 1, 1.0, "x")] == [bool, int, float, str]
 
 
-def test_anything_else_is_read() -> None:
+def test_mappings_are_parsed() -> None:
     assert payload(json.loads(MODEL.model_dump_json())) == MODEL
     assert payload(Size.SMALL) == "small"
 
@@ -45,7 +45,7 @@ def test_anything_else_is_read() -> None:
     ("value", "end"),
     [(None, ".bool"), (inf, ".float"), ({"kind": "output", "step": "train"}, ".output.output")],
 )
-def test_what_is_none_is_refused_by_its_place(value: object, end: str) -> None:
+def test_invalid_values_are_refused_with_their_place(value: object, end: str) -> None:
     with pytest.raises(ValidationError) as refused:
         LambdaStep.model_validate({"name": "call", "function": "f", "payload": {"a": value}})
     places = [".".join(map(str, error["loc"])) for error in refused.value.errors()]
@@ -77,7 +77,7 @@ class Mine(Settings):
         (lambda: payload(None), "payload.a is None: give True or False or a whole number or a number or a text."),
     ],
 )
-def test_what_is_built_wrongly_in_python_is_refused_in_one_line(build: Callable[[], object], said: str) -> None:
+def test_invalid_construction_is_refused_in_one_line(build: Callable[[], object], said: str) -> None:
     with pytest.raises(SpecError) as refused:
         build()
     assert said in str(refused.value) and "\n" not in str(refused.value)
@@ -91,7 +91,7 @@ def test_what_is_built_wrongly_in_python_is_refused_in_one_line(build: Callable[
         ({"steps": [STOP, STOP]}, "2 steps are called 'stop'."),
     ],
 )
-def test_a_copy_is_checked_as_what_is_built(update: dict[str, object], said: str) -> None:
+def test_copies_are_validated(update: dict[str, object], said: str) -> None:
     built = Pipeline(name="p", steps=[STOP])
     with pytest.raises(SpecError, match=re.escape(said)):
         built.model_copy(update=update)
@@ -100,7 +100,7 @@ def test_a_copy_is_checked_as_what_is_built(update: dict[str, object], said: str
     assert copied.steps[0] is STOP and copied.model_fields_set == {"name", "steps", "tags"}
 
 
-def test_a_step_is_told_by_its_kind() -> None:
+def test_steps_are_distinguished_by_their_kind() -> None:
     assert Pipeline.model_validate(
         {"name": "p", "steps": [{"kind": "fail", "name": "stop", "message": "no"}]}
     ).steps == (STOP,)
@@ -118,7 +118,7 @@ def test_settings_with_such_a_field_have_a_schema() -> None:
     assert any("discriminator" in kind for kind in kinds)
 
 
-def test_what_is_frozen_can_be_copied_and_pickled() -> None:
+def test_frozen_values_can_be_copied_and_pickled() -> None:
     map_of_labels = FrozenDict({"team": "vision"})
     for copied in (copy.deepcopy(map_of_labels), pickle.loads(pickle.dumps(map_of_labels))):
         assert copied == map_of_labels and type(copied) is FrozenDict

@@ -21,7 +21,7 @@ def graph(*steps: Step) -> Graph:
     return Graph(Pipeline(name="flow", steps=list(steps), parameters=[MACHINE, SIZE]))
 
 
-def test_the_machines_of_a_step_begin_with_its_own() -> None:
+def test_the_machines_of_a_step_start_with_its_own_choice() -> None:
     groups = (InstanceGroup(name="more", instance_type="ml.m5.large", count=1),)
     alike = work("alike").model_copy(update={"cluster": Cluster(instance_type="ml.c5.xlarge", groups=groups)})
     assert graph(work("other")).instance_types(alike) == ("ml.c5.xlarge", "ml.m5.large")

@@ -36,7 +36,7 @@ def test_a_card_of_every_section_passes() -> None:
     check_card({})
 
 
-def test_so_does_the_card_that_a_registration_makes() -> None:
+def test_the_card_of_a_registration_passes() -> None:
     made = model_card(
         artifact="s3://b/m.tar.gz",
         model={"recipe": "digits_cnn", "step": 5, "training": {"epochs": 3}, "data": {"rows": 9}},
@@ -97,7 +97,7 @@ def test_so_does_the_card_that_a_registration_makes() -> None:
         ),
     ],
 )
-def test_what_a_card_does_not_have_is_refused_where_it_stands(card: dict[str, Any], said: str) -> None:
+def test_unknown_card_fields_are_refused_with_their_place(card: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError) as caught:
         check_card(card)
     assert str(caught.value).startswith(said)

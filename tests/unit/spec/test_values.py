@@ -12,7 +12,7 @@ FLOOR = Parameter.number("Floor", default=0.9)
 
 
 @pytest.mark.parametrize("value", [ACCURACY, FLOOR, OutputRef(step="a", output="b"), join("a", ACCURACY)])
-def test_a_reference_is_no_truth_value(value: object) -> None:
+def test_a_reference_has_no_truth_value(value: object) -> None:
     with pytest.raises(SpecError, match=r"when\(condition, then"):
         if value:
             pass
@@ -28,14 +28,14 @@ def test_a_reference_does_not_fit_an_f_string(value: object) -> None:
 @pytest.mark.parametrize(
     "make_text", [str, "s3://%s".__mod__, lambda value: value + "/x", lambda value: "s3://" + value]
 )
-def test_no_text_is_made_of_a_reference(value: object, make_text: Callable[[object], object]) -> None:
+def test_a_reference_is_not_converted_to_text(value: object, make_text: Callable[[object], object]) -> None:
     with pytest.raises(SpecError, match=r"join\("):
         make_text(value)
 
 
 @pytest.mark.parametrize("value", [ACCURACY, FLOOR, OutputRef(step="a", output="b"), join("a", ACCURACY)])
 @pytest.mark.parametrize("look", [list, lambda value: "b" in value, lambda value: [*value]], ids=["list", "in", "star"])
-def test_a_reference_cannot_be_looked_into(value: object, look: Callable[[object], object]) -> None:
+def test_a_reference_cannot_be_indexed(value: object, look: Callable[[object], object]) -> None:
     with pytest.raises(SpecError, match=r"is_in\("):
         look(value)
 
@@ -45,7 +45,7 @@ def test_a_reference_can_be_shown() -> None:
     assert "Floor" in repr(FLOOR)
 
 
-def test_a_condition_is_no_truth_value() -> None:
+def test_a_condition_has_no_truth_value() -> None:
     with pytest.raises(SpecError, match="combine with `a & b`"):
         0.5 < ACCURACY < 0.9  # noqa: B015
 
@@ -70,14 +70,14 @@ def test_references_keep_python_equality() -> None:
     assert MetricRef(step="evaluate", name="loss") != ACCURACY
 
 
-def test_a_reference_and_a_value_of_python_are_unequal_to_libraries_and_refused_of_an_author() -> None:
+def test_comparing_a_reference_with_a_value_is_refused_only_for_authors() -> None:
     with pytest.raises(SpecError, match=r"Metric 'accuracy' .*reference.equals\(0.9\)"):
         bool(ACCURACY == 0.9)
     assert Not(condition=ACCURACY > 0.1) != Not(condition=FLOOR > 0.1)
     assert hash(MetricRef(step="evaluate", name="accuracy")) == hash(ACCURACY)
 
 
-def test_what_a_pipeline_cannot_carry_is_refused() -> None:
+def test_values_that_a_pipeline_cannot_hold_are_refused() -> None:
     with pytest.raises(SpecError, match="is a list"):
         as_value([1, 2])
     with pytest.raises(SpecError, match=r"options is 'ab'. Give a list, such as options=\['a', 'b'\]"):

@@ -64,7 +64,7 @@ def execute(server: Any, *statements: str) -> None:
         connection.commit()
 
 
-def test_values_are_those_that_the_server_shows_and_null_is_null(server: Any, tmp_path: Path) -> None:
+def test_values_equal_those_of_the_server_and_null_stays_null(server: Any, tmp_path: Path) -> None:
     def row(number: int) -> str:
         cells = [(kind, cells[number] if number < len(cells) else "null") for kind, (cells, _) in KEPT.items()]
         return ", ".join([f"select {number} as id", *(f'cast({cell} as {kind}) as "{kind}"' for kind, cell in cells)])
@@ -75,7 +75,7 @@ def test_values_are_those_that_the_server_shows_and_null_is_null(server: Any, tm
     assert found == {"id": [0, 1, 2]} | {kind: (values + [None] * 3)[:3] for kind, (_, values) in KEPT.items()}
 
 
-def test_other_values_are_refused_with_the_cast(server: Any, tmp_path: Path) -> None:
+def test_unsupported_types_are_refused_with_the_cast_to_use(server: Any, tmp_path: Path) -> None:
     for kind, (cell, expected) in REFUSED.items():
         given = {"watermark": "id"} if kind == "json" else {}
         query = f"select 1 as id, {cell}::{kind} as v"
@@ -92,7 +92,7 @@ def test_other_values_are_refused_with_the_cast(server: Any, tmp_path: Path) -> 
         ("text", ["'a'", "'it''s'", "'z\\b'"]),
     ],
 )
-def test_a_watermark_of_any_ordered_type_tells_new_rows(
+def test_a_watermark_of_any_ordered_type_finds_new_rows(
     server: Any, tmp_path: Path, kind: str, cells: list[str]
 ) -> None:
     given = {"source": server.address, "query": "select * from waters", "watermark": "v"}
@@ -104,23 +104,21 @@ def test_a_watermark_of_any_ordered_type_tells_new_rows(
     assert [shard.rows for shard in Manifest.read(tmp_path / "two").shards] == [2, 1]
 
 
-def test_a_query_that_fails_on_its_way_leaves_nothing(server: Any, tmp_path: Path) -> None:
+def test_a_query_that_fails_midway_leaves_nothing(server: Any, tmp_path: Path) -> None:
     query = "select n as id, 1 / (n - 90000) as v from generate_series(1, 100000) n"
     with pytest.raises(InputError, match=r"cannot be read: .*division by zero\.$"):
         read_source(tmp_path / "out", source=server.address, query=query)
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_server_that_is_not_there_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "hunter2")
     with pytest.raises(InputError, match=r"^postgresql://reader@127\.0\.0\.1:1/shop cannot be reached: ") as found:
         read_source(tmp_path / "out", source="postgresql://reader@127.0.0.1:1/shop", query="select 1 as id")
     assert "hunter2" not in str(found.value)
 
 
-def test_rows_that_were_changed_in_place_are_told(
-    server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_changed_in_place_are_reported(server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = {"source": server.address, "query": "select * from shop", "watermark": "id"}
     execute(server, "create table shop (id int, state text)")
     execute(server, "insert into shop select n, 'open' from generate_series(1, 1000) n")

@@ -51,7 +51,7 @@ def options(scratch: Path) -> Options:
     return Options(table=TableOptions(key=None, label=None), scratch=scratch)
 
 
-def test_listed_once_and_each_byte_fetched_once(
+def test_objects_are_listed_once_and_fetched_once(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3, "_RANGE", 16)
@@ -74,7 +74,7 @@ def test_listed_once_and_each_byte_fetched_once(
     assert not list((tmp_path / "out").glob(".*"))
 
 
-def test_a_killed_run_is_gone_on_with(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_is_resumed(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "_RANGE", 10)
     text = "id,x\n" + "".join(f"{row},{row}\n" for row in range(20))
     bucket.put("rows.csv", text)
@@ -98,7 +98,7 @@ def test_a_killed_run_is_gone_on_with(bucket: Bucket, tmp_path: Path, monkeypatc
     assert again.identity == opened.identity
 
 
-def test_an_object_that_is_replaced_meanwhile_is_one_error(bucket: Bucket, tmp_path: Path) -> None:
+def test_an_object_replaced_during_the_read_is_one_error(bucket: Bucket, tmp_path: Path) -> None:
     bucket.put("raw/a.csv", "id,x\n1,2\n")
     opened = open_source(f"s3://{bucket.name}/raw", options(tmp_path))
     bucket.put("raw/a.csv", "id,x\n1,3\n")
@@ -106,7 +106,7 @@ def test_an_object_that_is_replaced_meanwhile_is_one_error(bucket: Bucket, tmp_p
         list(opened.batches())
 
 
-def test_types_that_later_rows_need_are_found(bucket: Bucket, tmp_path: Path) -> None:
+def test_column_types_fit_later_rows_too(bucket: Bucket, tmp_path: Path) -> None:
     bucket.put("raw/a.csv", "id,x\n" + "".join(f"{row},{row}\n" for row in range(600_000)) + "600000,later\n")
     read_source(tmp_path / "out", source=f"s3://{bucket.name}/raw")
     assert {column.name: column.type for column in Manifest.read(tmp_path / "out").schema}["x"] == "string"

@@ -35,7 +35,7 @@ def change(address: str, sql: str) -> None:
         connection.execute(sql)
 
 
-def test_a_version_is_read_also_when_more_rows_are_there(shop: str, tmp_path: Path) -> None:
+def test_a_version_is_read_even_after_rows_were_added(shop: str, tmp_path: Path) -> None:
     given = {"query": "select id, x from orders", "watermark": "id"}
     found = source_version(shop, **given)["version"]
     assert found == "4/4"
@@ -48,7 +48,7 @@ def test_a_version_is_read_also_when_more_rows_are_there(shop: str, tmp_path: Pa
         read_source(tmp_path / "out", source=shop, version=found, **given)
 
 
-def test_a_text_is_a_watermark_too_with_quotes_in_it(shop: str, tmp_path: Path) -> None:
+def test_a_text_with_quotes_can_be_a_watermark(shop: str, tmp_path: Path) -> None:
     given = {"query": 'select * from orders where "when" is not null', "watermark": "when"}
     assert source_version(shop, **given)["version"] == "'it''s late'/3"
     read_source(tmp_path / "out", source=shop, version="'it''s late'/3", **given)
@@ -79,7 +79,7 @@ def test_without_a_watermark_there_is_no_version(shop: str, tmp_path: Path) -> N
         ({"query": "select id, 9e999 as w from orders", "watermark": "w"}, "value of the watermark 'w' is infinity or"),
     ],
 )
-def test_what_cannot_be_read_is_one_error(shop: str, tmp_path: Path, given: dict[str, Any], message: str) -> None:
+def test_unreadable_tables_give_one_error(shop: str, tmp_path: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_source(tmp_path / "out", source=shop, **given)
     assert not (tmp_path / "out" / "manifest.json").exists()
@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_one_error(shop: str, tmp_path: Path, given: dict
         ("s3:bucket", "names no bucket"),
     ],
 )
-def test_an_address_that_is_none_is_refused(tmp_path: Path, address: str, message: str) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path, address: str, message: str) -> None:
     query = "select 1" if "orders" not in address and "bucket" not in address else ""
     with pytest.raises(InputError, match=message) as found:
         read_source(tmp_path / "out", source=address, query=query)
@@ -181,7 +181,7 @@ def field(kind: Any, named: str) -> Any:
         (field(pa.binary(), "bytea"), ""),
     ],
 )
-def test_types_whose_values_would_be_others_are_refused(given: Any, expected: str) -> None:
+def test_types_that_would_change_values_are_refused(given: Any, expected: str) -> None:
     if not expected:
         check_types("db", pa.schema([given]))
         return
@@ -189,13 +189,13 @@ def test_types_whose_values_would_be_others_are_refused(given: Any, expected: st
         check_types("db", pa.schema([given]))
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_duplicate_column_names_are_refused() -> None:
     with pytest.raises(InputError, match=r"two columns of the query are called 'v'\. Rename one"):
         check_types("db", pa.schema([("id", pa.int64()), ("v", pa.int64()), ("v", pa.string())]))
 
 
 @pytest.mark.parametrize("kind", [pa.date32(), *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns"))])
-def test_what_a_driver_makes_of_infinity_is_no_date(kind: Any) -> None:
+def test_infinite_dates_of_a_driver_are_refused(kind: Any) -> None:
     dates = [date(1, 1, 1), date(9999, 12, 31)]
     if str(kind).startswith("timestamp[ns"):  # which has no such years
         dates = [date(1677, 9, 22), date(2262, 4, 11)]

@@ -83,7 +83,7 @@ def steps(store: Store) -> Generator[None, None, tuple[int, bool]]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_any_order_of_requests_of_three_of_whom_some_are_killed_leaves_one_version(seed: int) -> None:
+def test_any_interleaving_of_three_writers_with_kills_leaves_one_version(seed: int) -> None:
     draw = random.Random(seed)
     store = Store()
     running = [steps(store) for _ in range(3)]
@@ -105,14 +105,14 @@ def test_any_order_of_requests_of_three_of_whom_some_are_killed_leaves_one_versi
     assert sum(created for _, created in answers) <= 1
 
 
-def test_a_second_version_on_which_somebody_has_decided_is_left_alone() -> None:
+def test_a_duplicate_with_a_decision_is_kept() -> None:
     store = Store()
     store.versions = {1: True, 2: False, 3: True}
     assert store.register() == (1, False)
     assert list(store.versions) == [1, 2]
 
 
-def test_a_list_that_lags_behind_does_not_lose_what_was_made() -> None:
+def test_a_stale_list_does_not_lose_a_new_version() -> None:
     made: list[int] = []
 
     def create() -> int:
@@ -122,7 +122,7 @@ def test_a_list_that_lags_behind_does_not_lose_what_was_made() -> None:
     assert registered_once(list, create, made.remove) == (7, True) and made == [7]
 
 
-def test_a_refusal_is_no_error_when_another_has_registered_meanwhile() -> None:
+def test_a_refusal_is_no_error_if_another_writer_registered() -> None:
     store = Store()
 
     def refused() -> int:
@@ -137,7 +137,7 @@ def test_a_refusal_is_no_error_when_another_has_registered_meanwhile() -> None:
         registered_once(store.holding, lambda: (_ for _ in ()).throw(RegistryError("gone")), store.delete)
 
 
-def test_who_may_not_take_a_version_back_answers_the_one_version_all_the_same(
+def test_a_caller_without_delete_rights_still_gets_the_one_version(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     store = Store()
@@ -161,7 +161,7 @@ def test_who_may_not_take_a_version_back_answers_the_one_version_all_the_same(
     assert store.register() == (1, False) and list(store.versions) == [1]
 
 
-def test_which_version_is_meant() -> None:
+def test_a_version_is_chosen_by_number_latest_or_approved() -> None:
     versions = [Version(5), Version(3, "Approved"), Version(1, "Approved")]
     assert [chosen("g", which, versions).version for which in ("latest", "approved", 1, "5")] == [5, 3, 1, 5]
     with pytest.raises(InputError, match="Allowed: 1 to 5, latest, approved"):

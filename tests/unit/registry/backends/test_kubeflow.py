@@ -66,7 +66,7 @@ def refused(call: Callable[[], Any]) -> str:
     return str(caught.value)
 
 
-def test_what_others_see_of_a_version(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_other_tools_see_the_documented_fields_of_a_version(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     package = {**PACKAGE, "ModelPackageDescription": "reads digits"}
     registry.register("digits", CONTENT, record_of(package), metrics={"accuracy": 0.5})
@@ -83,7 +83,7 @@ def test_what_others_see_of_a_version(served: tuple[KubeflowRegistry, Store]) ->
     assert store.parents["artifacts"][artifact["id"]] == version["id"]
 
 
-def test_an_artifact_that_a_killed_process_did_not_come_to_is_made_by_the_next(
+def test_an_artifact_missing_after_a_kill_is_created_by_the_next_call(
     served: tuple[KubeflowRegistry, Store],
 ) -> None:
     registry, store = served
@@ -103,7 +103,7 @@ def test_an_artifact_of_an_earlier_release_is_left_as_it_is(served: tuple[Kubefl
     assert only(store, "artifacts")["name"] == "digits-1"
 
 
-def test_a_number_that_another_took_meanwhile(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_a_number_taken_by_another_writer_is_skipped(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     registry.register("digits", CONTENT, ModelRecord())
     make = store.make
@@ -119,7 +119,7 @@ def test_a_number_that_another_took_meanwhile(served: tuple[KubeflowRegistry, St
     assert registry.register("digits", others[0], ModelRecord()) == (4, True)
 
 
-def test_the_same_content_that_another_registers_at_the_same_moment(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_equal_content_registered_at_once_is_one_version(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     make, made = store.make, list[str]()
 
@@ -134,7 +134,7 @@ def test_the_same_content_that_another_registers_at_the_same_moment(served: tupl
 
 
 @both
-def test_an_archived_content_is_told_at_once(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_registering_archived_content_fails_at_once(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     registry.register("digits", CONTENT, record_of(PACKAGE), approval="Approved")
     archived(store, "versions")
@@ -199,7 +199,7 @@ QUESTIONS: dict[str, tuple[Callable[[KubeflowRegistry], Any], int, int]] = {
 }
 
 
-def test_no_question_reads_all_versions_of_a_group(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_queries_never_read_all_versions_of_a_group(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     with_a_thousand(registry, store)
     size = len(json.dumps(store.kinds["versions"]["2"])) + 300
@@ -240,7 +240,7 @@ BROKEN += ['{"status": "Approved", "reason": 1}', '{"status": ["Approved"]}', '{
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_decision_that_was_edited_by_hand_waits_for_approval(
+def test_a_hand_edited_decision_waits_for_approval(
     broken: str, served: tuple[KubeflowRegistry, Store], capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry, store = served
@@ -259,9 +259,7 @@ def test_a_decision_that_was_edited_by_hand_waits_for_approval(
 
 
 @pytest.mark.parametrize("spelt", ['{"status":"Approved"}', '{ "by": "ada", "status" : "Approved" }'])
-def test_a_decision_that_was_edited_by_hand_and_can_be_read_counts_everywhere(
-    spelt: str, served: tuple[KubeflowRegistry, Store]
-) -> None:
+def test_a_readable_hand_edited_decision_counts_everywhere(spelt: str, served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     registry.register("digits", CONTENT, ModelRecord())
     edited(store, **{"drivetrain.approval": text(spelt)})
@@ -272,7 +270,7 @@ def test_a_decision_that_was_edited_by_hand_and_can_be_read_counts_everywhere(
 
 @pytest.mark.parametrize("name", ["drivetrain.package", "drivetrain.metrics", "drivetrain.model_card"])
 @pytest.mark.parametrize("broken", ["x", "[]", "7", '{"a": NaN', '{"accuracy": "high"}'])
-def test_any_text_that_was_edited_by_hand_is_read_as_far_as_it_goes(
+def test_any_hand_edited_text_is_read_as_far_as_possible(
     name: str, broken: str, served: tuple[KubeflowRegistry, Store]
 ) -> None:
     registry, store = served
@@ -283,7 +281,7 @@ def test_any_text_that_was_edited_by_hand_is_read_as_far_as_it_goes(
     assert found.metrics == ({} if name == "drivetrain.metrics" else {"accuracy": 0.5})
 
 
-def test_a_decision_that_does_not_count_yet_is_an_error(
+def test_a_decision_that_does_not_take_effect_is_an_error(
     served: tuple[KubeflowRegistry, Store], capsys: pytest.CaptureFixture[str]
 ) -> None:
     registry, store = served
@@ -297,7 +295,7 @@ def test_a_decision_that_does_not_count_yet_is_an_error(
     assert registry.set_status("digits", 1, "Approved").status == "Approved"
 
 
-def test_properties_of_others_are_kept_by_a_decision(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_a_decision_keeps_foreign_properties(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     registry.register("digits", CONTENT, ModelRecord(), metrics={"accuracy": 0.5})
     others = {
@@ -316,7 +314,7 @@ def test_properties_of_others_are_kept_by_a_decision(served: tuple[KubeflowRegis
         assert others.items() <= only(store, kind)["customProperties"].items()
 
 
-def test_a_decision_that_the_server_does_not_keep_is_an_error(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_a_decision_dropped_by_the_server_is_an_error(served: tuple[KubeflowRegistry, Store]) -> None:
     """A property keeps its type in releases up to 0.3.8."""
     registry, store = served
     store.make("models", {"name": "digits"})
@@ -338,7 +336,7 @@ ASKED: list[Callable[[KubeflowRegistry], Any]] = [
 ]
 
 
-def test_a_group_is_never_taken_for_another_that_differs_in_case(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_groups_that_differ_in_case_are_not_confused(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     registry.register("digits", CONTENT, ModelRecord(), approval="Approved")
     for ask in ASKED:
@@ -348,7 +346,7 @@ def test_a_group_is_never_taken_for_another_that_differs_in_case(served: tuple[K
 
 
 @pytest.mark.parametrize("served", ["postgresql"], indirect=True)
-def test_two_groups_that_differ_in_case_are_two_where_the_database_tells_them_apart(
+def test_a_case_sensitive_database_keeps_groups_that_differ_in_case(
     served: tuple[KubeflowRegistry, Store],
 ) -> None:
     registry, _ = served
@@ -380,7 +378,7 @@ def test_comparisons_at_the_same_moment_are_all_counted(served: tuple[KubeflowRe
     assert all(store.parents["artifacts"][key] == "" for key in store.kinds["artifacts"])  # KServe sees none of them
 
 
-def test_a_comparison_that_was_interrupted_is_the_same_when_it_is_repeated(
+def test_an_interrupted_comparison_is_counted_once_when_repeated(
     served: tuple[KubeflowRegistry, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry, _ = served
@@ -401,7 +399,7 @@ def test_a_comparison_that_was_interrupted_is_the_same_when_it_is_repeated(
     assert count_comparison(registry, "digits", content("test"), content(3)) == 3
 
 
-def test_a_change_whose_answer_is_lost_is_made_once(
+def test_a_change_with_a_lost_answer_is_made_once(
     served: tuple[KubeflowRegistry, Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry, store = served
@@ -421,7 +419,7 @@ def test_a_change_whose_answer_is_lost_is_made_once(
     assert lost and registry.tags("digits") == {"a": "x"} and len(store.kinds["artifacts"]) == 1
 
 
-def test_what_the_registry_cannot_keep_is_told_before_anything_is_sent(
+def test_unsupported_values_are_refused_before_any_request(
     served: tuple[KubeflowRegistry, Store],
 ) -> None:
     registry, store = served
@@ -438,7 +436,7 @@ def test_what_the_registry_cannot_keep_is_told_before_anything_is_sent(
 
 
 @both
-def test_names_and_texts_that_the_server_would_refuse_are_kept_whole(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_names_and_texts_that_the_server_refuses_are_encoded(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, _ = served
     metrics = {"m" * 300: 0.5, "accuracy": 0.25, "Accuracy": 0.75, "drivetrain.approval": 1.0}
     record = record_of({"ModelPackageDescription": "C:\\u0000 and \\\\u0000", "SourceUri": "s3://a/\\u0000"})
@@ -520,7 +518,7 @@ def test_a_database_that_restarts_is_waited_for_at_any_request(
 
 @pytest.mark.parametrize("served", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("asked", EVERY)
-def test_a_database_that_stays_away_is_one_error_and_never_none(
+def test_an_unavailable_database_is_an_error_and_never_empty(
     asked: str, served: tuple[KubeflowRegistry, Store]
 ) -> None:
     registry, store = served
@@ -530,7 +528,7 @@ def test_a_database_that_stays_away_is_one_error_and_never_none(
         EVERY[asked](registry)
 
 
-def test_an_id_that_is_gone_while_the_rest_answers_is_an_error(served: tuple[KubeflowRegistry, Store]) -> None:
+def test_a_lost_id_is_an_error_while_the_server_answers(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     registry.register("digits", CONTENT, ModelRecord())
     store.change = lambda kind, key, given: store.get(kind, "999")  # type: ignore[method-assign]
@@ -539,6 +537,6 @@ def test_an_id_that_is_gone_while_the_rest_answers_is_an_error(served: tuple[Kub
 
 
 @pytest.mark.parametrize("address", ["", "host:8080", "ftp://host", "file:///etc/passwd", "http://", "http://a:b@host"])
-def test_an_address_that_is_none(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(InputError, match="is no address"):
         KubeflowRegistry(address)

@@ -60,7 +60,7 @@ def another() -> Iterator[tuple[str, type[Recorded]]]:
     yield from serving()
 
 
-def test_the_token_of_the_pod_is_sent_and_read_anew(
+def test_the_pod_token_is_sent_and_reread(
     recorded: tuple[str, type[Recorded]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, handler = recorded
@@ -73,7 +73,7 @@ def test_the_token_of_the_pod_is_sent_and_read_anew(
 
 
 @pytest.mark.parametrize("token", ["s3cret\nmore", "s3cret\x00", "s3cret\tmore", "s3crét", "s3cret more", "", "\n"])
-def test_a_token_that_is_none_is_told_without_showing_it(
+def test_an_invalid_token_is_reported_without_showing_it(
     token: str, recorded: tuple[str, type[Recorded]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, handler = recorded
@@ -111,7 +111,7 @@ def test_no_redirect_is_followed(
 
 
 @pytest.mark.parametrize("answer", [b"<html>sign in</html>", b"[1]", b"\xff", b"{}", b"[" * 100_000])
-def test_a_server_that_is_another_is_told_at_once(recorded: tuple[str, type[Recorded]], answer: bytes) -> None:
+def test_a_server_that_is_no_registry_is_reported_at_once(recorded: tuple[str, type[Recorded]], answer: bytes) -> None:
     address, handler = recorded
     handler.answer = answer
     with pytest.raises(RegistryError, match="did not answer as Kubeflow Model Registry does") as caught:
@@ -129,7 +129,7 @@ STAY = [
 
 
 @pytest.mark.parametrize("message", STAY)
-def test_a_failure_that_stays_is_not_repeated(message: str, recorded: tuple[str, type[Recorded]]) -> None:
+def test_a_permanent_failure_is_not_retried(message: str, recorded: tuple[str, type[Recorded]]) -> None:
     address, handler = recorded
     handler.status = 500
     handler.answer = ('{"code": "Internal Server Error", "message": "' + message + '"}').encode()
@@ -139,7 +139,7 @@ def test_a_failure_that_stays_is_not_repeated(message: str, recorded: tuple[str,
     assert message.rpartition(":")[2][-30:] in str(caught.value)
 
 
-def test_a_model_found_several_times_is_an_error_and_not_none(recorded: tuple[str, type[Recorded]]) -> None:
+def test_a_model_found_twice_is_an_error_and_not_absent(recorded: tuple[str, type[Recorded]]) -> None:
     address, handler = recorded
     handler.status = 404
     handler.answer = b'{"code": "Not Found", "message": "multiple registered models found for name=a: not found"}'

@@ -78,7 +78,7 @@ def test_a_registration_killed_at_any_instant_and_repeated_gives_one_version(tmp
 
 
 @pytest.mark.slow
-def test_versions_have_no_gaps_whatever_was_killed(tmp_path: Path) -> None:
+def test_versions_have_no_gaps_after_any_kill(tmp_path: Path) -> None:
     chance = random.Random(3)
     path = tmp_path / "ledger.db"
     contents = [hashlib.sha256(bytes([n])).hexdigest() for n in range(25)]
@@ -121,7 +121,7 @@ def test_the_ledger_may_keep_its_own_tables_and_journal_in_the_file(tmp_path: Pa
         assert database.execute("SELECT id FROM executions").fetchall() == [("run-1",)]
 
 
-def test_words_that_are_not_the_services_are_kept(tmp_path: Path) -> None:
+def test_foreign_status_words_are_kept(tmp_path: Path) -> None:
     package = {"Deep": {"list": [1, 2.5, None, True, "é"]}}
     registry = LocalRegistry(tmp_path / "ledger.db")
     registry.register("digits", CONTENT, record_of(package))
@@ -139,7 +139,7 @@ for content in sys.argv[2:]:
 """
 
 
-def test_of_processes_at_once_exactly_one_makes_each_version_and_no_number_is_skipped(tmp_path: Path) -> None:
+def test_concurrent_processes_create_each_version_once_without_gaps(tmp_path: Path) -> None:
     contents = [hashlib.sha256(bytes([n])).hexdigest() for n in range(5)]
     command = [sys.executable, "-c", REGISTER_WHEN_TOLD, str(tmp_path / "ledger.db"), *contents]
     programs = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -166,7 +166,7 @@ def refused(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def test_a_database_that_is_none(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     path.write_text("not a database, but long enough to be looked at\n" * 100)
     for call in (lambda: register(path), lambda: LocalRegistry(path).groups()):
@@ -191,7 +191,7 @@ def test_tables_of_someone_else(tmp_path: Path) -> None:
         assert "holds tables that are not this registry's" in refused(call)
 
 
-def test_a_path_that_cannot_be_one(tmp_path: Path) -> None:
+def test_an_impossible_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     assert "cannot be created" in refused(lambda: register(tmp_path / "file" / "ledger.db"))
     assert "is no file" in refused(lambda: register(tmp_path))

@@ -41,14 +41,14 @@ def test_a_database_without_a_server(database: str) -> None:
     assert (version.artifact, version.metrics) == ("file:///models/digits", {"accuracy": 1 / 3})
 
 
-def test_what_the_environment_names_is_the_registry(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_registry(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
     open_registry("mlflow").register("digits", CONTENTS[0], ModelRecord())
     assert MlflowRegistry(database).version("digits").version == 1
 
 
 @pytest.mark.parametrize(("status", "caller"), [(200, "ann"), (404, None)])
-def test_the_caller_is_whom_a_server_with_a_login_lets_in(
+def test_the_caller_is_the_login_of_the_server(
     status: int, caller: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server without a login has no such path."""
@@ -90,7 +90,7 @@ def test_the_alias_follows_the_champion(database: str) -> None:
         alias()
 
 
-def test_a_duplicate_that_a_killed_process_left_is_taken_back_unless_somebody_decided_on_it(database: str) -> None:
+def test_a_duplicate_left_by_a_kill_is_removed_unless_decided_on(database: str) -> None:
     from mlflow.tracking import MlflowClient
 
     registry, client = MlflowRegistry(database), MlflowClient(database, database)
@@ -114,7 +114,7 @@ def test_versions_of_others_are_pending(database: str) -> None:
 
 
 @pytest.mark.parametrize("uri", ["sqlite:////proc/none/mlflow.db", "sqlite:///{folder}", "no-such-scheme://host"])
-def test_a_place_that_is_none(uri: str, tmp_path: Path) -> None:
+def test_an_invalid_location_is_refused(uri: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         MlflowRegistry(uri.format(folder=tmp_path)).champion("digits")
     assert "\n" not in str(caught.value)
@@ -127,14 +127,14 @@ def test_without_mlflow(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("user", ["u:s3cret@", "u:s3/cret@", "u:s3@cret@"])
-def test_no_password_is_told(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_password_is_shown_in_errors(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(RegistryError) as caught:
         MlflowRegistry(f"http://{user}127.0.0.1:{closed_port()}/").champion("digits")
     assert "cret" not in str(caught.value) and "127.0.0.1" in str(caught.value)
 
 
-def test_no_password_of_a_database_is_told(tmp_path: Path) -> None:
+def test_no_database_password_is_shown_in_errors(tmp_path: Path) -> None:
     with pytest.raises(RegistryError) as caught:
         MlflowRegistry(f"sqlite:////{tmp_path}/none/x.db?user=u&password=s3cret").champion("digits")
     assert "s3cret" not in str(caught.value)
@@ -143,7 +143,7 @@ def test_no_password_of_a_database_is_told(tmp_path: Path) -> None:
     assert "s3cret" not in str(caught.value) and "postgresql://127.0.0.1:1/db" in str(caught.value)
 
 
-def test_one_tag_that_was_edited_by_hand_spoils_nothing_else(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_hand_edited_tag_breaks_nothing_else(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     from mlflow.tracking import MlflowClient
 
     registry, client = MlflowRegistry(database), MlflowClient(database, database)
@@ -167,7 +167,7 @@ def test_one_tag_that_was_edited_by_hand_spoils_nothing_else(database: str, caps
         registry.set_status("digits", 3, "Approved", reason="again")
 
 
-def test_no_question_reads_all_versions_of_a_group(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_never_read_all_versions_of_a_group(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = MlflowRegistry(database)
     for content in CONTENTS:
         registry.register("digits", content, ModelRecord())
@@ -193,7 +193,7 @@ def test_no_question_reads_all_versions_of_a_group(database: str, monkeypatch: p
         assert found is not None and found.version == number and sum(read) == 1 == len(read)
 
 
-def test_no_token_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_token_is_shown_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "s3cret\nmore")
     with pytest.raises(RegistryError, match="header value, that of a token or key") as caught:

@@ -8,7 +8,7 @@ from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.registry import RegistryError, kinds, open_registry, shown
 
 
-def test_a_kind_is_a_file() -> None:
+def test_every_kind_of_registry_is_a_file() -> None:
     folder = Path(backends.__file__).parent
     assert kinds() == sorted(file.stem for file in folder.glob("*.py") if not file.name.startswith("_"))
     assert "local" in kinds()
@@ -20,7 +20,7 @@ def test_opening_creates_nothing(tmp_path: Path) -> None:
     assert registry.groups() == [] and list(tmp_path.iterdir()) == []
 
 
-def test_a_path_in_no_folder_is_mistyped_and_not_an_empty_registry(
+def test_a_path_in_a_missing_folder_is_an_error_and_not_an_empty_registry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = open_registry(f"local:{tmp_path}/mistyped/ledger.db")
@@ -61,7 +61,7 @@ def test_a_place_without_a_password_is_shown_whole() -> None:
 
 
 @pytest.mark.parametrize("url", ["local", "local:"])
-def test_the_local_registry_is_that_of_this_folders_runs(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_registry_is_the_one_of_the_home(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = open_registry(url)
     assert isinstance(opened, LocalRegistry) and opened.path == Path(".drivetrain/ledger.db")
     monkeypatch.setenv("DRIVETRAIN_HOME", "/somewhere")
@@ -85,7 +85,9 @@ def test_a_wrong_kind_is_refused(url: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_auto_is_what_the_environment_names_else_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_takes_the_registry_of_the_environment_or_the_local_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DRIVETRAIN_REGISTRY", raising=False)
     opened = open_registry("auto")
     assert isinstance(opened, LocalRegistry) and opened.path == Path(".drivetrain/ledger.db")

@@ -42,7 +42,7 @@ def made_by_a_pipeline(client: Any, group: str, content: str, **more: Any) -> No
     client.create_model_package(ModelPackageGroupName=group, CustomerMetadataProperties=properties, **more)
 
 
-def test_the_caller_is_whom_sts_knows(region: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_caller_is_read_from_sts(region: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
     with environment({"AWS_ENDPOINT_URL_STS": server}):
         assert str(SageMakerRegistry(region).caller).endswith("user/moto")
     registry = SageMakerRegistry(region)
@@ -78,7 +78,7 @@ def test_credentials_are_asked_for_once(
     assert asked.read_text() == "once\n"
 
 
-def test_a_version_of_a_pipelines_step_is_found_by_its_property(region: str) -> None:
+def test_a_version_made_by_a_pipeline_step_is_found_by_its_property(region: str) -> None:
     client: Any = boto3.client("sagemaker", region_name=region)
     client.create_model_package_group(ModelPackageGroupName="digits")
     made_by_a_pipeline(client, "digits", CONTENT, ModelPackageDescription="by a step")
@@ -103,7 +103,7 @@ def test_a_group_costs_a_request_for_a_hundred_versions_of_ours(region: str, ser
     assert len(requests) == 1
 
 
-def test_versions_that_failed_do_not_count(region: str) -> None:
+def test_failed_versions_are_ignored(region: str) -> None:
     from moto.backends import get_backend
 
     registry = SageMakerRegistry(region)
@@ -114,7 +114,7 @@ def test_versions_that_failed_do_not_count(region: str) -> None:
 
 
 @pytest.mark.slow
-def test_eight_at_once_who_may_not_delete_are_all_given_the_lowest_version() -> None:
+def test_eight_writers_without_delete_rights_all_get_the_lowest_version() -> None:
     region, together = new_region(forgets_tokens=True), Barrier(8)
 
     def deny(**request: Any) -> AWSResponse:
@@ -143,7 +143,7 @@ def test_eight_at_once_who_may_not_delete_are_all_given_the_lowest_version() -> 
     assert found is not None and found.version == 1
 
 
-def test_without_tokens_two_at_once_agree_on_one_version() -> None:
+def test_without_client_tokens_two_writers_agree_on_one_version() -> None:
     region = new_region(forgets_tokens=True)
     for n in range(2):
         content = hashlib.sha256(bytes([n])).hexdigest()
@@ -155,7 +155,7 @@ def test_without_tokens_two_at_once_agree_on_one_version() -> None:
 
 
 @pytest.mark.parametrize("before", [2, 3, 4])
-def test_a_version_that_another_takes_back_meanwhile_is_none(before: int, server: str) -> None:
+def test_a_version_removed_meanwhile_is_absent(before: int, server: str) -> None:
     """Listed, but gone when it is looked at: for its hash (the second request), or to tell who made it."""
     region = new_region(forgets_tokens=True)
     client: Any = boto3.client("sagemaker", region_name=region)
@@ -177,7 +177,7 @@ def test_a_version_that_another_takes_back_meanwhile_is_none(before: int, server
     assert len(requests) >= before
 
 
-def test_the_versions_are_those_that_are_there_still(server: str) -> None:
+def test_listing_leaves_out_versions_removed_meanwhile(server: str) -> None:
     region = new_region(forgets_tokens=True)
     client: Any = boto3.client("sagemaker", region_name=region)
     registry = SageMakerRegistry(region)
@@ -197,7 +197,7 @@ def test_the_versions_are_those_that_are_there_still(server: str) -> None:
     assert len(requests) == 3
 
 
-def test_a_duplicate_that_a_killed_process_left_is_taken_back_but_not_one_of_somebody_elses() -> None:
+def test_a_duplicate_left_by_a_kill_is_removed_but_no_foreign_one() -> None:
     region = new_region(forgets_tokens=True)
     client: Any = boto3.client("sagemaker", region_name=region)
     registry = SageMakerRegistry(region)
@@ -244,7 +244,7 @@ def test_no_credentials(region: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "redentials" in said and "Set AWS_PROFILE" in said
 
 
-def test_no_token_is_told(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_token_is_shown_in_errors(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "s3cret\nmore")
     with pytest.raises(RegistryError, match="header value, that of a token or key") as caught:
         SageMakerRegistry(region).champion("digits")
@@ -267,7 +267,7 @@ def test_without_boto3(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"CustomerMetadataProperties": {"why": "100 %"}}, "is not valid"),
     ],
 )
-def test_a_package_that_the_service_does_not_take(region: str, package: dict[str, Any], said: str) -> None:
+def test_a_package_refused_by_the_service_is_an_error(region: str, package: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         SageMakerRegistry(region).register("digits", CONTENT, record_of(package))
     assert said in str(caught.value) and "\n" not in str(caught.value)
