@@ -92,7 +92,7 @@ def test_a_step_takes_its_declaration() -> None:
     assert loaded.program.target.endswith(":load")
 
 
-def test_a_training_step_keeps_checkpoints_logs_and_what_may_grow() -> None:
+def test_a_training_step_keeps_checkpoints_logs_and_growing_values() -> None:
     fitted = step(fit, data="s3://b/k", rate=1)
     assert isinstance(fitted, TrainingStep)
     assert fitted.checkpoint is not None
@@ -118,7 +118,7 @@ def test_a_path_is_an_input() -> None:
         ({"raw": "s3://b/k", "limit": [1]}, "is a list"),
     ],
 )
-def test_what_does_not_fit_is_refused(given: dict[str, object], message: str) -> None:
+def test_values_that_do_not_fit_are_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(SpecError, match=message) as caught:
         step(load, **given)
     assert len(str(caught.value).splitlines()) <= 3
@@ -146,7 +146,7 @@ def test_a_whole_step_of_several_outputs_or_none_is_no_input() -> None:
         register(model=several, group="g")
 
 
-def test_a_parameter_that_came_later_moves_checkpoints_where_it_says_something_new() -> None:
+def test_a_later_parameter_moves_checkpoints_only_when_set() -> None:
     assert step(fit, data="s3://b/k", smoothing=0.1).resumable_parameters == ("epochs",)
 
 
@@ -197,7 +197,7 @@ def test_only_components_are_steps() -> None:
         step(len)  # type: ignore[arg-type]
 
 
-def test_a_script_is_a_step() -> None:
+def test_a_script_can_be_a_step() -> None:
     cleaned = script(
         "jobs/clean_up.py",
         inputs={"raw": "s3://b/k"},
@@ -216,7 +216,7 @@ def test_a_script_is_a_step() -> None:
             script("a.py", **{name: given})  # type: ignore[arg-type]
 
 
-def test_what_a_step_is_given_of_another_kind_is_refused_where_it_is_written() -> None:
+def test_arguments_of_a_wrong_kind_are_refused_where_written() -> None:
     for name, said in (
         ("cluster", r"Cluster\(\.\.\.\)"),
         ("cache", "CachePolicy"),
@@ -262,7 +262,7 @@ def test_the_payload_of_a_lambda_may_nest() -> None:
         called(a=endless)
 
 
-def test_edges_conditions_and_the_rest() -> None:
+def test_edges_conditions_and_step_options_are_built() -> None:
     loaded, measured = step(load, raw="s3://b/k"), step(measure, model="s3://b/k")
     asked = call_lambda("arn:aws:lambda:us-east-1:1:function:f", name="ask", outputs={"go": "Boolean"}, who="x")
     assert asked.value("go") == LambdaOutputRef(step="ask", name="go", type="Boolean")
@@ -279,7 +279,7 @@ def test_edges_conditions_and_the_rest() -> None:
 
 
 @pytest.mark.parametrize("after", ["load", ["load"], [load]])
-def test_what_comes_before_is_a_step(after: object) -> None:
+def test_only_steps_can_come_before_a_step(after: object) -> None:
     with pytest.raises(SpecError, match=r"no step\. Give the steps themselves: after=\[cleaned\]"):
         step(load, raw="s3://b/k", after=after)  # type: ignore[arg-type]
 
@@ -336,7 +336,7 @@ def test_a_spec_does_not_change() -> None:
         loaded.inputs["raw"] = "s3://b/other"
 
 
-def test_texts_are_taken_as_texts() -> None:
+def test_texts_of_numbers_stay_texts() -> None:
     judged = step(judge, report="s3://b/report/")
     assert judged.text("verdict") == MetricRef(step="judge", name="verdict", type="String")
     assert judged.metric("good") == MetricRef(step="judge", name="good")
@@ -365,14 +365,14 @@ def test_a_text_is_checked_again_where_it_is_used() -> None:
     Pipeline(name="p", steps=[judged, when(judged.text("verdict").equals("register"), then=[fail("x")])])
 
 
-def test_what_looks_at_more_than_its_inputs_is_not_cached() -> None:
+def test_steps_that_read_more_than_their_inputs_are_not_cached() -> None:
     assert step(judge, report="s3://b/report/").cache == CachePolicy(enabled=False)
     assert step(judge, report="s3://b/report/", cache=CachePolicy(enabled=False)).cache == CachePolicy(enabled=False)
     with pytest.raises(SpecError, match="looks at more than its inputs"):
         step(judge, report="s3://b/report/", cache=CachePolicy(expire_after="P1D"))
 
 
-def test_a_version_is_registered_with_what_is_known_of_it() -> None:
+def test_a_version_is_registered_with_all_known_facts() -> None:
     scores = step(measure_fully, model="s3://b/model.tar.gz")
     judged = step(judge, report=scores["report"])
     made = register(
@@ -418,7 +418,7 @@ def test_fields_of_a_cluster_point_to_it(field: str) -> None:
         step(load, raw="s3://bucket/raw/", **{f"{field}e": "ml.m5.large"})
 
 
-def test_one_policy_of_retries_is_a_list_of_one() -> None:
+def test_a_single_retry_policy_needs_no_list() -> None:
     policy = RetryPolicy(causes=("throttling",))
     assert step(load, raw="s3://bucket/raw/", retry=policy).retry == (policy,)  # type: ignore[arg-type]
     assert step(load, raw="s3://bucket/raw/", retry=[policy, {"causes": ["quota"]}]).retry[1].causes == ("quota",)  # type: ignore[list-item]

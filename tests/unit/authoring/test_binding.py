@@ -57,13 +57,13 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("write", "said"), WRONG)
-def test_what_is_of_the_wrong_kind_is_refused_where_it_is_written(write: Callable[[], Any], said: str) -> None:
+def test_values_of_a_wrong_kind_are_refused_where_written(write: Callable[[], Any], said: str) -> None:
     with pytest.raises(SpecError) as refused:
         write()
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_steps_may_come_from_anything_that_gives_them_in_order() -> None:
+def test_steps_may_come_from_any_ordered_iterable() -> None:
     assert Pipeline(name="p", steps=(each for each in [LOADED])).steps == (LOADED,)
     assert when(ENOUGH, then={"only": STOP}.values()).then == (STOP,)
 
@@ -77,7 +77,7 @@ def test_steps_may_come_from_anything_that_gives_them_in_order() -> None:
         (None, "retry holds None, which is no RetryPolicy"),
     ],
 )
-def test_what_is_no_policy_of_retries(given: Any, said: str) -> None:
+def test_invalid_retry_policies_are_refused(given: Any, said: str) -> None:
     with pytest.raises(SpecError) as refused:
         step(load, retry=given)
     assert str(refused.value).startswith(f"Step 'load': {said}. Give a list, such as retry=[RetryPolicy(causes=['")

@@ -60,7 +60,7 @@ def not_a_component() -> Pipeline:
         (not_a_component, "not a component. Decorate the function with @component."),
     ],
 )
-def test_the_call_is_named(author: Callable[..., Pipeline], said: str) -> None:
+def test_a_component_that_is_called_directly_is_named(author: Callable[..., Pipeline], said: str) -> None:
     with pytest.raises(SpecError) as refused:
         load_function(author)
     assert said in str(refused.value)

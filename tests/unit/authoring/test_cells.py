@@ -61,7 +61,7 @@ def test_a_file_whose_name_is_taken_is_refused(tmp_path: Path) -> None:
         step(module.fit)
 
 
-def test_what_other_cells_define_travels(cell: Run, tmp_path: Path) -> None:
+def test_definitions_of_other_cells_travel(cell: Run, tmp_path: Path) -> None:
     cell("import os.path\nimport json as j\nfrom math import floor as down\nROWS = 7\nNAMES = ('a', 'b')\n" + HEAD)
     cell("class Base:\n    by = ROWS\n\nclass Scale(Base):\n    def of(self, x):\n        return x * self.by\n")
     cell("def twice(x):\n    return even(2 * x)\n\ndef even(x):\n    return x if x % 2 == 0 else twice(x)\n")
@@ -101,7 +101,7 @@ def test_the_same_cells_are_the_same_module(cell: Run, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_travel_is_refused_by_name(cell: Run, before: str, body: str, message: str) -> None:
+def test_values_that_cannot_travel_are_refused_by_name(cell: Run, before: str, body: str, message: str) -> None:
     names = cell(f"{HEAD}{before}\n@component\ndef fit(model: Output) -> None:\n    {body}\n")
     with pytest.raises(SpecError, match=message):
         step(names["fit"])
@@ -133,7 +133,7 @@ def test_modules_beside_a_notebook_travel(
         step(names["fit"])
 
 
-def test_what_a_later_cell_changed_is_refused_where_the_program_would_differ(cell: Run, tmp_path: Path) -> None:
+def test_a_definition_changed_by_a_later_cell_is_refused(cell: Run, tmp_path: Path) -> None:
     cell("ROWS = 7\n" + HEAD)
     names = cell("@component\ndef fit(model: Output, rows: int = ROWS) -> None:\n    print(rows, ROWS)\n")
     cell("ROWS = 9\n")

@@ -78,20 +78,20 @@ def test_a_model_of_the_same_run_is_that_of_a_fresh_start_too() -> None:
     assert (fetch.inputs, fetch.parameters["of_this_run"]) == ({"model": before["model"]}, True)
 
 
-def test_without_a_word_nothing_is_continued() -> None:
+def test_without_continue_from_nothing_is_continued() -> None:
     for given in ("", None):
         built = pipeline(given)
         assert names(built) == ["fit", "register-model"]
         assert "continue_from" not in steps(built)[0].inputs
 
 
-def test_who_writes_the_steps_is_let_alone() -> None:
+def test_explicit_continue_steps_are_left_unchanged() -> None:
     fit = training("previous")
     once = Pipeline(name="nightly", steps=[fit, register(model=fit["model"], group="digits")])
     assert Pipeline(name="nightly", steps=once.steps) == once
 
 
-def test_the_group_is_that_of_the_training_and_may_be_a_parameter() -> None:
+def test_the_group_comes_from_the_training_and_may_be_a_parameter() -> None:
     group = Parameter.string("Group", default="digits")
     find = steps(pipeline("previous", group=group, parameters=[group]))[0]
     assert find.parameters["group"] == group.ref()
@@ -109,7 +109,7 @@ def test_the_group_is_that_of_the_training_and_may_be_a_parameter() -> None:
     assert steps(built)[1].parameters["registry"] == "mlflow:http://mlflow:5000"
 
 
-def test_in_a_branch_it_is_found_in_the_branch() -> None:
+def test_a_training_in_a_branch_finds_its_previous_model_in_the_branch() -> None:
     go, fit = Parameter.boolean("Go", default=True), training("previous")
     gate = when(go.equals(True), then=[fit, register(model=fit["model"], group="digits")], name="gate")
     built = Pipeline(name="nightly", parameters=[go], steps=[gate])
@@ -119,7 +119,7 @@ def test_in_a_branch_it_is_found_in_the_branch() -> None:
 @pytest.mark.parametrize(
     ("groups", "why"), [((), "this pipeline registers no model"), (("a", "b"), "registers models in several groups")]
 )
-def test_a_group_that_nobody_names_is_refused(groups: tuple[str, ...], why: str) -> None:
+def test_a_missing_group_is_refused(groups: tuple[str, ...], why: str) -> None:
     fit, other = training("previous"), step(train, name="other", train=DATA)
     registers = [register(model=other["model"], group=group, name=f"register-{group}") for group in groups]
     with pytest.raises(SpecError, match=rf'"previous" names no group|{why}. Name it: continue_from="GROUP:previous"'):
@@ -127,7 +127,7 @@ def test_a_group_that_nobody_names_is_refused(groups: tuple[str, ...], why: str)
 
 
 @pytest.mark.parametrize("script", [False, True])
-def test_as_sagemaker_is_told(script: bool) -> None:
+def test_continuing_compiles_for_sagemaker(script: bool) -> None:
     """The version and its hash are in the key of the fetching step, whose output's place is in that of the training."""
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
@@ -144,7 +144,7 @@ def test_as_sagemaker_is_told(script: bool) -> None:
 
 
 @pytest.mark.parametrize("script", [False, True])
-def test_as_kubeflow_is_told(script: bool) -> None:
+def test_continuing_compiles_for_kubeflow(script: bool) -> None:
     import yaml
 
     from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
@@ -158,7 +158,7 @@ def test_as_kubeflow_is_told(script: bool) -> None:
     assert tasks["fit"]["inputs"]["artifacts"]["continue_from"]["taskOutputArtifact"]["producerTask"] == "fit-continues"
 
 
-def test_a_setting_is_enough() -> None:
+def test_a_setting_is_enough_to_continue() -> None:
     class Own(Settings):
         continue_from: str = ""
 
@@ -166,6 +166,6 @@ def test_a_setting_is_enough() -> None:
 
 
 @pytest.mark.parametrize("given", ["prevoius", "PREVIOUS", "latest", "dig:latest", "0", "v1"])
-def test_a_word_that_means_a_version_and_is_none_is_refused(given: str) -> None:
+def test_an_invalid_version_word_is_refused(given: str) -> None:
     with pytest.raises(SpecError, match="names no version"):
         pipeline(given)

@@ -63,21 +63,21 @@ def told(folder: Path, body: str, returns: str = NUMBERS, more: str = "pass") ->
         (NUMBERS, f"{WRITES}\nreturn None"),
     ],
 )
-def test_a_forgotten_return_is_refused_where_the_function_is(tmp_path: Path, returns: str, body: str) -> None:
+def test_a_missing_return_is_refused_at_the_function(tmp_path: Path, returns: str, body: str) -> None:
     assert told(tmp_path, body, returns).startswith(
         f"error: page.py, line 6: make() promises {returns} and never returns it. End it with: return ..."
     )
 
 
 @pytest.mark.parametrize("value", ["float('nan')", "'good'", "None", "True", "math.nan", "f'{rows}'"])
-def test_what_is_no_number_is_refused_where_it_is_returned(tmp_path: Path, value: str) -> None:
+def test_a_metric_that_is_no_number_is_refused_at_the_return(tmp_path: Path, value: str) -> None:
     said = told(tmp_path, f'{WRITES}\nreturn {{"a": {value}}}')
     assert said.startswith(
         f"error: page.py, line {line_of('    ...') + 1}: make() returns {value} as 'a'. Allowed in {NUMBERS}: finite"
     )
 
 
-def test_a_number_that_no_return_names_is_refused_where_it_is_taken(tmp_path: Path) -> None:
+def test_a_metric_that_is_never_returned_is_refused_at_its_use(tmp_path: Path) -> None:
     body = f'{WRITES}\nif rows:\n    return {{"rows": 1.0}}\nreturn {{"none": 0.0}}'
     assert told(tmp_path, body, more='first.metric("row")') == (
         f"error: page.py, line {line_of('    pass') + 3}: Step 'make' returns no 'row'. Did you mean 'rows'? "
@@ -87,11 +87,11 @@ def test_a_number_that_no_return_names_is_refused_where_it_is_taken(tmp_path: Pa
 
 
 @pytest.mark.parametrize("returned", ["found", '{**found, "a": 1.0}', "{str(rows): 1.0}", "dict(a=1.0)"])
-def test_names_that_the_run_makes_are_for_the_run_to_tell(tmp_path: Path, returned: str) -> None:
+def test_computed_metric_names_are_checked_at_run_time(tmp_path: Path, returned: str) -> None:
     assert told(tmp_path, f"{WRITES}\nfound = {{}}\nreturn {returned}", more='first.metric("other")') == ""
 
 
-def test_an_output_that_is_read_and_never_used_is_refused(tmp_path: Path) -> None:
+def test_an_output_that_is_read_but_never_used_is_refused(tmp_path: Path) -> None:
     line = line_of("    first")
     said = f"error: page.py, line {line}: make() never uses its Output 'out', which step 'count' reads. Write files"
     for body in ("print(rows)", "pass", "x = 1"):
@@ -114,11 +114,11 @@ def test_a_function_that_never_comes_back_needs_no_return(tmp_path: Path, body: 
         ("step(take, value=[1])", "Step 'take': value is [1], a value that is there now. It takes what another step"),
     ],
 )
-def test_what_is_called_in_place_of_stepped_is_told(tmp_path: Path, more: str, said: str) -> None:
+def test_calling_a_component_instead_of_step_is_explained(tmp_path: Path, more: str, said: str) -> None:
     assert told(tmp_path, WRITES, "None", more).startswith(f"error: page.py, line {line_of('    pass')}: {said}")
 
 
-def test_a_name_of_components_is_told_where_it_is_imported_from(tmp_path: Path) -> None:
+def test_a_component_name_error_says_where_to_import_it_from(tmp_path: Path) -> None:
     (tmp_path / "page.py").write_text("from drivetrain import Output, Pipeline\n")
     with pytest.raises(UserError, match=r"\. Write: from drivetrain\.components import Output$"):
         load(str(tmp_path / "page.py"))

@@ -40,7 +40,7 @@ def test_a_file_that_hides_an_installed_package_is_refused_before_the_import(tmp
     assert str(caught.value) == "click.py beside your pipeline hides the installed package click. Rename click.py."
 
 
-def test_a_file_that_pythons_own_module_hides_is_refused(tmp_path: Path) -> None:
+def test_a_file_hidden_by_a_standard_module_is_refused(tmp_path: Path) -> None:
     assert random.random
     for imports in ("from random import VALUE", "import random as r\nr.VALUE"):
         with pytest.raises(UserError) as caught:
@@ -51,7 +51,7 @@ def test_a_file_that_pythons_own_module_hides_is_refused(tmp_path: Path) -> None
         )
 
 
-def test_a_pipeline_or_a_package_of_a_needed_packages_name_is_refused(tmp_path: Path) -> None:
+def test_a_pipeline_named_like_a_needed_package_is_refused(tmp_path: Path) -> None:
     write(tmp_path, pydantic="")
     with pytest.raises(UserError, match=r"^pydantic\.py beside your pipeline hides the installed package pydantic"):
         refuse_hidden(tmp_path / "pydantic.py", ["pydantic"])
@@ -79,7 +79,7 @@ def test_a_package_whose_names_the_file_lacks_is_hidden(tmp_path: Path) -> None:
         ("from utils import load", "utils", "def load(): ...\n"),
     ],
 )
-def test_a_file_that_hides_nothing_that_is_used_is_let_pass(
+def test_a_file_that_hides_only_unused_packages_is_accepted(
     imports: str, name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name == "turtle":
@@ -89,9 +89,7 @@ def test_a_file_that_hides_nothing_that_is_used_is_let_pass(
     assert path.is_file()
 
 
-def test_an_installation_of_the_folders_own_package_is_let_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_editable_installation_of_the_folder_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = tmp_path / "site-packages"
     info = installed / "churn_of_mine-1.dist-info"
     info.mkdir(parents=True)

@@ -75,7 +75,7 @@ def without_what_others_need() -> Pipeline:
         (without_what_others_need, "needs step 'load', which is not in Pipeline(steps=...). Add it there."),
     ],
 )
-def test_what_would_not_run_is_refused(author: Callable[[], Pipeline], said: str) -> None:
+def test_steps_left_out_of_the_pipeline_are_refused(author: Callable[[], Pipeline], said: str) -> None:
     with pytest.raises(SpecError) as refused:
         load_function(author)
     assert str(refused.value).startswith("test_left_out.py, line ") and said in str(refused.value)
@@ -129,5 +129,5 @@ def one_of_two() -> Pipeline:
 @pytest.mark.parametrize(
     "author", [in_a_branch, in_a_body, searched, of_another, copied, never_written, made_elsewhere, one_of_two]
 )
-def test_what_runs_under_its_name_or_in_another_pipeline_is_not_left_out(author: Callable[..., Pipeline]) -> None:
+def test_steps_used_by_name_or_in_another_pipeline_are_not_left_out(author: Callable[..., Pipeline]) -> None:
     assert load_function(author).pipeline.steps

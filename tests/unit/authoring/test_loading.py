@@ -37,7 +37,7 @@ def write(folder: Path, name: str, text: str) -> str:
     return str(folder / name)
 
 
-def test_a_place_that_is_given_is_the_pipelines(tmp_path: Path) -> None:
+def test_given_deployment_settings_reach_the_pipeline(tmp_path: Path) -> None:
     """Also where the author does not hand it on; what the author says stands."""
     place = ["deployment.targets.sagemaker.bucket=mine", "deployment.targets.sagemaker.region=eu-west-1"]
     loaded = load(write(tmp_path, "nightly_placed.py", GOOD), overrides=[*place, "rows=4"])
@@ -120,7 +120,7 @@ def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) 
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_errors_in_a_pipeline_file_are_explained(tmp_path: Path, name: str, text: str, message: str) -> None:
     import json  # noqa: F401  (a name that is taken)
 
     with pytest.raises((UserError, SpecError), match=message) as caught:
@@ -135,7 +135,7 @@ def test_unknown_names_and_files() -> None:
         load("nowhere.py")
 
 
-def test_a_file_that_is_nearly_there_is_named(tmp_path: Path) -> None:
+def test_a_similar_file_name_is_suggested(tmp_path: Path) -> None:
     write(tmp_path, "nightly_named.py", GOOD)
     with pytest.raises(UserError, match=r"No pipeline file .*nightly_nmed.py. Did you mean 'nightly_named.py'"):
         load(str(tmp_path / "nightly_nmed.py"))
@@ -230,7 +230,7 @@ def as_dict() -> Pipeline:
         ("missing", '    return Pipeline(name="p", steps=[script', "Step 'nowhere': there is no script"),
     ],
 )
-def test_what_an_author_got_wrong_is_told_with_its_line(function: str, line: str, said: str, tmp_path: Path) -> None:
+def test_author_errors_show_their_line(function: str, line: str, said: str, tmp_path: Path) -> None:
     target = write(tmp_path, f"wrong_{function}.py", WRONG)
     number = next(n for n, text in enumerate(WRONG.splitlines(), 1) if text.startswith(line))
     with pytest.raises(UserError) as caught:
@@ -240,7 +240,7 @@ def test_what_an_author_got_wrong_is_told_with_its_line(function: str, line: str
     assert told.startswith(f"error: wrong_{function}.py, line {number}: {said}"), told
 
 
-def test_the_place_of_a_step_is_no_part_of_its_value(tmp_path: Path) -> None:
+def test_the_source_line_of_a_step_is_not_part_of_its_value(tmp_path: Path) -> None:
     one, other = (load(write(tmp_path, f"nightly_{name}.py", GOOD)).pipeline.steps[0] for name in ("here", "there"))
     assert isinstance(one, ProcessingStep) and isinstance(other, ProcessingStep)
     assert (one.place, other.place) == ("nightly_here.py, line 13", "nightly_there.py, line 13")
@@ -249,7 +249,7 @@ def test_the_place_of_a_step_is_no_part_of_its_value(tmp_path: Path) -> None:
     assert "_place" not in one.model_dump() and "_place" not in repr(one) and "_place" not in one.model_dump_json()
 
 
-def test_a_setting_is_asked_for_as_any_attribute(tmp_path: Path) -> None:
+def test_settings_are_read_as_attributes(tmp_path: Path) -> None:
     settings = load(write(tmp_path, "nightly_asked.py", GOOD)).settings
     assert not hasattr(settings, "nothing") and getattr(settings, "nothing", 3) == 3 and not hasattr(settings, "_one")
     assert copy.deepcopy(settings) == settings
@@ -307,7 +307,7 @@ def author() -> Pipeline:
         ("loud()", "Loud, whose message raises RuntimeError"),
     ],
 )
-def test_an_object_that_raises_when_it_is_looked_at_does_not_hide_the_error(
+def test_an_object_with_a_failing_repr_does_not_hide_the_error(
     given: str, said: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     name = f"raising_{request.node.callspec.indices['given']}"
@@ -378,7 +378,9 @@ def test_the_parameters_of_the_function_are_settings(tmp_path: Path) -> None:
         ("wrong", "The default of setting rows in wrong is 'many'"),
     ],
 )
-def test_parameters_that_cannot_be_settings_are_told_with_their_line(function: str, said: str, tmp_path: Path) -> None:
+def test_parameters_that_cannot_be_settings_are_refused_with_their_line(
+    function: str, said: str, tmp_path: Path
+) -> None:
     target = write(tmp_path, f"parameters_{function}.py", PARAMETERS)
     number = next(n for n, text in enumerate(PARAMETERS.splitlines(), 1) if text.startswith(f"def {function}"))
     with pytest.raises(SpecError) as caught:
@@ -471,7 +473,7 @@ def test_a_file_that_failed_is_tried_again(tmp_path: Path) -> None:
     assert load(target).pipeline.name == "nightly"
 
 
-def test_folders_with_modules_of_one_name_keep_apart(tmp_path: Path) -> None:
+def test_equal_module_names_in_two_folders_are_kept_apart(tmp_path: Path) -> None:
     targets: list[str] = []
     for number, name in enumerate(["north", "south"]):
         (tmp_path / name).mkdir()

@@ -40,5 +40,5 @@ def test_mistakes_in_plain_words(text: str, words: str) -> None:
         ("a: [1,\n  2]", {"a": [1, 2]}),
     ],
 )
-def test_what_looks_alike_is_read(text: str, value: object) -> None:
+def test_valid_yaml_that_looks_similar_is_read(text: str, value: object) -> None:
     assert load_yaml(text, "p.yaml") == value

@@ -49,7 +49,7 @@ def test_later_sources_win(tmp_path: Path) -> None:
     assert (place.bucket, place.prefix) == ("my-bucket", "y")
 
 
-def test_a_variable_that_is_nearly_a_setting_is_warned_of() -> None:
+def test_a_misspelt_settings_variable_gives_a_warning() -> None:
     with pytest.warns(Notice, match=r"DRIVETRAIN_EPOCS is ignored.* Did you mean DRIVETRAIN_EPOCHS\?"):
         build(Example, given={"must": "x"}, environment={"DRIVETRAIN_EPOCS": "3"})
     with pytest.warns(Notice, match="mean DRIVETRAIN_DEPLOYMENT__REGION"):
@@ -57,7 +57,7 @@ def test_a_variable_that_is_nearly_a_setting_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize("name", ["EPOCHS", "HOME", "REGISTRY", "SOMETHING_ELSE", "MASK", "TASK", "UNPACKED"])
-def test_other_variables_are_not_warned_of(name: str, recwarn: pytest.WarningsRecorder) -> None:
+def test_other_variables_give_no_warning(name: str, recwarn: pytest.WarningsRecorder) -> None:
     class Near(Example):
         hom: int = 1
         tasks: int = 1
@@ -111,7 +111,7 @@ def test_bad_input_is_named(tmp_path: Path, text: str | bytes, overrides: list[s
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_numbers_as_people_write_them(tmp_path: Path) -> None:
+def test_human_number_formats_are_read(tmp_path: Path) -> None:
     built = build(Example, write(tmp_path, "must: x\nepochs: 010\nrate: 1e-3\nfast: yes\n"), [], {})
     assert (built.epochs, built.rate, built.fast) == (10, 0.001, True)
     assert build(Example, write(tmp_path, b"\xef\xbb\xbfmust: 010\nepochs: 3.0\n"), [], {}).must == "010"
@@ -122,12 +122,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_yaml(tmp_path / "nowhere.yaml")
 
 
-def test_a_file_without_end_is_refused() -> None:
+def test_an_endless_file_is_refused() -> None:
     with pytest.raises(UserError, match="/dev/zero is too large"):
         read_yaml(Path("/dev/zero"))
 
 
-def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
+def test_yaml_bombs_are_refused_at_once(tmp_path: Path) -> None:
     aliases = "a: &a [x,x]\n" + "".join(f"b{i}: &b{i} [*a,*a]\n" for i in range(40))
     deep = "a: " + "[" * 200_000
     started = time.process_time()
@@ -137,7 +137,7 @@ def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
     assert time.process_time() - started < 5
 
 
-def test_an_empty_file_is_no_settings(tmp_path: Path) -> None:
+def test_an_empty_file_has_no_settings(tmp_path: Path) -> None:
     assert read_yaml(write(tmp_path, "# nothing\n")) == {}
     assert read_yaml(write(tmp_path, "null\n")) == {}  # to YAML the same
 
@@ -159,7 +159,7 @@ class Nested(Settings):
 
 
 @pytest.mark.parametrize("text", ['{"tensor": 2}', "{}", "[1, 2]", "2026-11-20", "12:30", "7", "true", "1e3"])
-def test_a_field_of_text_keeps_what_is_typed(text: str) -> None:
+def test_a_text_field_keeps_the_typed_text(text: str) -> None:
     assert build(Nested, None, [f"options={text}"], {}).options == text
     assert build(Nested, None, [], {"DRIVETRAIN_OPTIONS": text}).options == text
     assert build(Nested, None, [f"note={text}"], {}).note == text
@@ -227,7 +227,7 @@ def test_right_fields_of_plain_models_are_taken() -> None:
     assert (built.renamed.depth, built.loose) == (8, {"any": 9})
 
 
-def test_a_setting_cannot_take_the_name_of_what_all_have() -> None:
+def test_a_setting_cannot_take_a_reserved_name() -> None:
     with pytest.raises(SpecError, match=r"Mine\.local is <class 'bool'>, but every .* Give the field another name"):
 
         class Mine(Settings):
@@ -239,7 +239,7 @@ class Hidden(Settings):
 
 
 @pytest.mark.parametrize("given", ["canary-1234", "[canary-1234]", "{a: canary-1234}"])
-def test_the_value_of_a_secret_is_not_said(given: str) -> None:
+def test_a_secret_value_is_not_shown(given: str) -> None:
     with pytest.raises(UserError, match=r"Setting api_key \(from --set\) is not of the right kind: ") as caught:
         build(Hidden, None, [f"api_key={given}"], {})
     assert "canary" not in str(caught.value)

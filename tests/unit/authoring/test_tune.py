@@ -61,7 +61,7 @@ def arguments(built: TuningStep, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("count", "counts"), [(None, (2, 2)), (8, (2, 8))])
-def test_a_tuning_that_chooses_among_machines(count: int | None, counts: tuple[int, int]) -> None:
+def test_a_tuning_can_choose_among_machines(count: int | None, counts: tuple[int, int]) -> None:
     types = ("ml.c4.xlarge", "ml.c4.2xlarge")
     cluster = Cluster(
         instance_type=types[0],
@@ -84,7 +84,7 @@ def test_a_tuning_that_chooses_among_machines(count: int | None, counts: tuple[i
     }
 
 
-def test_a_tuning_is_the_training_with_a_search() -> None:
+def test_tuning_is_the_training_step_with_a_search() -> None:
     training = fitted(epochs=3)
     built = tune(training, objective="loss", max_trainings=9, rate=between(0.001, 1.0), layers=between(1, 4))
     assert (built.name, built.program, built.inputs) == (training.name, training.program, training.inputs)
@@ -111,19 +111,19 @@ def test_a_tuning_comes_after_other_steps() -> None:
     + [(name, True) for name in ("validation_accuracy", "AUC", "f1", "macroF1", "r2", "precision@5", "recall", "acc5")]
     + [(name, True) for name in ("log_likelihood", "validation:auc", "mAP")],
 )
-def test_which_way_an_objective_goes_is_told_by_its_name(objective: str, maximize: bool) -> None:
+def test_the_direction_of_an_objective_follows_from_its_name(objective: str, maximize: bool) -> None:
     assert tuned(objective=objective).search.maximize is maximize
     assert tuned(objective=objective, maximize=not maximize).search.maximize is not maximize
 
 
 @pytest.mark.parametrize("objective", ["quality", "emissions", "gap", "glossary"])
-def test_an_objective_whose_name_does_not_say_it_is_asked_for(objective: str) -> None:
+def test_an_objective_of_unknown_direction_needs_one(objective: str) -> None:
     with pytest.raises(SpecError, match="Give maximize=True or maximize=False"):
         tuned(objective=objective)
     assert tuned(objective=objective, maximize=True).search.maximize is True
 
 
-def test_what_the_service_is_told() -> None:
+def test_the_tuning_request_of_the_service() -> None:
     told = arguments(
         tuned(
             layers=between(1, 4),
@@ -243,7 +243,9 @@ def test_the_best_values_are_given_to_a_training() -> None:
         ({"rate": between(0.1, 1.0)}, "schedule", None),  # text it is, too
     ],
 )
-def test_the_best_value_is_what_was_searched(searched: dict[str, Any], parameter: str, told: str | None) -> None:
+def test_a_best_value_fits_only_parameters_of_its_type(
+    searched: dict[str, Any], parameter: str, told: str | None
+) -> None:
     built = tuned(**searched)
     best = built.best(next(iter(searched)))
     if told is None:
@@ -274,7 +276,7 @@ def test_the_best_value_is_compared_as_the_text_that_the_service_has() -> None:
         ({"max_trainings": 2.5}, "max_trainings=2.5"),
     ],
 )
-def test_what_does_not_fit_is_refused_where_it_is_written(given: dict[str, Any], message: str) -> None:
+def test_values_that_do_not_fit_are_refused_where_written(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         tuned(**given)
 
@@ -289,7 +291,7 @@ def test_only_a_training_is_tuned() -> None:
         tune(fitted(rate=rate), objective="loss", rate=between(0.1, 1.0))
 
 
-def test_ranges_that_cannot_be() -> None:
+def test_impossible_ranges_are_refused() -> None:
     with pytest.raises(SpecError, match="the lower bound comes first"):
         between(2, 1)
     with pytest.raises(SpecError, match="needs values above 0"):

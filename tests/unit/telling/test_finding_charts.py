@@ -40,7 +40,7 @@ ROWS = [
 ]
 
 
-def test_a_row_a_value_with_its_interval_beside_the_reference() -> None:
+def test_each_value_has_a_row_with_its_interval_and_the_reference() -> None:
     plot = parsed(dot_plot("accuracy by site", ROWS, reference=0.8, reference_name="all samples"))
     marks, lines = of_class(plot, "mark"), of_class(plot, "between")
     assert [mark.get("cy") for mark in marks] == ["19", "41"]
@@ -63,7 +63,7 @@ def test_a_scale_of_rates_ends_at_1_and_differences_have_signs() -> None:
 
 
 @given(st.lists(st.tuples(NUMBERS, st.floats(0, 1e99)), min_size=1, max_size=5), NUMBERS)
-def test_whatever_the_values_marks_lie_in_the_picture(values: list[tuple[float, float]], reference: float) -> None:
+def test_marks_of_any_value_lie_in_the_picture(values: list[tuple[float, float]], reference: float) -> None:
     rows = [Row(name="a", value=value, interval=(value - by, value + by)) for value, by in values]
     plot = parsed(dot_plot("x", rows, reference=reference))
     for mark in [*of_class(plot, "mark"), *of_class(plot, "between"), *of_class(plot, "reference")]:
@@ -72,7 +72,7 @@ def test_whatever_the_values_marks_lie_in_the_picture(values: list[tuple[float, 
 
 
 @given(NUMBERS, st.floats(0, 1e100))
-def test_ticks_of_any_range_rise(low: float, extent: float) -> None:
+def test_ticks_of_any_range_increase(low: float, extent: float) -> None:
     found = ticks(low, low + extent, 5)
     assert 2 <= len(found) <= 20 and found[0] < found[-1]
 
@@ -92,7 +92,7 @@ def matrix(cells: list[list[float]], names: list[str] | None = None) -> PlottedM
     return PlottedMatrix(name="m", rows=tuple(names), columns=tuple(names), cells=tuple(map(tuple, cells)))
 
 
-def test_a_confusion_matrix_is_shaded_by_row_and_its_confusions_are_told() -> None:
+def test_a_confusion_matrix_is_shaded_by_row_and_lists_confusions() -> None:
     found = parsed(heat_map("confusion matrix", matrix([[8, 2, 0], [0, 4, 0], [3, 0, 1]], ["cat", "dog", "owl"])))
     hits, misses = of_class(found, "hit"), of_class(found, "miss")
     assert [hit.get("style") for hit in hits] == ["fill-opacity:0.80", "fill-opacity:1.00", "fill-opacity:0.25"]
@@ -104,7 +104,7 @@ def test_a_confusion_matrix_is_shaded_by_row_and_its_confusions_are_told() -> No
     assert rows == ["owl taken for cat 3 of 4 75.0 %", "cat taken for dog 2 of 10 20.0 %"]
 
 
-def test_a_matrix_of_many_classes_is_told_and_not_drawn() -> None:
+def test_a_matrix_of_many_classes_is_listed_instead_of_drawn() -> None:
     side = MAX_SIDE + 1
     cells = [[float(row != column) for column in range(side)] for row in range(side)]
     found = parsed(heat_map("m", matrix(cells)))
@@ -139,7 +139,7 @@ def test_named_curves_have_colours_and_dots_and_others_are_grey() -> None:
     assert len(of_class(chart, "dot")) <= 3 * MAX_DOTS
 
 
-def test_a_curve_is_drawn_with_the_points_that_can_be_told_apart() -> None:
+def test_a_curve_is_thinned_to_distinguishable_points() -> None:
     (path,) = of_class(parsed(square_chart("x", [Line(name="a", points=curve(0.2, 5_000))])), "curve-line")
     assert 20 < path.attrib["d"].count("L") < 600
     stairs = [(0.0, 0.0), (0.0, 0.25), (0.0, 0.5), (0.0, 1.0), (0.5, 1.0), (1.0, 1.0)]

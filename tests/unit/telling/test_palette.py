@@ -35,7 +35,7 @@ def lab(color: Array) -> Array:
 
 
 @pytest.mark.parametrize("sheet", [LIGHT, DARK], ids=["light", "dark"])
-def test_curves_are_told_apart(sheet: str) -> None:
+def test_curve_colours_are_distinguishable(sheet: str) -> None:
     colors = [linear(color) for color in re.findall(r"--series-\d: (#\w{6})", sheet)]
     assert len(colors) == 6
     for eyes, matrix in SEEN_BY.items():

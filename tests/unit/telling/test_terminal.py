@@ -13,7 +13,7 @@ def test_columns_are_aligned_and_the_last_is_cut() -> None:
     assert made == "STEP   WHY\n数据   x\ntrain  a long r…"
 
 
-def test_terminal_commands_in_a_cell_are_shown_and_not_obeyed() -> None:
+def test_terminal_commands_in_a_cell_are_escaped() -> None:
     assert "\x1b" not in table(("step",), [["\x1b[2Jgone\nnext"]], room=80)
     assert len(table(("step",), [["\x1b[2Jgone\nnext"]], room=80).splitlines()) == 2
 
@@ -22,7 +22,7 @@ def test_shorten() -> None:
     assert cut("abc", 3) == "abc" and cut("abcd", 3) == "ab…" and cut("数据数据", 5) == "数据…"
 
 
-def test_colours_only_where_they_are_welcome(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_only_on_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

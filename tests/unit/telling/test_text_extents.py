@@ -117,5 +117,5 @@ CHARTS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_labels_stay_in_the_picture_and_apart(name: str) -> None:
+def test_labels_stay_in_the_picture_without_overlap(name: str) -> None:
     assert faults(CHARTS[name]()) == []

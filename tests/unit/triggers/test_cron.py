@@ -88,13 +88,13 @@ def test_documented_examples(text: str, after: str, expected: list[str]) -> None
         ("0 " * 200, "characters"),
     ],
 )
-def test_what_is_refused(text: str, says: str) -> None:
+def test_invalid_cron_expressions_are_refused(text: str, says: str) -> None:
     with pytest.raises(CronError) as caught:
         cron(text)
     assert says in str(caught.value)
 
 
-def test_what_is_sent_to_the_service() -> None:
+def test_the_expression_for_the_service() -> None:
     assert cron("  cron( 0  2 ? jan  mon-fri * ) ").expression == "cron(0 2 ? JAN MON-FRI *)"
 
 
@@ -171,7 +171,7 @@ def _runs_on(month_days: str, week_days: str, day: date) -> bool:
     year=st.sampled_from(["*", "2028", "2026-2028", "2027,2029", "2026/2"]),
     after=st.datetimes(datetime(2026, 1, 1), datetime(2028, 6, 1)),
 )
-def test_next_time_by_definition(
+def test_next_times_match_the_definition(
     minutes: str, hours: str, days: tuple[str, str], months: str, year: str, after: datetime
 ) -> None:
     try:

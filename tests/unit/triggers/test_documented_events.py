@@ -294,7 +294,7 @@ def test_the_whole_event(kind: str) -> None:
         for path, value, answers in changes
     ],
 )
-def test_one_thing_changed(kind: str, path: str, value: Any, answers: str) -> None:
+def test_a_change_of_one_field_breaks_the_match(kind: str, path: str, value: Any, answers: str) -> None:
     """`answers` lists the patterns that no longer match; with a minus, those that now do."""
     patterns, _, no = KINDS[kind]
     expected = set(no)

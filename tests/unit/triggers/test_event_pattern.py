@@ -72,7 +72,7 @@ PEOPLE = {"people": [{"first": "Ada", "last": "Lovelace"}, {"first": "Alan", "la
         ({"$or": []}, "an empty list"),
     ],
 )
-def test_what_the_service_refuses_is_refused(pattern: Any, says: str) -> None:
+def test_patterns_refused_by_the_service_are_refused(pattern: Any, says: str) -> None:
     with pytest.raises(PatternError) as caught:
         matches(pattern, {"a": 1})
     assert says in str(caught.value)
@@ -96,12 +96,12 @@ def test_too_many_combinations_and_too_long() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[1", '{"a": NaN}', "[" * 100_000, "x" * 2_000_000, b"\xff\xfe"])
-def test_text_that_is_no_event(text: str | bytes) -> None:
+def test_invalid_event_texts_are_refused(text: str | bytes) -> None:
     with pytest.raises(UserError, match=r"event\.json"):
         loads(text, "event.json")
 
 
-def test_a_plain_number_is_compared_as_it_is_written() -> None:
+def test_numbers_are_compared_as_written() -> None:
     """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns.html: 300, 300.0, 3.0e2 differ."""
     spellings = ["300", "300.0", "3.0e2"]
     for one in spellings:
@@ -128,7 +128,7 @@ def test_fields_of_a_list_of_objects_match_in_one_object(pattern: Any, yes: bool
     assert matches({"people": pattern}, {"people": [[PEOPLE["people"][0]], [PEOPLE["people"][1]]]}) == yes
 
 
-def test_absence_in_the_object_that_earlier_fields_chose() -> None:
+def test_absence_is_judged_in_the_object_matched_by_earlier_fields() -> None:
     event = {"list": [{"a": 1}, {"a": 2, "b": 3}]}
     assert matches({"list": {"a": [1], "b": [{"exists": False}]}}, event)
     assert not matches({"list": {"a": [2], "b": [{"exists": False}]}}, event)
@@ -147,7 +147,7 @@ def test_many_objects_are_matched_quickly() -> None:
     assert matches({"x": fitting, "y": fitting, "z": fitting}, event)
 
 
-def test_an_event_deeper_than_the_stack() -> None:
+def test_a_deeply_nested_event_is_matched() -> None:
     deep: Any = "end"
     for _ in range(3_000):
         deep = [deep]
@@ -193,7 +193,7 @@ def test_operators(test: Any, yes: list[Any], no: list[Any]) -> None:
         assert not matches({"a": [test]}, {"a": value}), value
 
 
-def test_or_that_is_a_field_of_that_name() -> None:
+def test_a_field_named_or_is_matched() -> None:
     assert matches({"$or": {"a": [1]}}, {"$or": {"a": 1}})
     assert matches({"$or": [{"numeric": ["=", 1]}, {"prefix": "a"}]}, {"$or": "abc"})
 
@@ -209,7 +209,7 @@ def test_nested_or() -> None:
     assert not matches(pattern, {"a": 1, "b": 1, "c": 1})
 
 
-def test_why_not_is_said_of_the_nearest_branch() -> None:
+def test_a_mismatch_explains_the_nearest_branch() -> None:
     pattern = {"$or": [{"a": [1], "b": [1]}, {"c": ["x", {"prefix": "y"}]}]}
     (why,) = explain(pattern, {"a": 2, "b": 3, "c": ["z", 1.50]})
     assert (why.field, why.given) == ("c", ("z", 1.5))
@@ -269,7 +269,7 @@ _any_json = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(pattern=_any_json, event=st.dictionaries(st.text(max_size=4), _any_json, max_size=4))
-def test_anything_is_matched_or_refused(pattern: Any, event: dict[str, Any]) -> None:
+def test_any_pattern_is_matched_or_refused(pattern: Any, event: dict[str, Any]) -> None:
     try:
         found = explain(pattern, event)
     except PatternError as error:
@@ -289,6 +289,6 @@ def test_a_value_matches_itself_and_its_negation_does_not(event: dict[str, Any],
         assert matches({"d": {path: [{"equals-ignore-case": value.swapcase()}]}}, event)
 
 
-def test_a_field_that_is_given_twice_is_refused_with_its_place() -> None:
+def test_a_duplicate_field_is_refused_with_its_position() -> None:
     with pytest.raises(UserError, match=r"event\.json, line 2, column 2: key 'a' is given twice"):
         loads('{"a": 1,\n "a": 2}', "event.json")

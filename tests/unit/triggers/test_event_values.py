@@ -62,7 +62,7 @@ def test_paths(path: str, steps: tuple[str | int, ...]) -> None:
         ("$[0]", "no 0 at its top"),
     ],
 )
-def test_paths_that_name_no_one_place(path: str, says: str) -> None:
+def test_paths_to_several_places_are_refused(path: str, says: str) -> None:
     with pytest.raises(UserError) as caught:
         read_path(path)
     assert says in str(caught.value)
@@ -79,7 +79,7 @@ def test_paths_that_name_no_one_place(path: str, says: str) -> None:
         ("$.account", "$ has no 'account'"),
     ],
 )
-def test_what_is_not_there(path: str, says: str) -> None:
+def test_missing_values_are_reported(path: str, says: str) -> None:
     with pytest.raises(UserError) as caught:
         value_at(EVENT, path)
     assert says in str(caught.value)

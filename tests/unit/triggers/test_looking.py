@@ -72,11 +72,11 @@ def test_a_prefix_is_looked_at_and_its_version_is_in_the_readers_key(trigger: An
     assert found["fit"].cache is None  # the pipeline's
 
 
-def test_nothing_is_added_where_nothing_starts_it() -> None:
+def test_without_a_trigger_no_look_is_added() -> None:
     assert [*looked(step(fit, data="s3://lake/raw/"), triggers=())] == ["fit"]
 
 
-def test_two_readers_of_one_prefix_share_a_look_and_one_of_two_has_both() -> None:
+def test_readers_of_one_prefix_share_a_look() -> None:
     both = script("join.py", inputs={"a": "s3://lake/raw/", "b": "s3://lake/more/"}, outputs=["rows"])
     found = looked(step(fit, data="s3://lake/raw/"), both)
     assert [*found] == ["look-at-fit-data", "fit", "look-at-join-b", "join"]
@@ -87,7 +87,7 @@ def test_two_readers_of_one_prefix_share_a_look_and_one_of_two_has_both() -> Non
     }
 
 
-def test_of_many_sources_no_variable_gets_longer_than_a_processing_job_may_have_it() -> None:
+def test_many_sources_keep_variables_within_the_limit_of_a_job() -> None:
     inputs = {f"i{number}": f"s3://lake/{number}/" for number in range(9)}  # with the code a job has at most 10
     found = looked(script("join.py", inputs=inputs, outputs=["rows"]))
     told = found["join"].environment.values()
@@ -95,7 +95,7 @@ def test_of_many_sources_no_variable_gets_longer_than_a_processing_job_may_have_
     assert [each.step for each in told] == [*looks(found)] and len(told) == 9
 
 
-def test_a_parameter_and_a_joined_address_are_looked_at_with_the_values_of_the_start() -> None:
+def test_parameters_in_addresses_take_the_values_of_the_start() -> None:
     day = Parameter.string("Day", "monday")
     raw = Parameter.string("Raw", "s3://lake/raw/")
     joined = join("s3://lake/", day)
@@ -104,7 +104,7 @@ def test_a_parameter_and_a_joined_address_are_looked_at_with_the_values_of_the_s
     assert found["look-at-other-data"].parameters["source"] == joined
 
 
-def test_outputs_of_steps_and_data_that_are_fixed_are_not_looked_at() -> None:
+def test_step_outputs_and_fixed_data_have_no_look() -> None:
     first = step(fit, data=fixed("s3://lake/raw/"))
     found = looked(first, step(fit, name="second", data=first["model"]), step(read_source, source=fixed("delta:/a")))
     assert looks(found) == {}
@@ -119,13 +119,13 @@ def test_read_source_reads_the_version_that_was_seen() -> None:
     assert found["read-source"].parameters["version"] == found[look].text("version")
 
 
-def test_a_version_that_the_author_gives_stays() -> None:
+def test_an_explicit_version_is_kept() -> None:
     own = step(source_version, source="delta:/a")
     found = looked(own, step(read_source, source="delta:/a", version=own.text("version")))
     assert [*found] == ["source-version", "read-source"]
 
 
-def test_what_nobody_can_look_at_is_read_anew_each_time() -> None:
+def test_data_without_versions_is_read_anew_each_time() -> None:
     each = step(fit, name="each", data=join("s3://lake/", current_item()))
     found = looked(
         step(read_source, source="sqlite:/shop.db", query="select 1"),
@@ -140,7 +140,7 @@ def test_a_step_without_cache_needs_no_look() -> None:
     assert looks(looked(step(fit, data="s3://lake/raw/", cache=CachePolicy(enabled=False)))) == {}
 
 
-def test_a_reader_in_a_branch_is_told_by_a_look_before_the_condition() -> None:
+def test_a_reader_in_a_branch_uses_a_look_before_the_condition() -> None:
     first = step(fit, data="s3://lake/raw/")
     gate = when(first.metric("loss") < 1, then=[step(fit, name="again", data="s3://lake/more/")], name="gate")
     found = looked(first, gate)
@@ -148,7 +148,7 @@ def test_a_reader_in_a_branch_is_told_by_a_look_before_the_condition() -> None:
     assert found["again"].environment[SOURCES_VARIABLE] == found["look-at-again-data"].text("version")
 
 
-def test_a_look_takes_no_name_that_is_taken() -> None:
+def test_a_look_avoids_existing_step_names() -> None:
     found = looked(step(fit, name="look-at-fit-data", data=fixed("s3://a/b")), step(fit, data="s3://lake/raw/"))
     assert [*found] == ["look-at-fit-data", "look-at-fit-data-2", "fit"]
 

@@ -45,7 +45,7 @@ def answer(trigger: Any, given: dict[str, Any], **known: Any) -> Verdict:
     return found
 
 
-def test_each_trigger_answers() -> None:
+def test_each_trigger_reports_its_outcome() -> None:
     triggers = [
         APPROVED,
         Schedule(name="nightly", rate="1 day"),
@@ -72,7 +72,7 @@ def test_why_not_names_each_field() -> None:
     )
 
 
-def test_the_loop_guard_is_said_once_and_in_words() -> None:
+def test_the_loop_guard_is_explained_once() -> None:
     by = "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/retrain/execution/abc"
     given = event(MetadataProperties={"GeneratedBy": by})
     assert answer(APPROVED, given).reasons == (
@@ -81,13 +81,13 @@ def test_the_loop_guard_is_said_once_and_in_words() -> None:
     assert answer(APPROVED.model_copy(update={"loop_guard": False}), given).starts
 
 
-def test_a_start_that_would_fail() -> None:
+def test_a_start_that_would_fail_is_reported() -> None:
     trigger = APPROVED.model_copy(update={"parameters": {"Model": "$.detail.Nope"}})
     (reason,) = answer(trigger, event()).reasons
     assert reason.startswith("the start would fail: The event has nothing at $.detail.Nope")
 
 
-def test_what_was_before_counts() -> None:
+def test_earlier_starts_count_for_limits() -> None:
     first = answer(APPROVED, event())
     before = [Earlier(f"approved-{(first.token or '')[:12]}", NOW)]
     assert "duplicate" in answer(APPROVED, event(), earlier=before).reasons[0]
@@ -95,7 +95,7 @@ def test_what_was_before_counts() -> None:
     assert "rate limit" in answer(limited, event(), earlier=[Earlier("approved-0123456789ab", NOW)]).reasons[0]
 
 
-def test_the_account_is_the_events() -> None:
+def test_the_account_comes_from_the_event() -> None:
     assert place(event()).pipeline_arn("p") == "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/p"
     assert place({"region": "cn-north-1", "account": "1"}).partition == "aws-cn"
     assert place({"region": "us-gov-west-1", "account": "1"}).partition == "aws-us-gov"
@@ -112,7 +112,7 @@ def test_files_of_events(given: Any, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "3", "null", '[{"source": "x"}]', '{"a": 1}', '{"a": {"b": {}}}', "{"])
-def test_files_that_hold_none(text: str) -> None:
+def test_files_without_events_are_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"e\.json"):
         read_events(text, "e.json")
 

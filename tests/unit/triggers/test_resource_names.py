@@ -12,7 +12,7 @@ from drivetrain.triggers.resource_names import (
 )
 
 
-def test_names_are_apart_and_stay() -> None:
+def test_names_are_distinct_and_stable() -> None:
     names = {resource_name(*pair) for pair in [("a-b", "c"), ("a", "b-c"), ("a-b-c", "d"), ("A", "b-c")]}
     assert len(names) == 4
     assert resource_name("p" * 256, "t" * 63) != resource_name("p" * 256, "t" * 62 + "u")
@@ -34,7 +34,7 @@ def test_no_prefix_begins_as_that_of_another_pipeline() -> None:
 
 @pytest.mark.parametrize("pipeline", ["p", "a-pipeline-with-quite-a-long-name"])
 @pytest.mark.parametrize("trigger", ["t", "t" * 31, "t" * 32, "a-b-" + "c" * 59])
-def test_a_name_is_known_again(pipeline: str, trigger: str) -> None:
+def test_a_generated_name_is_recognized(pipeline: str, trigger: str) -> None:
     name = resource_name(pipeline, trigger)
     assert is_resource_name(name, pipeline, description(pipeline, trigger))
     assert trigger_part(name, pipeline) == trigger[:32]
@@ -58,13 +58,13 @@ def test_a_name_is_known_again(pipeline: str, trigger: str) -> None:
         "nightly-too_daily-1a2b3c4d",
     ],
 )
-def test_a_name_of_another_form_is_none(name: str) -> None:
+def test_a_name_of_another_form_is_not_recognized(name: str) -> None:
     assert trigger_part(name, "nightly") is None
     assert not is_cut_name(name, "nightly")
     assert not is_resource_name(name, "nightly", description("nightly", "daily"))
 
 
-def test_a_name_that_somebody_made_by_hand_is_not_taken() -> None:
+def test_a_hand_made_name_is_not_recognized() -> None:
     name = "nightly_daily-1a2b3c4d"
     assert trigger_part(name, "nightly") == "daily"
     assert not is_resource_name(name, "nightly", description("nightly", "daily"))

@@ -126,7 +126,7 @@ def refused(service: str, operation: str, arguments: Any) -> list[str]:
     return violations(model.operation_model(operation).input_shape, arguments)
 
 
-def test_the_services_own_models_take_all_of_it() -> None:
+def test_the_service_models_accept_all_resources() -> None:
     long_name = "p" + "-x" * 127 + "y"
     for name in ("Retrain", long_name):
         found = made(APPROVED, NIGHTLY, DATA, FEATURES, DRIFT, name=name, max_parallel_steps=3)
@@ -177,7 +177,7 @@ def test_the_schedule() -> None:
     assert set(plain.schedule["Target"]) == {"Arn", "RoleArn", "RetryPolicy"}
 
 
-def test_a_scheduler_gives_back_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schedule_round_trips_through_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     import boto3
     from moto import mock_aws
 
@@ -216,7 +216,7 @@ def test_the_rule_and_what_travels_in_it() -> None:
     }
 
 
-def test_text_in_a_template_is_no_place_for_the_event() -> None:
+def test_template_text_cannot_be_an_event_placeholder() -> None:
     trigger = APPROVED.model_copy(update={"parameters": {"Model_Arn": "<id> & <aws.events.event.json>"}})
     template = rule(trigger).targets[0]["InputTransformer"]["InputTemplate"]
     assert template.count("<") == template.count(">") == 1
@@ -232,7 +232,7 @@ def test_switched_off_and_without_dead_letters() -> None:
     assert "DeadLetterConfig" not in rule(APPROVED, site=without).targets[0]
 
 
-def test_a_queue_in_order_has_a_group_a_pipeline() -> None:
+def test_a_fifo_queue_has_a_message_group_per_pipeline() -> None:
     fifo = replace(SITE, event_queue=f"{SITE.event_queue}.fifo")
     found = rule(APPROVED, site=fifo)
     assert refused("events", "PutTargets", {"Rule": found.name, "Targets": list(found.targets)}) == []
@@ -241,7 +241,7 @@ def test_a_queue_in_order_has_a_group_a_pipeline() -> None:
     assert groups[0] == groups[1] != groups[2]
 
 
-def test_what_the_site_must_have() -> None:
+def test_required_resources_are_listed() -> None:
     bare = TriggerSite(region="eu-west-1", account="123456789012", pipeline_arn=ARN)
     with pytest.raises(UserError, match="'approved' is by events, which need the queue"):
         made(APPROVED, site=bare)
@@ -298,7 +298,7 @@ def package(**detail: Any) -> dict[str, Any]:
         (APPROVED, event("training_job"), False),
     ],
 )
-def test_what_fires(trigger: Any, given: dict[str, Any], fires: bool) -> None:
+def test_a_pattern_fires_only_for_matching_events(trigger: Any, given: dict[str, Any], fires: bool) -> None:
     assert matches(pattern(trigger, ARN, WHERE), given) is fires
 
 
@@ -314,7 +314,7 @@ CENTRAL = "arn:aws:sagemaker:eu-west-1:999999999999:model-package-group/digits"
         (Alarm(name="a", alarm="d"), lambda: alarm("d", "ALARM")),
     ],
 )
-def test_another_accounts_events_that_a_bus_forwards_start_nothing(trigger: Any, given: Any) -> None:
+def test_forwarded_events_of_other_accounts_start_nothing(trigger: Any, given: Any) -> None:
     given = given() if callable(given) else given
     assert matches(pattern(trigger, ARN, WHERE), given)
     assert not matches(pattern(trigger, ARN, WHERE), {**given, "account": "999999999999"})
@@ -328,7 +328,7 @@ def test_another_accounts_events_that_a_bus_forwards_start_nothing(trigger: Any,
         (Alarm(name="a", alarm="arn:aws:cloudwatch:eu-west-1:999999999999:alarm:d"), lambda: alarm("d", "ALARM")),
     ],
 )
-def test_another_accounts_events_start_it_where_the_trigger_names_that_account(trigger: Any, given: Any) -> None:
+def test_events_of_a_named_account_start_the_pipeline(trigger: Any, given: Any) -> None:
     given = given() if callable(given) else given
     assert not matches(pattern(trigger, ARN, WHERE), given)
     assert matches(pattern(trigger, ARN, WHERE), {**given, "account": "999999999999"})

@@ -50,7 +50,7 @@ def skipped(request: Request, given: dict[str, Any], *earlier: Earlier, now: dat
     return found.reason
 
 
-def test_a_start() -> None:
+def test_a_start_request_is_built() -> None:
     request = Request(
         trigger="approved",
         pipeline="retrain",
@@ -68,7 +68,7 @@ def test_a_start() -> None:
     assert len(found.token) == 64 and found.display_name == f"approved-{found.token[:12]}"
 
 
-def test_a_second_delivery_is_told_by_the_name_of_the_first_execution() -> None:
+def test_a_second_delivery_names_the_first_execution() -> None:
     first = started(REQUEST, event())
     again = event()
     again["id"] = "another-id"  # the service may tell of one change in two events
@@ -85,11 +85,11 @@ def test_a_second_delivery_is_told_by_the_name_of_the_first_execution() -> None:
         {"LastModifiedTime": "2026-03-04T05:06:07Z"},
     ],
 )
-def test_another_change_has_another_token(change: dict[str, Any]) -> None:
+def test_different_changes_have_different_tokens(change: dict[str, Any]) -> None:
     assert token(REQUEST, event(**change), NOW) != token(REQUEST, event(), NOW)
 
 
-def test_what_does_not_make_another_change() -> None:
+def test_irrelevant_fields_do_not_change_the_token() -> None:
     same = event(UpdatedModelPackageFields=["ApprovalDescription", "ModelApprovalStatus"], CertifyForMarketplace=True)
     same["id"], same["time"] = "x", "2026-03-05T00:00:00Z"
     assert token(REQUEST, same, NOW + timedelta(days=1)) == token(REQUEST, event(), NOW)
@@ -103,7 +103,7 @@ def test_triggers_and_pipelines_have_tokens_of_their_own() -> None:
     assert len({token(request, event(), NOW) for request in (REQUEST, *others)}) == 3
 
 
-def test_other_events_are_told_by_their_id() -> None:
+def test_other_events_are_identified_by_their_id() -> None:
     one, two = event("pipeline_execution"), event("pipeline_execution")
     assert token(REQUEST, one, NOW) == token(REQUEST, two, NOW)
     two["id"] = "other"
@@ -138,7 +138,7 @@ def test_the_loop_guard(by: str | None, own: bool) -> None:
 @pytest.mark.parametrize(
     "detail", [None, "text", {"MetadataProperties": None}, {"MetadataProperties": {"GeneratedBy": 3}}]
 )
-def test_events_without_a_maker(detail: Any) -> None:
+def test_events_without_an_originator_pass_the_loop_guard(detail: Any) -> None:
     given = event()
     given["detail"] = detail
     started(REQUEST, given)
@@ -184,12 +184,12 @@ def test_events_of_one_slot_start_once() -> None:
         ({"P": ParameterSource("String", "x" * 1_025)}, "1,025 characters"),
     ],
 )
-def test_more_than_the_service_takes_is_refused(given: dict[str, ParameterSource], said: str) -> None:
+def test_values_beyond_service_limits_are_refused(given: dict[str, ParameterSource], said: str) -> None:
     with pytest.raises(UserError, match=said):
         decide(Request(trigger="a", pipeline="retrain", pipeline_arn=ARN, parameters=given), event(), (), NOW)
 
 
-def test_a_missing_value_is_said() -> None:
+def test_a_missing_value_is_reported() -> None:
     request = Request(
         trigger="approved",
         pipeline="retrain",
@@ -200,7 +200,7 @@ def test_a_missing_value_is_said() -> None:
         decide(request, event(), (), NOW)
 
 
-def test_how_far_back_is_looked() -> None:
+def test_the_look_back_period() -> None:
     assert looked_back(REQUEST) == timedelta(days=2)
     weekly = Request(trigger="a", pipeline="p", pipeline_arn=ARN, starts=1, seconds=7 * 86_400)
     assert looked_back(weekly) == timedelta(days=7)
@@ -225,7 +225,7 @@ _numbers = st.one_of(st.none(), st.integers(1, 10**6))
         max_parallel_steps=_numbers,
     )
 )
-def test_a_request_travels(request_: Request) -> None:
+def test_a_request_round_trips_as_a_message(request_: Request) -> None:
     text = json.dumps({"trigger": request_.to_json(), "event": {"id": "1"}})
     assert read_message(text) == (request_, {"id": "1"})
 
@@ -246,7 +246,7 @@ def test_a_request_travels(request_: Request) -> None:
         '{"trigger": {"trigger": "a", "pipeline": "p", "pipeline_arn": ":pipeline/q"}, "event": {}}',
     ],
 )
-def test_messages_that_are_none(text: str) -> None:
+def test_invalid_messages_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="message"):
         read_message(text)
 

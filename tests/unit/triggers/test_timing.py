@@ -21,7 +21,7 @@ def times(timing: Timing, after: str, place: str, count: int) -> list[str]:
     return [time.isoformat(timespec="minutes") for time in found]
 
 
-def test_a_time_that_clocks_skip_is_skipped() -> None:
+def test_a_local_time_skipped_by_the_clock_change_is_skipped() -> None:
     """https://docs.aws.amazon.com/scheduler/latest/UserGuide/schedule-types.html#daylist-savings-time"""
     assert times(cron("30 2 * * ? *"), "2026-03-07T12:00-05:00", NEW_YORK, 2) == [
         "2026-03-09T02:30-04:00",
@@ -33,7 +33,7 @@ def test_a_time_that_clocks_skip_is_skipped() -> None:
     ]
 
 
-def test_a_time_that_comes_twice_runs_once() -> None:
+def test_a_local_time_that_occurs_twice_runs_once() -> None:
     assert times(cron("30 1 * * ? *"), "2026-10-31T12:00-04:00", NEW_YORK, 2) == [
         "2026-11-01T01:30-04:00",
         "2026-11-02T01:30-05:00",
@@ -143,7 +143,7 @@ _timings: st.SearchStrategy[Timing] = st.one_of(
     after=st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 1)),
     place=st.sampled_from(["UTC", NEW_YORK, "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]),
 )
-def test_times_rise_and_are_later(timing: Timing, after: datetime, place: str) -> None:
+def test_next_times_increase(timing: Timing, after: datetime, place: str) -> None:
     since = after.replace(tzinfo=UTC)
     found = [time.astimezone(UTC) for time in islice(next_times(timing, since, zone(place)), 6)]
     assert all(one < two for one, two in zip([since, *found], found, strict=False))

@@ -140,7 +140,7 @@ def test_a_run_is_started_again_once_as_the_command_line_does(
         assert "has no key" in ask(address, code=400, body=urlencode({"key": key}))
 
 
-def test_how_a_start_goes_is_shown(
+def test_the_progress_of_a_start_is_shown(
     ask: Asked, runs: list[dt.Run], begun: type[Begun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask(f"/runs/{runs[1].id}/again", code=303, body=urlencode({"key": KEY}))
@@ -153,13 +153,13 @@ def test_how_a_start_goes_is_shown(
     assert "has not started that run" in ask("/started/other", code=404)
 
 
-def test_the_run_is_found_behind_what_a_pipelines_file_prints() -> None:
+def test_the_run_id_is_found_after_output_of_the_pipeline_file() -> None:
     event = b'{"event": "execution_started", "execution": "abc"}'
     assert starting.execution_in(b'loading\n[1]\n{"a": 1}\n\xff\n' + event + b"\n{") == "abc"
     assert starting.execution_in(b"loading\n" + event) is None  # the line is not whole yet
 
 
-def test_a_run_that_failed_goes_on(ask: Asked, runs: list[dt.Run], place: Path, begun: type[Begun]) -> None:
+def test_a_failed_run_can_be_resumed(ask: Asked, runs: list[dt.Run], place: Path, begun: type[Begun]) -> None:
     run = runs[2]
     assert "cannot go on" in ask(f"/runs/{run.id}/resume", code=409)
     set_status(ask, run, "Failed")
@@ -173,7 +173,7 @@ def test_a_run_that_failed_goes_on(ask: Asked, runs: list[dt.Run], place: Path, 
     assert len(begun.every) == 1
 
 
-def test_a_rollback_goes_back_once(ask: Asked) -> None:
+def test_a_rollback_is_done_once(ask: Asked) -> None:
     registry, address = LocalRegistry(ask.home.ledger), "/models/small/rollback"
     make_champion(registry, "small", 1)
     assert "Roll back" not in ask("/models")
@@ -196,7 +196,7 @@ def test_a_rollback_goes_back_once(ask: Asked) -> None:
     assert registry.version("small", 2).reason == "wrong at night"
 
 
-def test_no_other_page_can_press_a_button(
+def test_forms_of_other_pages_are_refused(
     ask: Asked, runs: list[dt.Run], stopped: list[str], begun: type[Begun]
 ) -> None:
     run = f"/runs/{runs[1].id}"

@@ -77,16 +77,14 @@ def ask(run: dt.Run) -> Iterator[Asked]:
         ("below/a%20b%252F.txt", ["deep"]),
     ],
 )
-def test_a_file_is_shown_as_what_it_is_and_never_as_a_page(
-    ask: Asked, run: dt.Run, name: str, shown: list[str]
-) -> None:
+def test_a_file_is_shown_by_type_and_never_as_html(ask: Asked, run: dt.Run, name: str, shown: list[str]) -> None:
     page = ask(f"/runs/{run.id}/steps/write/files/out/{name}")
     assert all(text in page for text in shown)
     assert "<script>alert" not in page and "<b>1" not in page
     assert len(page) < 700_000
 
 
-def test_a_download_is_the_file_and_nothing_opens_it(ask: Asked, run: dt.Run) -> None:
+def test_a_download_is_the_exact_file_and_is_not_rendered(ask: Asked, run: dt.Run) -> None:
     assert ask(f"/runs/{run.id}/steps/write/files/out/page.html?download=1") == "<script>alert(1)</script>"
     sent = ask.headers
     assert sent["Content-Disposition"] == "attachment; filename*=UTF-8''page.html"
@@ -118,7 +116,7 @@ def test_the_whole_log_is_text_without_secrets(ask: Asked, run: dt.Run) -> None:
         *("files/out/" + "a" * 5_000, "log/1/" + "a/" * 3_000),
     ],
 )
-def test_no_path_and_no_link_leads_elsewhere(
+def test_no_path_or_link_leaves_the_folder(
     ask: Asked, run: dt.Run, capfd: pytest.CaptureFixture[str], path: str
 ) -> None:
     cookie = f"Cookie: {ask.own['Cookie']}"
@@ -172,14 +170,14 @@ def test_only_regular_files_without_links_on_the_way_are_opened(tmp_path: Path) 
             opened(root, parts)
 
 
-def test_what_came_from_the_cache_is_shown_as_the_earlier_runs(ask: Asked, run: dt.Run) -> None:
+def test_cached_files_are_attributed_to_the_earlier_run(ask: Asked, run: dt.Run) -> None:
     cached = dt.run("files_run.py", quiet=True)
     page = ask(f"/runs/{cached.id}/steps/write")
     assert "Taken from run" in page and run.id in page and "result.json" in page
     assert "deep" in ask(f"/runs/{cached.id}/steps/write/files/out/below/a%20b%252F.txt")
 
 
-def test_files_that_another_run_has_written_over_are_said_to_be_its(ask: Asked, run: dt.Run) -> None:
+def test_overwritten_files_are_attributed_to_the_later_run(ask: Asked, run: dt.Run) -> None:
     said = "Another run has written here since"
     assert said not in ask(f"/runs/{run.id}/steps/write")
     later = dt.run("files_run.py", quiet=True, cache=False)

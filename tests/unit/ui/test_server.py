@@ -114,7 +114,7 @@ def test_the_first_address_has_the_token_and_a_cookie_keeps_it(ask: Asked) -> No
         {"Cookie": "\x7f=;;"},
     ],
 )
-def test_who_does_not_know_the_token_or_comes_by_another_name_gets_nothing(
+def test_requests_without_the_token_or_with_another_host_are_refused(
     ask: Asked, headers: dict[str, str], runs: list[dt.Run]
 ) -> None:
     for path in ("/", f"/runs/{runs[0].id}", "/models", "/live.js", "/?token=wrong"):
@@ -145,9 +145,7 @@ def raw(ask: Asked, text: str, *headers: str) -> list[str]:
         *(("/models/a/" + "9" * 5000, "404"), ("/models/%00/1", "404"), ("/compare?run=%00", "400")),
     ],
 )
-def test_odd_addresses_are_no_mistakes_of_ours(
-    ask: Asked, capfd: pytest.CaptureFixture[str], path: str, status: str
-) -> None:
+def test_odd_addresses_are_client_errors(ask: Asked, capfd: pytest.CaptureFixture[str], path: str, status: str) -> None:
     assert raw(ask, f"GET {path}", f"Cookie: {ask.own['Cookie']}") == [status]
     assert raw(ask, f"GET {path}") == ["403"]
     assert capfd.readouterr().err == ""
@@ -164,7 +162,7 @@ def test_odd_requests_are_refused(ask: Asked, capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err == ""
 
 
-def test_a_form_of_another_page_changes_nothing(ask: Asked) -> None:
+def test_a_cross_site_form_changes_nothing(ask: Asked) -> None:
     form = urlencode({"group": "small", "version": "1", "status": "Approved"})
     for origin in ("", "null", "http://attacker.example", "https://" + ask.host, f"http://{ask.host}.attacker.example"):
         assert "must be sent from a page of this server" in ask("/models", code=403, body=form, Origin=origin)
@@ -173,7 +171,7 @@ def test_a_form_of_another_page_changes_nothing(ask: Asked) -> None:
     assert LocalRegistry(ask.home.ledger).version("small", 1).status == "PendingManualApproval"
 
 
-def test_the_list_is_filtered_sorted_and_says_what_is_wrong(ask: Asked, runs: list[dt.Run]) -> None:
+def test_the_list_is_filtered_sorted_and_shows_errors(ask: Asked, runs: list[dt.Run]) -> None:
     page = ask("/")
     assert [page.index(run.id) for run in reversed(runs)] == sorted(page.index(run.id) for run in runs)
     assert "&lt;b&gt;vision" in page and "<b>vision" not in page
@@ -199,7 +197,7 @@ def test_the_page_of_a_run_and_a_comparison(ask: Asked, runs: list[dt.Run]) -> N
     assert "Choose two runs or more" in ask(f"/compare?run={runs[0].id}", code=400)
 
 
-def test_columns_are_chosen_in_the_address_and_settings_stand_as_given(ask: Asked, runs: list[dt.Run]) -> None:
+def test_columns_are_chosen_by_the_address(ask: Asked, runs: list[dt.Run]) -> None:
     text = ask("/?" + urlencode({"column": ["rows", "<b>none"], "sort": "-started"}, doseq=True))
     assert ">&lt;b&gt;none<" in text and "<b>none" not in text
     assert 'data-name="rows">5</td>' in text and "Columns: 2 chosen" in text
@@ -219,7 +217,7 @@ def test_a_page_is_sent_again_when_something_has_changed(ask: Asked, runs: list[
 
 
 @pytest.mark.parametrize(("took", "next_ms"), [(0.001, 200), (0.02, 4000), (1.0, 10_000)])
-def test_the_dearer_a_page_is_the_later_it_is_asked_for(
+def test_expensive_pages_are_polled_less_often(
     ask: Asked, runs: list[dt.Run], monkeypatch: pytest.MonkeyPatch, took: float, next_ms: int
 ) -> None:
     """So that a page which somebody leaves open takes half a percent of a core."""
@@ -233,7 +231,7 @@ def test_the_dearer_a_page_is_the_later_it_is_asked_for(
     assert waits == [0, next_ms, next_ms]  # what a page takes once, of two times, is not what it takes
 
 
-def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[dt.Run]) -> None:
+def test_running_runs_show_progress_and_log(ask: Asked, runs: list[dt.Run]) -> None:
     home = ask.home
     with home.lock(runs[1].id), LedgerWriter(home) as ledger:
         with ledger.transaction() as db:
@@ -286,7 +284,7 @@ def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
     ask("/runs/x", code=404, body=urlencode(form))
 
 
-def test_what_triggers_started_is_listed(ask: Asked) -> None:
+def test_runs_started_by_triggers_are_listed(ask: Asked) -> None:
     assert "No schedule or event has started anything here." in ask("/starts")
     folder = ask.home.root / "serving"
     folder.mkdir()
@@ -302,7 +300,7 @@ def _refused(*_: object) -> None:
     raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
 
-def test_what_is_served_and_when_it_starts_next(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_served_pipelines_show_their_next_start(ask: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     from drivetrain.serve.runs import Served
     from drivetrain.serve.server import of_pipeline
     from drivetrain.spec.pipeline import Limit, Pipeline, RegistryEvent, Schedule, Upload
@@ -339,7 +337,7 @@ def test_runs_can_be_looked_at_without_locks(ask: Asked, runs: list[dt.Run], mon
         assert runs[0].id in ask(f"/runs/{runs[0].id}")
 
 
-def test_a_runner_that_was_killed_is_seen(ask: Asked, runs: list[dt.Run]) -> None:
+def test_a_killed_runner_is_noticed(ask: Asked, runs: list[dt.Run]) -> None:
     with ask.home.lock(runs[0].id):
         ask(f"/runs/{runs[0].id}")
         tag = str(ask.headers["ETag"])
@@ -365,7 +363,7 @@ def test_the_command_prints_the_address_and_ends_by_ctrl_c(place: Path, runs: li
         assert process.wait(60) == 0
 
 
-def test_a_script_is_told_where_it_is(
+def test_a_script_gets_the_address(
     place: Path, runs: list[dt.Run], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda address: os.kill(os.getpid(), signal.SIGTERM))

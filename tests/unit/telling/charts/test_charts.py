@@ -63,7 +63,7 @@ def test_points_say_their_value_and_axes_are_labelled() -> None:
     assert "epoch" in texts(chart)
 
 
-def test_values_that_are_not_finite_are_told_of() -> None:
+def test_nonfinite_values_are_reported() -> None:
     chart = line_chart("loss", [Series("train", ((1.0, 0.5), (2.0, math.nan), (3.0, math.inf)))], x_label="epoch")
     assert "2 values not finite" in texts(chart)
     assert "nan" not in chart and "inf" not in chart.replace("info", "")
@@ -115,7 +115,7 @@ def test_interruptions_are_marked_over_steps_and_over_time() -> None:
     assert "interrupt" not in training_charts([curve], job_times=[JobTimes(step="other", attempts=attempts)])[0]
 
 
-def test_metrics_are_drawn_over_epochs_where_those_were_logged() -> None:
+def test_metrics_are_drawn_over_epochs_if_logged() -> None:
     curves = [
         Curve(step="train", name="epoch", points=((1.0, 1.0), (2.0, 2.0))),
         Curve(step="train", name="loss", points=((1.0, 0.5), (2.5, 0.4))),

@@ -40,7 +40,7 @@ def run(id: str, code: str, target: str = "sagemaker", **read: str) -> Compared:
     return Compared(facts=facts, target=target, given={"epochs": 2 if target == "sagemaker" else 3})
 
 
-def test_content_decides_and_what_is_not_known_is_said_to_be_so() -> None:
+def test_artifacts_are_compared_by_content_and_unknown_content_is_marked() -> None:
     one = run("one", "c", data="s3://b/one d", other="s3://b/x e", model="s3://b/m.tar.gz f", extra="s3://b/y g")
     two = run("two", "", "kubeflow", data="s3://b/two d", other="s3://b/z h", model="s3://b/m i")
     found = Comparison(runs=(one, two))
@@ -56,7 +56,7 @@ def test_content_decides_and_what_is_not_known_is_said_to_be_so() -> None:
     assert "not comparable</td>" in comparison_page(found)
 
 
-def test_what_trainings_started_from_is_compared_and_not_said_of_a_cached_one() -> None:
+def test_starting_points_are_compared_except_for_cached_trainings() -> None:
     def trained(id: str, start: str, cache_of: str | None = None) -> Compared:
         step = StepRun(name="train", type="Training", title="train", status="Succeeded", value=start, cache_of=cache_of)
         return replace(run(id, "c"), facts=replace(run(id, "c").facts, steps=(step,)))
@@ -73,7 +73,7 @@ def test_what_trainings_started_from_is_compared_and_not_said_of_a_cached_one() 
         assert starts[1] not in shown and "3 of 5 epochs" in shown and "zero" in shown
 
 
-def test_of_three_runs_two_that_differ_are_enough() -> None:
+def test_two_differing_runs_of_three_make_a_difference() -> None:
     runs = (run("one", "c", data="s3://b/x d"), run("two", "", data="s3://b/x.tgz e"), run("three", "k"))
     more = run("four", "c", data="s3://b/y f")
     assert Comparison(runs=runs).same_code is False

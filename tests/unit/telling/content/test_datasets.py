@@ -30,7 +30,7 @@ def read(folder: Path) -> DatasetFacts:
     return found
 
 
-def test_what_a_manifest_says_is_on_the_page(prepared: Path) -> None:
+def test_the_page_shows_the_manifest(prepared: Path) -> None:
     train, validation = read(prepared / "train"), read(prepared / "validation")
     assert train.leaked_rows is None and not train.leaks
     assert validation.leaked_rows and validation.leaks
@@ -46,12 +46,12 @@ def test_what_a_manifest_says_is_on_the_page(prepared: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"content_hash": 7, "rows": "many"}', '{"content_hash": "a", "rows": -1}', "nothing"]
 )
-def test_what_is_no_manifest_of_ours_is_left_out(tmp_path: Path, content: str) -> None:
+def test_foreign_manifests_are_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
     assert read_dataset("step", tmp_path) is None
 
 
-def test_hostile_entries_are_shown_as_nothing(prepared: Path) -> None:
+def test_hostile_manifest_entries_are_ignored(prepared: Path) -> None:
     path = prepared / "validation" / "manifest.json"
     manifest: dict[str, Any] = json.loads(path.read_text())
     manifest["statistics"]["x"] |= {"min": [1], "max": "<script>", "histogram": {"rows": [-5, "a", 1e300]}, "nulls": -1}
@@ -61,7 +61,7 @@ def test_hostile_entries_are_shown_as_nothing(prepared: Path) -> None:
     assert "<script>" not in page and "&lt;script&gt;" in page and "3 values of &lt;b&gt;" in page
 
 
-def test_a_manifest_that_was_written_anew_is_read_anew(prepared: Path) -> None:
+def test_a_rewritten_manifest_is_reread(prepared: Path) -> None:
     path = prepared / "train" / "manifest.json"
     before = read(prepared / "train")
     path.write_text(path.read_text().replace(f'"rows": {before.rows}', f'"rows": {before.rows - 1}'))

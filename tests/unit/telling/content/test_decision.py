@@ -13,7 +13,7 @@ from drivetrain.telling.content.decision import decision, floor_words, read_deci
 AGAINST = "accuracy 0.9000 against 0.8500 of version 2, +0.05 (95 % interval +0.02 to +0.08)"
 
 
-def test_the_facts(findings: Callable[..., Path]) -> None:
+def test_the_facts_of_the_file_are_read(findings: Callable[..., Path]) -> None:
     found = read_decision("compare", findings() / "decision")
     assert found is not None and (found.verdict, found.group, found.metric) == ("register", "digits", "accuracy")
     assert found.champion_version == "2" and found.champion["accuracy"].value == 0.85 and found.rows == 360
@@ -74,17 +74,17 @@ BEYOND = {"metric": "accuracy", "slice": "site=south", "difference": -0.1, "budg
         ),
     ],
 )
-def test_the_sentence(decision_json: dict[str, Any], changes: dict[str, Any], said: str) -> None:
+def test_the_verdict_is_one_sentence(decision_json: dict[str, Any], changes: dict[str, Any], said: str) -> None:
     assert sentence(decision("compare", {**decision_json, **changes})) == said
 
 
-def test_a_floor_that_is_not_defined() -> None:
+def test_a_floor_on_an_undefined_metric_is_shown() -> None:
     found = decision("c", {"floors": [{"metric": "auroc", "least": 0.9, "met": False}, {"metric": "x"}]})
     assert floor_words(found.floors[0]) == "auroc is not defined, and must be at least 0.9000"
     assert floor_words(found.floors[1]) == "x is not defined" and not found.floors[1].met
 
 
-def test_anything_else_is_left_out() -> None:
+def test_other_files_are_ignored() -> None:
     odd = {
         "verdict": "register", "why": "because", "candidate": [1], "champion": {"version": {}}, "difference": [],
         "floors": {"a": 1}, "regressions": [3, None, {"metric": ["x"], "within": "yes"}], "data": 3, "metric": 7,
@@ -97,13 +97,13 @@ def test_anything_else_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("content", ['{"verdict": "register"}', '{"format": 1, "verdict": 3}', '{"Version": "1"}'])
-def test_other_peoples_decisions_are_not_ours(tmp_path: Path, content: str) -> None:
+def test_foreign_decision_files_are_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / "decision.json").write_text(content)
     assert read_decision("c", tmp_path) is None
     assert read_decision("c", tmp_path / "nowhere") is None
 
 
-def test_a_torn_file_is_said_to_be(tmp_path: Path) -> None:
+def test_a_torn_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "decision.json").write_text("{")
     found = read_decision("compare", tmp_path)
     assert found is not None

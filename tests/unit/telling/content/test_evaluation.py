@@ -25,7 +25,7 @@ from drivetrain.telling.content.plotted import PlottedCurve, PlottedMatrix
 from drivetrain.telling.page.evaluation_section import evaluation_page, evaluation_section
 
 
-def test_the_facts(findings: Callable[..., Path]) -> None:
+def test_the_facts_of_the_file_are_read(findings: Callable[..., Path]) -> None:
     found = read_evaluation("evaluate", findings() / "report")
     assert found is not None and found.step == "evaluate" and found.problem == ""
     assert found.num_samples == found.rows == found.counted == 360 and found.collectives == 1
@@ -42,14 +42,14 @@ def test_the_facts(findings: Callable[..., Path]) -> None:
     assert found.settings["slices"] == "site" and found.model["step"] == "460"
 
 
-def test_metrics_that_people_ask_for_come_first_and_classes_are_apart(evaluation_json: dict[str, Any]) -> None:
+def test_common_metrics_come_first_and_classes_are_separate(evaluation_json: dict[str, Any]) -> None:
     found = evaluation("e", evaluation_json, {})
     assert [one.name for one in found.overall()] == ["accuracy", "f1_macro", "auroc_macro", "mae", "loss"]
     assert list(found.by_class()) == ["f1", "auroc"] and list(found.by_class()["f1"]) == ["0", "1", "2"]
     assert [found.class_name(each) for each in ("0", "2", "7", "owl", "²")] == ["cat", "owl", "7", "owl", "²"]
 
 
-def test_how_it_came_about_is_one_line(evaluation_json: dict[str, Any]) -> None:
+def test_the_origin_of_an_evaluation_is_one_line(evaluation_json: dict[str, Any]) -> None:
     assert how(evaluation("e", evaluation_json, {})) == (
         "360 samples, each counted once; 1 collective for the metrics on 2 processes (ddp); 95 % intervals, exact or "
         "from 200 bootstrap replicates by id; curves in histogram mode; model digits_cnn of step 460."
@@ -73,7 +73,7 @@ def test_a_metric_without_a_number_is_left_out(entry: object) -> None:
     assert measures({"a": entry, "b": 1}).keys() == {"b"}
 
 
-def test_odd_intervals_bounds_and_directions_are_not_taken() -> None:
+def test_invalid_intervals_bounds_and_directions_are_ignored() -> None:
     found = measures(
         {
             "turned": {"value": 1, "low": 2, "high": 0},
@@ -94,13 +94,13 @@ def test_odd_intervals_bounds_and_directions_are_not_taken() -> None:
         '{"format": "one", "metrics": {}}',
     ],
 )
-def test_other_peoples_evaluations_are_not_ours(tmp_path: Path, content: str) -> None:
+def test_foreign_evaluation_files_are_ignored(tmp_path: Path, content: str) -> None:
     (tmp_path / "evaluation.json").write_text(content)
     assert read_evaluation("e", tmp_path) is None
     assert read_evaluation("e", tmp_path / "nowhere") is None
 
 
-def test_a_later_format_and_fields_that_nobody_knows_are_tolerated(evaluation_json: dict[str, Any]) -> None:
+def test_later_formats_and_unknown_fields_are_tolerated(evaluation_json: dict[str, Any]) -> None:
     evaluation_json |= {"format": 9, "novelty": {"x": 1}, "task": "binary", "slices": {"a": 1}, "bootstrap": None}
     evaluation_json |= {"coverage": [1], "settings": {"processes": {"a": 1}}, "undefined": ["x"], "model": None}
     found = evaluation("e", evaluation_json, {"roc": 3, "pr": {"x": 1, "y": 2}, "m": {"cells": [[1], [1, 2]]}})
@@ -131,7 +131,7 @@ def test_the_worst_slices_come_first_in_the_direction_that_is_worse(evaluation_j
     assert worst_slices(found.slices, found.measures["f1_macro"]) == []
 
 
-def test_more_than_can_be_shown_is_counted(evaluation_json: dict[str, Any]) -> None:
+def test_entries_beyond_the_limit_are_counted(evaluation_json: dict[str, Any]) -> None:
     evaluation_json["slices"] = [{"column": "a", "value": str(place)} for place in range(5_000)]
     evaluation_json["metrics"] = {f"m{place}": 1 for place in range(20_000)}
     found = evaluation("e", evaluation_json, {str(place): {"x": [1], "y": [1]} for place in range(5_000)})
@@ -151,7 +151,7 @@ THRESHOLD = {
 }  # fmt: skip
 
 
-def test_the_choice_of_a_threshold_is_no_curve_among_others(evaluation_json: dict[str, Any]) -> None:
+def test_threshold_selection_is_not_listed_among_the_curves(evaluation_json: dict[str, Any]) -> None:
     found = evaluation("e", evaluation_json, {"threshold": THRESHOLD})
     assert found.curves == () and found.threshold is not None
     assert found.threshold.points == ((0.0, 0.5, 0.5, 1.0), (0.3, 0.1, 0.9, 0.8))
@@ -162,7 +162,7 @@ def test_the_choice_of_a_threshold_is_no_curve_among_others(evaluation_json: dic
     assert evaluation("e", evaluation_json, {"threshold": {"kind": "threshold"}}).threshold is None
 
 
-def test_the_worst_samples_are_told_of_and_nothing_of_theirs_is_loaded(evaluation_json: dict[str, Any]) -> None:
+def test_the_worst_samples_are_listed_without_loading_their_files(evaluation_json: dict[str, Any]) -> None:
     picture = "data:image/png;base64,aGk="
     samples: list[Any] = [
         {

@@ -57,7 +57,7 @@ def test_metrics_stand_with_bounds_intervals_and_advice(evaluation_json: dict[st
     assert values["12,346"] == "12345.678", "the pointer shows all digits"
 
 
-def test_no_metric_stands_under_a_direction_that_is_not_its_own(evaluation_json: dict[str, Any]) -> None:
+def test_metrics_are_grouped_by_their_own_direction(evaluation_json: dict[str, Any]) -> None:
     """An area whose interval leaves [0, 1], or whose evaluation does not say which way it is better."""
     evaluation_json["metrics"]["auroc_macro"]["high"] = 1.01
     evaluation_json["metrics"]["f1_macro"].pop("higher_is_better")
@@ -92,7 +92,7 @@ def test_without_a_bootstrap_there_is_no_interval(evaluation_json: dict[str, Any
     assert rows(table)[0] == "metric value" and of_class(table, "interval") == []
 
 
-def test_slices_are_sorted_by_what_they_lack(evaluation_json: dict[str, Any]) -> None:
+def test_slices_are_sorted_by_their_gap(evaluation_json: dict[str, Any]) -> None:
     found = section(evaluation_json)
     plots = {said(one.find("figcaption/b")): one for one in of_class(found, "curve") if of_class(one, "dots")}  # type: ignore[arg-type]
     assert list(plots) == ["f1 by class", "accuracy by site"]
@@ -112,7 +112,7 @@ def test_classes_have_a_table_with_their_names(evaluation_json: dict[str, Any]) 
                              "owl 0.9100 0.9500 ± 2e-06"]  # fmt: skip
 
 
-def test_what_is_not_defined_is_told_with_its_reason(evaluation_json: dict[str, Any]) -> None:
+def test_undefined_metrics_are_shown_with_their_reason(evaluation_json: dict[str, Any]) -> None:
     (table,) = of_class(section(evaluation_json), "undefined")
     assert said(table) == "Not defined on these samples auroc class 7 no sample of class 7"
     evaluation_json["undefined"] = {f"auroc_class_{place}": "no sample" for place in range(40)}
@@ -137,7 +137,7 @@ def test_curves_show_the_worst_classes_first(evaluation_json: dict[str, Any], cu
     assert legends[0] == ["owl 0.9500", "dog 0.9700", "cat 0.9900", "27 other classes"]
 
 
-def test_plots_stand_beside_the_table_while_they_fit(evaluation_json: dict[str, Any]) -> None:
+def test_plots_are_beside_the_table_when_they_fit(evaluation_json: dict[str, Any]) -> None:
     def plots() -> tuple[int, int]:
         found = section(evaluation_json)
         (beside,) = of_class(found, "beside")
@@ -150,7 +150,7 @@ def test_plots_stand_beside_the_table_while_they_fit(evaluation_json: dict[str, 
     assert plots() == (1, 1)
 
 
-def test_what_was_asked_for_is_told(evaluation_json: dict[str, Any]) -> None:
+def test_requested_options_are_shown(evaluation_json: dict[str, Any]) -> None:
     assert "Asked for" not in said(section(evaluation_json))
     evaluation_json["settings"]["metrics"] = "accuracy, top_k(k=3)"
     assert said(section(evaluation_json)).endswith("Asked for: accuracy, top_k(k=3).")
@@ -184,7 +184,7 @@ def named_badly(entries: dict[str, Any]) -> dict[str, Any]:
     return {CANARY + name: poisoned(entry) for name, entry in entries.items()}
 
 
-def test_nothing_that_is_named_becomes_markup(
+def test_names_are_escaped(
     evaluation_json: dict[str, Any], curves_json: dict[str, Any], decision_json: dict[str, Any]
 ) -> None:
     bad = poisoned(evaluation_json)
@@ -277,7 +277,7 @@ def test_the_champion_stands_beside_the_candidate(decision_json: dict[str, Any])
     assert "accuracy is 0.9000 against 0.8500 of version 2." in said(found)
 
 
-def test_what_is_broken_comes_first_and_is_marked(decision_json: dict[str, Any]) -> None:
+def test_broken_rules_come_first_and_are_marked(decision_json: dict[str, Any]) -> None:
     decision_json["floors"].append({"metric": "f1", "slice": None, "least": 0.9, "value": 0.8, "met": False})
     decision_json["regressions"][0]["within"] = False
     found = parsed(decision_section(decision("compare", decision_json)))
@@ -285,7 +285,7 @@ def test_what_is_broken_comes_first_and_is_marked(decision_json: dict[str, Any])
     assert len(of_class(found, "bad")) == 1
 
 
-def test_budgets_that_must_be_proven(decision_json: dict[str, Any]) -> None:
+def test_budgets_that_need_proof_are_marked(decision_json: dict[str, Any]) -> None:
     decision_json["regressions"][0] |= {"within": False, "at_most": 0.08, "could_rule_out": 0.1}
     decision_json |= {"rule": {"budget_rule": "proven"}, "anchor": {"version": 1, "difference": {"value": -0.01}}}
     found = parsed(decision_section(decision("compare", decision_json)))
@@ -294,7 +294,7 @@ def test_budgets_that_must_be_proven(decision_json: dict[str, Any]) -> None:
     assert "Candidate against version 2 of digits and version 1, the best approved one" in said(found)
 
 
-def test_what_the_values_errors_may_undo_is_not_called_better(decision_json: dict[str, Any]) -> None:
+def test_a_gain_within_the_error_bounds_is_not_called_better(decision_json: dict[str, Any]) -> None:
     """Of a record whose interval is without them, as earlier versions wrote it."""
     decision_json["difference"]["bound"] = 0.03
     del decision_json["difference"]["method"]
@@ -303,7 +303,7 @@ def test_what_the_values_errors_may_undo_is_not_called_better(decision_json: dic
 
 
 @pytest.mark.parametrize("verdict", ["keep champion", "below floors"])
-def test_better_is_not_green_beside_a_model_that_stays_out(decision_json: dict[str, Any], verdict: str) -> None:
+def test_improvements_of_a_rejected_model_are_not_green(decision_json: dict[str, Any], verdict: str) -> None:
     promoted = parsed(decision_section(decision("compare", decision_json)))
     assert "better" in [said(one) for one in of_class(promoted, "held")]
     kept = parsed(decision_section(decision("compare", decision_json | {"verdict": verdict})))

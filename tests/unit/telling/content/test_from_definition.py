@@ -39,7 +39,7 @@ def test_conditions_name_the_metrics_by_which_they_decide() -> None:
     assert read_by_conditions(definition) == {"metrics", "mae", "value"}
 
 
-def test_triggers_and_outputs_of_steps_that_nobody_knows() -> None:
+def test_triggers_and_outputs_of_unknown_steps_are_ignored() -> None:
     dag = dag_of(read((FIXTURES / "unknown_steps.json").read_bytes()))
     assert edges_of(dag) == {
         ("Sum", "Ask", "", ""),
@@ -50,7 +50,7 @@ def test_triggers_and_outputs_of_steps_that_nobody_knows() -> None:
     }
 
 
-def test_what_does_not_exist_is_no_edge() -> None:
+def test_references_to_missing_steps_make_no_edge() -> None:
     step = {"Name": "a", "Type": "Lambda", "Arguments": {"x": {"Get": "Steps.gone.Uri"}}, "DependsOn": ["away"]}
     dag = dag_of(from_json({"Steps": [step]}))
     assert (dag.nodes, dag.edges) == ((Node("a", "Lambda"),), ())

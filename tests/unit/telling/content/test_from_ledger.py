@@ -91,7 +91,7 @@ def numbers(writing: Writing, text: str) -> RunFacts:
     return writing.facts()
 
 
-def test_a_run_that_was_killed(writing: Writing) -> None:
+def test_a_killed_run_is_described(writing: Writing) -> None:
     writing.begin()
     writing.ledger.start_step("e-1", "train", arguments=DEFINITION["Steps"][0]["Arguments"])  # type: ignore[index]
     facts = writing.facts()
@@ -102,7 +102,7 @@ def test_a_run_that_was_killed(writing: Writing) -> None:
     assert [node.label for node in facts.dag.nodes] == ["Train", "Evaluate", "Register"]
 
 
-def test_how_long_a_run_that_was_killed_was_at_work(writing: Writing) -> None:
+def test_a_killed_run_shows_its_working_time(writing: Writing) -> None:
     writing.begin()
     number = writing.ledger.start_step("e-1", "train", arguments={})
     with Ledger(writing.home) as ledger:
@@ -123,7 +123,7 @@ def test_how_long_a_run_that_was_killed_was_at_work(writing: Writing) -> None:
             assert ledger.step("e-1", "train").seconds is ledger.executions()[0].seconds is None
 
 
-def test_a_run_that_goes_on(writing: Writing) -> None:
+def test_a_running_run_is_described(writing: Writing) -> None:
     writing.begin()
     writing.ledger.start_step("e-1", "train", arguments={})
     with writing.home.lock("e-1"):
@@ -132,7 +132,7 @@ def test_a_run_that_goes_on(writing: Writing) -> None:
     assert [step.status for step in facts.steps] == ["Executing", "Waiting", "Waiting"]
 
 
-def test_steps_that_an_ended_run_never_reached(writing: Writing) -> None:
+def test_unreached_steps_of_an_ended_run_are_shown(writing: Writing) -> None:
     writing.begin()
     writing.ledger.finish("e-1", "Failed", "train: broke")
     facts = writing.facts()
@@ -175,7 +175,7 @@ def log(writing: Writing, execution: str, text: str, number: int = 1) -> None:
     (folder / "algo-1.log").write_text(text)
 
 
-def test_why_a_training_ended_early_is_in_its_log(writing: Writing) -> None:
+def test_the_reason_of_early_stopping_is_read_from_the_log(writing: Writing) -> None:
     writing.begin("e-1")
     writing.ledger.start_step("e-1", "train", arguments={})
     number = writing.ledger.start_step("e-1", "train", arguments={})
@@ -189,7 +189,7 @@ def test_why_a_training_ended_early_is_in_its_log(writing: Writing) -> None:
         assert writing.facts(execution).ended_early == {"train": EARLY}
 
 
-def test_a_training_that_ran_to_its_end_says_nothing(writing: Writing) -> None:
+def test_a_complete_training_has_no_early_stopping_note(writing: Writing) -> None:
     writing.begin("e-1")
     number = writing.ledger.start_step("e-1", "train", arguments={})
     log(writing, "e-1", "epoch 12/12 step 60 early stopping: no line of its own\n")
@@ -228,7 +228,7 @@ def test_the_interruptions_of_a_training_that_failed(writing: Writing) -> None:
     assert writing.facts("e-1").job_times == (times,)
 
 
-def test_a_training_that_never_could_be_interrupted_has_no_times(writing: Writing) -> None:
+def test_a_training_that_cannot_be_interrupted_has_no_account_of_time(writing: Writing) -> None:
     writing.begin("e-1")
     number = writing.ledger.start_step("e-1", "train", arguments={})
     journal = Journal(writing.home.run("e-1") / "train", job=number, spot=False, checkpoints=None)
@@ -237,7 +237,7 @@ def test_a_training_that_never_could_be_interrupted_has_no_times(writing: Writin
     assert writing.facts("e-1").job_times == ()
 
 
-def test_where_an_interrupted_training_goes_on(writing: Writing) -> None:
+def test_the_resume_point_of_an_interrupted_training_is_shown(writing: Writing) -> None:
     writing.begin("e-1")
     arguments = {"CheckpointConfig": {"S3Uri": "s3://bucket/checkpoints/train/abc/"}}
     number = writing.ledger.start_step("e-1", "train", arguments=arguments)
@@ -284,7 +284,7 @@ def test_evaluations_and_decisions_are_found_among_outputs(writing: Writing, fin
     assert [one.step for one in cached.evaluations] == ["train"] and cached.decisions == ()
 
 
-def test_outputs_that_are_no_findings_of_ours_are_left_alone(writing: Writing) -> None:
+def test_foreign_outputs_are_ignored(writing: Writing) -> None:
     folder = writing.home.objects / "bucket" / "report"
     folder.mkdir(parents=True)
     (folder / "evaluation.json").write_text('{"regression_metrics": {"mse": {"value": 1}}}')
@@ -298,7 +298,7 @@ def test_outputs_that_are_no_findings_of_ours_are_left_alone(writing: Writing) -
     assert [one.problem for one in writing.facts().evaluations] == ["evaluation.json is no JSON"]
 
 
-def test_a_registered_model_and_who_registered_it(writing: Writing) -> None:
+def test_a_registered_model_is_shown_with_its_origin(writing: Writing) -> None:
     registry = LocalRegistry(writing.home.ledger)
     package = {"InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://bucket/model.tar.gz"}]}}
     version, _ = registry.register(
@@ -315,7 +315,7 @@ def test_a_registered_model_and_who_registered_it(writing: Writing) -> None:
 
 
 @pytest.mark.parametrize("arn", ["arn:aws:sagemaker:us-east-1:0:model-package/gone/3", "nonsense", 7, None])
-def test_a_stubs_answer_is_no_registered_model(writing: Writing, arn: object) -> None:
+def test_the_answer_of_a_stub_is_no_registered_model(writing: Writing, arn: object) -> None:
     writing.begin()
     writing.settle("register", "Succeeded", response={"ModelPackageArn": arn})
     assert writing.facts().models == ()
@@ -354,7 +354,7 @@ def test_the_environment_is_that_of_the_run(writing: Writing) -> None:
     assert writing.facts().environment == {"drivetrain": "0.0.1"}
 
 
-def test_a_run_whose_folder_was_removed_is_told_so(writing: Writing) -> None:
+def test_a_removed_run_folder_is_reported(writing: Writing) -> None:
     writing.begin()
     folder = writing.home.run("e-1")
     shutil.rmtree(folder)
@@ -368,7 +368,7 @@ def test_a_run_whose_folder_was_removed_is_told_so(writing: Writing) -> None:
     assert str(caught.value) == f"{writing.home.root} {lost}"
 
 
-def test_the_page_is_written_whole(writing: Writing) -> None:
+def test_the_page_is_written_atomically(writing: Writing) -> None:
     writing.begin()
     path = save_page(writing.home, writing.facts())
     assert path.read_text().rstrip().endswith("</html>")
@@ -383,6 +383,6 @@ def test_the_page_is_written_whole(writing: Writing) -> None:
         (None, "2.00 s"),
     ],
 )
-def test_the_card_of_a_training_says_what_came_out_and_else_how_long_it_took(value: str | None, said: str) -> None:
+def test_the_step_card_shows_metrics_or_the_duration(value: str | None, said: str) -> None:
     step = StepRun(name="fit", type="Training", title="fit", status="Succeeded", started=0.0, ended=2.0, value=value)
     assert note(step) == said

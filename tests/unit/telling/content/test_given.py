@@ -41,7 +41,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> LocalRuns:
     return runs
 
 
-def test_what_changed_since_the_run_before(runs: LocalRuns) -> None:
+def test_changes_since_the_previous_run_are_listed(runs: LocalRuns) -> None:
     second = facts(runs)
     assert second.changed is not None and dict(second.changed.values) == {"Rate": (0.5, 0.25)}
     assert facts(runs, second.changed.since).changed is None
@@ -49,7 +49,7 @@ def test_what_changed_since_the_run_before(runs: LocalRuns) -> None:
     assert second.changed.since in page and page.index("Before") < page.index("Of the pipeline")
 
 
-def test_commands_to_go_on_hide_what_looks_like_a_secret(runs: LocalRuns) -> None:
+def test_resume_commands_hide_secrets(runs: LocalRuns) -> None:
     last = facts(runs)
     commands = dict(last.commands)
     assert commands["Go on"] == f"drivetrain runs resume {last.id}"
@@ -67,7 +67,7 @@ def asked(**options: Any) -> RunAgain:
     return again
 
 
-def test_a_run_is_asked_for_again_with_all_that_it_was_given() -> None:
+def test_run_again_repeats_all_options() -> None:
     start = ("run", "shop.py:shop", "-c", "night.yaml")
     assert (asked().words, asked().why_not, asked().folder) == (start, None, Path("/"))
     again = asked(
@@ -87,7 +87,7 @@ def test_a_run_is_asked_for_again_with_all_that_it_was_given() -> None:
     )
 
 
-def test_a_run_whose_command_line_is_not_whole_is_started_by_nobody_else() -> None:
+def test_a_run_with_an_incomplete_command_line_cannot_be_repeated() -> None:
     assert "--stub deploy=FILE" in " ".join(asked(stubs={"deploy": {"a": 1}}).words)
     assert "in files (--stub)" in str(asked(stubs={"deploy": {"a": 1}}).why_not)
     secret = asked(origin=ORIGIN)
@@ -107,7 +107,7 @@ def test_many_values_are_folded_and_few_are_not() -> None:
     )
 
 
-def test_iterations_are_one_chart_a_number() -> None:
+def test_iterations_share_one_chart_per_metric() -> None:
     def run(items: list[str]) -> str:
         steps = tuple(
             StepRun(name=f"score-{number}", type="Processing", title=f"score [{number}]", status="Succeeded",
@@ -124,7 +124,7 @@ def test_iterations_are_one_chart_a_number() -> None:
     assert "Returned by score-0" in run(["0.1"]) and "by item" not in run(["0.1"])
 
 
-def test_a_folder_that_was_removed_leaves_the_rest(tmp_path: Path) -> None:
+def test_a_removed_folder_leaves_other_facts(tmp_path: Path) -> None:
     runs = LocalRuns(tmp_path)
     runs.start([{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}}])
     run = facts(runs)

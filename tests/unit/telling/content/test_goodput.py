@@ -59,7 +59,7 @@ def test_curves_break_off_where_a_start_ended() -> None:
     assert breaks(times(attempts=times().attempts[:1], interruptions=())) == []
 
 
-def test_youngs_bound_is_made_of_what_was_measured() -> None:
+def test_youngs_bound_uses_measured_times() -> None:
     spent = account(times())
     assert spent is not None
     assert spent.save_cost == pytest.approx(1.0) and spent.failure_seconds == pytest.approx(17.5)
@@ -68,7 +68,7 @@ def test_youngs_bound_is_made_of_what_was_measured() -> None:
     assert young_loss(0.0, 100.0, 10.0) == pytest.approx(0.1)
 
 
-def test_a_bound_is_never_below_nothing() -> None:
+def test_the_bound_is_never_negative() -> None:
     spent = account(times(attempts=tuple(
         Attempt(number=n, started=10.0 * n, restart_seconds=9.0, time=10.0 * n + 10, first_step=n, step=n + 1, saves=1,
                 stall_seconds=0.9)
@@ -83,14 +83,14 @@ def test_without_interruptions_only_saves_are_wasted() -> None:
     assert spent.wasted == pytest.approx(1.0) and spent.goodput == pytest.approx(10 / 11)
 
 
-def test_a_program_that_does_not_tell_its_steps_has_no_account() -> None:
+def test_a_program_without_step_logs_has_no_account() -> None:
     silent = tuple(Attempt(number=n, started=n * 10.0, time=n * 10.0 + 8) for n in range(3))
     assert account(times(attempts=silent)) is None
     assert account(times(attempts=())) is None
     assert saving(times(attempts=silent), Prices(discount=0.7)) is None
 
 
-def test_what_is_saved_counts_what_was_lost() -> None:
+def test_savings_subtract_lost_work() -> None:
     saved = saving(times(), Prices(discount=0.7, on_demand=36.0))
     assert saved is not None
     assert saved.paid == pytest.approx(35.0) and saved.needed == pytest.approx(23.0)
@@ -101,13 +101,13 @@ def test_what_is_saved_counts_what_was_lost() -> None:
     assert even is not None and even.share == pytest.approx(0.0)
 
 
-def test_hosts_are_multiplied_on_the_bill_alone() -> None:
+def test_only_the_bill_multiplies_by_hosts() -> None:
     one, two = (saving(times(hosts=hosts), Prices(discount=0.5, on_demand=1.0)) for hosts in (1, 2))
     assert one is not None and two is not None and one.cost is not None and two.cost is not None
     assert two.cost == pytest.approx(2 * one.cost) and two.share == pytest.approx(one.share)
 
 
-def test_a_bill_tells_the_discount_by_the_services_formula() -> None:
+def test_the_discount_follows_the_formula_of_the_service() -> None:
     billed = times(billed=True, training_seconds=500.0, billable_seconds=100.0)
     assert measured_discount(billed) == pytest.approx(0.8)
     assert billed.machine_seconds == 500.0
@@ -115,7 +115,7 @@ def test_a_bill_tells_the_discount_by_the_services_formula() -> None:
     assert measured_discount(times()) is None, "nobody bills a run on this machine"
 
 
-def test_stretches_of_time_follow_one_another() -> None:
+def test_time_spans_are_contiguous() -> None:
     found = spans(times())
     assert [kind for kind, _, _ in found] == [
         "restart", "training", "lost", "down", "restart", "training", "down", "restart", "training",
@@ -126,7 +126,7 @@ def test_stretches_of_time_follow_one_another() -> None:
     assert lost[2] - lost[1] == pytest.approx(2.0)
 
 
-def test_machines_stay_for_a_while_after_the_programs_last_word() -> None:
+def test_machines_are_counted_a_while_after_the_last_log_line() -> None:
     first, second, _ = times().attempts
     leaves = replace(first, gone=118.0)  # it had said its last word at 116, and the next one begins at 119
     whole, told = (account(times(attempts=(one, second))) for one in (first, leaves))
@@ -153,7 +153,7 @@ def test_without_attempts_the_jobs_own_phases_are_drawn() -> None:
     ]
 
 
-def test_steps_lost_are_known_only_where_each_is() -> None:
+def test_lost_steps_are_known_only_if_known_for_each_start() -> None:
     assert times().steps_lost == 20
     assert times(interruptions=(Interruption(steps_lost=3), Interruption())).steps_lost is None
 
@@ -199,13 +199,13 @@ def test_saves_are_needed_on_machines_that_stay_too() -> None:
     assert saved is not None and saved.share == pytest.approx(0.7), "nothing was interrupted: all of the discount"
 
 
-def test_what_is_paid_for_are_all_starts_not_the_last_job_alone() -> None:
+def test_all_starts_are_billed_not_only_the_last_job() -> None:
     assert never_a_step(training_seconds=None, billable_seconds=None).machine_seconds == pytest.approx(50.0)
     assert never_a_step(billable_seconds=15.0).machine_seconds == pytest.approx(50.0)
     assert never_a_step(attempts=()).machine_seconds is None
 
 
-def test_what_went_on_at_the_full_price_is_paid_at_the_full_price() -> None:
+def test_work_continued_on_demand_is_billed_on_demand() -> None:
     """50 s of machines for 25 s of steps and one start of 5 s: the last 15 s at the full price."""
     mixed = never_a_step(attempts=tuple(replace(one, spot=one.number < 5) for one in never_a_step().attempts))
     saved = saving(mixed, Prices(discount=0.7, on_demand=3600.0))
@@ -219,14 +219,14 @@ def test_what_went_on_at_the_full_price_is_paid_at_the_full_price() -> None:
     assert same is not None and same.on_demand == 0.0 and same.share == pytest.approx(0.5)
 
 
-def test_no_discount_pays_where_the_rest_on_demand_costs_more_than_all_of_it() -> None:
+def test_no_saving_if_the_rest_on_demand_costs_more_than_everything() -> None:
     attempts = tuple(replace(one, spot=one.number < 3) for one in never_a_step().attempts)
     saved = saving(never_a_step(attempts=attempts), Prices(discount=0.9))
     assert saved is not None and saved.on_demand == pytest.approx(40.0) and saved.needed == pytest.approx(30.0)
     assert saved.break_even is None and saved.share < 0
 
 
-def test_machines_on_demand_alone_save_nothing() -> None:
+def test_only_on_demand_machines_save_nothing() -> None:
     attempts = tuple(replace(one, spot=False) for one in never_a_step().attempts)
     assert saving(never_a_step(attempts=attempts), Prices(discount=0.7)) is None
     assert saving(never_a_step(spot=False), Prices(discount=0.7)) is None

@@ -29,7 +29,7 @@ def told(**more: Any) -> dict[str, Any]:
     return {"healthy": True, "rules": {"slow_input": "warn"}, "findings": [FINDING], "timeline": timeline, **more}
 
 
-def test_all_of_it_is_shown() -> None:
+def test_every_part_of_the_health_report_is_shown() -> None:
     facts = facts_of("train", told(verdict="input pipeline bound: 41% of the step waits for data"))
     assert facts is not None and facts.healthy and [one.rule for one in facts.findings] == ["slow_input"]
     assert set(facts.phases) == {"forward", "data"}
@@ -63,11 +63,11 @@ def test_operators_of_a_profile_are_shown() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, [], None, 3, {"healthy": "yes"}, {"healthy": 1}])
-def test_what_is_none_of_ours_is_left_out(given: Any) -> None:
+def test_foreign_health_files_are_ignored(given: Any) -> None:
     assert facts_of("train", given) is None
 
 
-def test_what_is_damaged_or_endless_is_bounded() -> None:
+def test_damaged_or_endless_files_are_read_within_bounds() -> None:
     many = told(
         findings=[FINDING] * 1_000,
         timeline={
@@ -85,7 +85,7 @@ def test_what_is_damaged_or_endless_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_it_is_found_in_what_the_training_handed_on(packed: bool, tmp_path: Path) -> None:
+def test_the_health_report_is_found_in_the_training_output(packed: bool, tmp_path: Path) -> None:
     home: Any = SimpleNamespace(objects=tmp_path)
     content = json.dumps(told()).encode()
     place = tmp_path / "bucket/out/job/output"
@@ -124,7 +124,7 @@ def of_trial(home: Path, changed: Callable[[Path], object]) -> HealthFacts | Non
     return health_of(store, "train", ARGUMENTS, {"TrainingJobName": "job"})
 
 
-def test_what_smdebug_saved_is_shown(tmp_path: Path) -> None:
+def test_saved_smdebug_tensors_are_shown(tmp_path: Path) -> None:
     facts = of_trial(tmp_path, lambda folder: None)
     assert facts is not None and facts.healthy is False and [one.rule for one in facts.findings] == ["nan_or_inf"]
     page = str(health_section((facts,)))
@@ -132,7 +132,7 @@ def test_what_smdebug_saved_is_shown(tmp_path: Path) -> None:
     assert "1 of 9 rules failed the training." in page and "Phases of a step" not in page
 
 
-def test_what_smdebug_saved_and_a_page_cannot_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_smdebug_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = "index/000000000/000000000002_worker_0.json"
     facts = of_trial(
         tmp_path / "damaged", lambda folder: (folder / index).unlink() or (folder / index).write_text("{}")
@@ -153,7 +153,7 @@ def test_a_broken_archive_is_left_out(tmp_path: Path) -> None:
     assert health_of(home, "train", ARGUMENTS, {"TrainingJobName": "job"}) is None
 
 
-def test_a_timeline_stays_short_and_loses_no_time() -> None:
+def test_a_shortened_timeline_keeps_the_total_time() -> None:
     timeline, count = Timeline(), 1_000
     for number in range(count):
         columns = {name: np.zeros(2) for name in PHASES}

@@ -41,19 +41,19 @@ def test_a_description_is_read_whole() -> None:
     assert [phase.status for phase in times.phases] == ["Training", "Interrupted", "Training"]
 
 
-def test_another_runners_job_tells_of_its_interruptions_by_its_phases() -> None:
+def test_interruptions_of_a_foreign_job_follow_from_its_phases() -> None:
     times = job_times("train", SPOT, {key: value for key, value in RESPONSE.items() if key != "Drivetrain"})
     assert times is not None and account(times) is None
     (interruption,) = times.interruptions
     assert interruption.seconds_down == pytest.approx(3.0) and interruption.reason == "taken back"
 
 
-def test_a_training_that_could_not_be_interrupted_has_nothing_to_tell() -> None:
+def test_an_uninterruptible_training_reports_nothing() -> None:
     assert job_times("train", {}, {"TrainingTimeInSeconds": 4, "SecondaryStatusTransitions": []}) is None
     assert job_times("train", SPOT, {}) is None, "it has not ended yet"
 
 
-def test_a_training_that_was_resumed_has_its_starts_to_tell() -> None:
+def test_a_resumed_training_reports_its_starts() -> None:
     starts: list[dict[str, Any]] = [{**one, "job": one["number"]} for one in RESPONSE["Drivetrain"]["attempts"]]
     times = job_times("train", {}, {"Drivetrain": {"attempts": starts}})
     assert times is not None and not times.spot and len(breaks(times)) == 1
@@ -65,19 +65,19 @@ def test_a_training_that_was_resumed_has_its_starts_to_tell() -> None:
     assert anew is not None and anew.interruptions == () and breaks(anew) == [] and started_after(anew) == {2: 0.0}
 
 
-def test_an_interruption_is_told_of_on_any_machines() -> None:
+def test_interruptions_are_reported_on_any_machines() -> None:
     times = job_times("train", {}, RESPONSE)
     assert times is not None and not times.spot and len(times.interruptions) == 1
 
 
-def test_what_the_launcher_writes_of_a_script_says_nothing_of_steps() -> None:
+def test_launcher_lines_of_a_script_are_not_steps() -> None:
     attempts = [{"number": n, "started": 10.0 * n, "time": 10.0 * n + 8, "first_step": 0, "step": 0} for n in (1, 2)]
     times = job_times("train", SPOT, {**RESPONSE, "Drivetrain": {"interruptions": [{}], "attempts": attempts}})
     assert times is not None and [one.step for one in times.attempts] == [None, None]
     assert account(times) is None and [kind for kind, _, _ in spans(times)] == ["training", "down", "training"]
 
 
-def test_a_training_that_left_spot_machines_ran_on_some() -> None:
+def test_a_training_that_left_spot_keeps_its_spot_attempts() -> None:
     told = {"attempts": [{"number": 1, "started": 0.0, "spot": True}, {"number": 2, "started": 1.0, "spot": False}]}
     times = job_times("train", {}, {"Drivetrain": told})
     assert times is not None and times.spot and [one.spot for one in times.attempts] == [True, False]
@@ -85,7 +85,7 @@ def test_a_training_that_left_spot_machines_ran_on_some() -> None:
     assert alone is None
 
 
-def test_the_time_until_somebody_resumed_it_is_not_counted() -> None:
+def test_idle_time_before_a_resume_is_not_counted() -> None:
     """Two jobs with a night in between; each has two starts of 4 s, and 2 s without machines between them."""
     night = 36_000.0
     attempts = [
@@ -122,9 +122,7 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values, json_values, json_values)
-def test_whatever_a_description_says_the_page_goes_on(
-    attempts: Any, interruptions: Any, phases: Any, time: Any
-) -> None:
+def test_any_job_description_is_tolerated(attempts: Any, interruptions: Any, phases: Any, time: Any) -> None:
     response = {
         "SecondaryStatusTransitions": phases,
         "TrainingTimeInSeconds": time,

@@ -45,7 +45,7 @@ def test_the_highest_step_by_number(home: Home) -> None:
     assert newest_checkpoint(home, train()) == SavedState(training_step=100_000_000, uri=f"{URI}digits/step-100000000/")
 
 
-def test_a_step_saved_again_is_the_last_by_number(home: Home) -> None:
+def test_the_newest_edition_of_a_step_is_chosen_by_number(home: Home) -> None:
     for edition in ("", ".9", ".101", ".12"):
         save(home, 120, edition=edition)
     for other in (".0", ".02", ".", ".9999999", ".sagemaker-uploading", "x"):  # no names of a checkpoint
@@ -56,7 +56,7 @@ def test_a_step_saved_again_is_the_last_by_number(home: Home) -> None:
     assert found is not None and found.uri.endswith("/step-00000120.101/")
 
 
-def test_the_names_are_those_that_the_store_gives(home: Home) -> None:
+def test_checkpoint_names_match_the_store(home: Home) -> None:
     """Each of its own folders is found here: of a first save, a second one, and one of a training that took over."""
     place = FolderPlace(home.objects / URI.removeprefix("s3://") / "digits")
     for fence in (None, None, Term(1), Term(1)):
@@ -78,7 +78,7 @@ class Term:
 
 
 @pytest.mark.parametrize("damage", ["no manifest", "half a manifest", "a file is short", "a file is missing"])
-def test_what_is_not_all_there_is_passed_by(home: Home, damage: str) -> None:
+def test_incomplete_checkpoints_are_skipped(home: Home, damage: str) -> None:
     save(home, 40)
     folder = save(home, 80)
     if damage == "no manifest":
@@ -93,7 +93,7 @@ def test_what_is_not_all_there_is_passed_by(home: Home, damage: str) -> None:
     assert found is not None and found.training_step == 40
 
 
-def test_of_several_trainings_only_the_training_knows(home: Home) -> None:
+def test_several_trainings_in_one_place_give_no_answer(home: Home) -> None:
     save(home, 40)
     save(home, 80, "other-data")
     assert newest_checkpoint(home, train()) is None
@@ -111,7 +111,7 @@ def test_nothing_is_read_outside_a_checkpoint(home: Home, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("arguments", [{}, {"CheckpointConfig": None}, {"CheckpointConfig": {"S3Uri": 3}},
                                        {"CheckpointConfig": {"S3Uri": "/a/path"}}, ARGUMENTS])  # fmt: skip
-def test_where_nothing_was_saved_nothing_is_known(home: Home, arguments: dict[str, object]) -> None:
+def test_without_checkpoints_there_is_no_answer(home: Home, arguments: dict[str, object]) -> None:
     assert newest_checkpoint(home, train(arguments=arguments)) is None
 
 

@@ -86,7 +86,7 @@ def described(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_the_best_ran_to_its_end_and_so_far_goes_only_one_way() -> None:
+def test_the_best_trial_is_complete_and_the_running_best_is_monotone() -> None:
     found = tuning(*SEVERAL)
     assert [one.number for one in found.ranked()] == [3, 4, 5, 1]
     assert found.best is SEVERAL[3]
@@ -95,7 +95,7 @@ def test_the_best_ran_to_its_end_and_so_far_goes_only_one_way() -> None:
     assert tuning(training(1, None, "Failed")).best is None
 
 
-def test_a_description_is_read_with_what_our_runner_adds() -> None:
+def test_local_fields_of_a_tuning_description_are_read() -> None:
     found = tuning_facts("tune", {}, described())
     assert found is not None
     assert (found.strategy, found.metric, found.maximize, found.most) == ("Bayesian", "accuracy", True, 9)
@@ -117,14 +117,14 @@ def test_a_description_is_read_with_what_our_runner_adds() -> None:
     )
 
 
-def test_a_description_of_the_service_says_enough() -> None:
+def test_a_service_description_is_sufficient() -> None:
     given = described()
     del given["Drivetrain"]
     found = tuning_facts("tune", {}, given)
     assert found is not None and found.trainings[0].number == 1 and found.trainings[0].objective == 0.75
 
 
-def test_while_it_runs_the_files_of_its_trainings_tell(tmp_path: Path) -> None:
+def test_while_running_the_training_files_are_read(tmp_path: Path) -> None:
     trials = Trials(tmp_path, ObjectStore(tmp_path / "s3"), {})
     trials.take_up()
     shared: dict[str, Any] = {"definition": None, "parameters": {"rate": "0.1", "api_token": "hidden"}}
@@ -160,7 +160,7 @@ def test_while_it_runs_the_files_of_its_trainings_tell(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_descriptions_of_anybody_s_are_shown_as_far_as_they_go(given: dict[str, Any]) -> None:
+def test_foreign_tuning_descriptions_are_shown_as_far_as_possible(given: dict[str, Any]) -> None:
     found = tuning_facts("tune", {}, given)
     assert found is None or xml(tunings_section([found])).tag == "section"
 
@@ -176,7 +176,7 @@ def test_each_training_has_its_mark() -> None:
     assert "best so far" in said and "stopped early" in said and "failed" in said
 
 
-def test_what_went_astray_leaves_room_for_the_others() -> None:
+def test_diverged_trainings_do_not_dominate_the_scale() -> None:
     trainings = [training(number, number / 10, values=()) for number in range(1, 10)]
     picture = xml(by_training(tuning(*trainings, training(10, 1e9), maximize=False)))
     assert "1 beyond the scale" in "".join(picture.itertext())
@@ -190,7 +190,7 @@ def test_hyperparameters_are_drawn_over_their_scale_or_their_names() -> None:
     assert "adam" in names and "sgd" in names
 
 
-def test_curves_are_drawn_where_there_are_any() -> None:
+def test_curves_are_drawn_if_present() -> None:
     picture = xml(by_epoch(tuning(*SEVERAL)))
     assert len(list(picture.iter("path"))) == 3
     assert [one for one in picture.iter("g") if one.get("class") == "s1 is-best"]
@@ -216,13 +216,13 @@ def test_the_page_has_the_section_and_its_style() -> None:
     assert ".best-ring" not in render(RunFacts(**facts))
 
 
-def test_a_value_whose_trainings_all_failed_has_its_place() -> None:
+def test_a_value_with_only_failed_trainings_is_kept() -> None:
     failed = training(2, None, "Failed", parameters={"optimizer": '"adagrad"'})
     names = [one.text for one in xml(by_parameter(tuning(training(1, 0.5), failed), "optimizer")).iter("text")]
     assert "adam" in names and "adagrad" in names
 
 
-def test_why_a_training_failed_is_the_line_of_its_exception_however_long_the_traceback(tmp_path: Path) -> None:
+def test_the_failure_reason_is_the_exception_line_of_any_traceback(tmp_path: Path) -> None:
     frames = "".join(f'  File "train.py", line {number}, in step\n    loss = model(batch)\n' for number in range(500))
     reason = f"Traceback (most recent call last):\n{frames}ValueError: the labels are empty"
     told = described()

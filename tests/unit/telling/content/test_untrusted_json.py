@@ -39,13 +39,13 @@ def test_an_object_is_read_and_a_missing_file_is_none(tmp_path: Path) -> None:
         (b'{"a": "' + b"x" * 2_000_000 + b'"}', "is larger than 1 MB"),
     ],
 )
-def test_what_cannot_be_read_says_why(tmp_path: Path, content: bytes, why: str) -> None:
+def test_unreadable_files_give_a_reason(tmp_path: Path, content: bytes, why: str) -> None:
     (tmp_path / "a.json").write_bytes(content)
     with pytest.raises(UnreadableError, match=f"^{why}$"):
         read_object(tmp_path / "a.json", most_bytes=1024 * 1024)
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_named_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     assert read_object(tmp_path / "a.json") is None
 
@@ -61,7 +61,7 @@ def test_numbers() -> None:
     assert whole(3.0) == 3 and whole(2.5) is None and whole(-1) is None and whole(10**15) is None
 
 
-def test_texts_are_cut_and_anything_else_is_empty() -> None:
+def test_texts_are_cut_and_other_types_are_empty() -> None:
     assert text("x" * 300) == "x" * 199 + "…" and text(3) == "3" and text(None) == text([]) == text(True) == ""
     assert text(HUGE) == ""
     assert texts({"a": "b", "c": None, "d": 3}, 10) == {"a": "b", "d": "3"}

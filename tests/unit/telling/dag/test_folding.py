@@ -36,12 +36,12 @@ def test_alike_chains_are_one_chain() -> None:
     assert arrows(found) == {("prepare", "train-0"), ("train-0", "score-0"), ("score-0", "pick")}
 
 
-def test_a_graph_that_is_not_wide_stays_as_it_is() -> None:
+def test_a_narrow_graph_is_not_folded() -> None:
     dag = Dag.build(*sweep(MAX_SIDE_BY_SIDE))
     assert folded(dag) is dag
 
 
-def test_a_failed_step_and_one_with_another_neighbour_stay() -> None:
+def test_failed_or_differently_connected_steps_are_not_folded() -> None:
     nodes, edges = sweep()
     nodes = [replace(node, status="Failed") if node.name == "train-2" else node for node in nodes]
     edges += [Edge("train-5", "extra"), Edge("extra", "pick")]
@@ -51,7 +51,7 @@ def test_a_failed_step_and_one_with_another_neighbour_stay() -> None:
     assert ("train-5", "extra") in arrows(found) and ("train-0", "extra") not in arrows(found)
 
 
-def test_many_failures_are_all_seen() -> None:
+def test_many_failed_steps_all_stay_visible() -> None:
     nodes, edges = sweep()
     failed = [replace(node, status="Failed") if node.type == "Training" else node for node in nodes]
     found = folded(Dag.build(failed, edges))

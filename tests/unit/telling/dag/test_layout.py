@@ -86,6 +86,6 @@ def test_thousands_of_steps_are_laid_out_in_bounded_time() -> None:
     assert len(arranged.layer) == arranged.num_items >= 3000
 
 
-def test_nothing_has_no_layers() -> None:
+def test_an_empty_graph_has_no_layers() -> None:
     arranged = arrange([], [])
     assert arranged.layers == () and place(arranged, [], 1.0, 1.0) == {}

@@ -59,7 +59,7 @@ def test_branches_are_labelled_and_implied_edges_are_light() -> None:
     assert "<polygon" in drawn  # a condition has a shape of its own
 
 
-def test_long_names_are_cut_and_told_in_full() -> None:
+def test_long_names_are_cut_with_a_full_title() -> None:
     name = "a-very-long-step-name-that-goes-on-and-on-and-on-and-on-to-64-chr"
     drawn = dag_svg(Dag.build([Node(name, "Processing")], []), title="x")
     assert f"<title>{name} · Processing</title>" in drawn

@@ -60,7 +60,7 @@ def retraining() -> Dag:
     return Dag.build(nodes, edges)
 
 
-def test_a_small_pipeline_as_it_is_drawn() -> None:
+def test_a_small_pipeline_is_drawn_as_text() -> None:
     assert draw(retraining(), width=80) == RETRAINING
 
 
@@ -75,7 +75,7 @@ def test_too_wide_or_too_many_is_not_drawn() -> None:
     assert draw(many, width=100_000) is None
 
 
-def test_styles_are_given_to_the_painter_and_change_nothing_else() -> None:
+def test_styles_change_only_colours() -> None:
     used: set[str] = set()
 
     def paint(text: str, style: str) -> str:

@@ -47,7 +47,7 @@ def drawn(element: ElementTree.Element, name: str) -> list[ElementTree.Element]:
     return [one for one in element.iter() if name in (one.get("class") or "").split()]
 
 
-def test_the_picture_has_what_happened() -> None:
+def test_the_picture_shows_the_interruptions() -> None:
     picture = parsed(timeline(times()))
     assert [len(drawn(picture, name)) for name in ("kept", "again", "fall", "save")] == [3, 2, 2, 6]
     crosses = [one for one in drawn(picture, "cross") if one.tag == "g"]
@@ -59,7 +59,7 @@ def test_the_picture_has_what_happened() -> None:
     assert {"seconds since its start", "step"} <= {one.text for one in picture.iter("text")}
 
 
-def test_the_picture_is_told_in_words_too() -> None:
+def test_the_picture_has_a_text_alternative() -> None:
     picture = next(parsed(timeline(times())).iter("svg"))
     assert picture.get("aria-label") == in_words(times()) and picture.get("role") == "img"
     assert in_words(times()) == (
@@ -86,7 +86,7 @@ def never_a_step() -> JobTimes:
     )
 
 
-def test_starts_that_took_no_step_are_interruptions_in_the_picture_too() -> None:
+def test_starts_without_a_step_are_drawn_as_interruptions() -> None:
     picture = parsed(timeline(never_a_step()))
     titles = [title.text for one in drawn(picture, "cross") if one.tag == "g" for title in one.iter("title")]
     assert titles == [
@@ -107,7 +107,7 @@ def test_starts_that_took_no_step_are_interruptions_in_the_picture_too() -> None
     assert "Interruptions 3 20 steps taken again" in section
 
 
-def test_what_comes_after_an_interruption_may_not_be_known_yet() -> None:
+def test_an_interruption_without_a_following_start_is_drawn() -> None:
     first = never_a_step().attempts[0]
     unknown = times(attempts=(first,), interruptions=(Interruption(start=1), Interruption(start=7, at_step=3)))
     assert in_words(unknown) == "train for 11.0 s; 2 interruptions; before its first step; at step 3"
@@ -116,7 +116,7 @@ def test_what_comes_after_an_interruption_may_not_be_known_yet() -> None:
     )
 
 
-def test_everything_lies_inside_the_picture() -> None:
+def test_all_marks_lie_inside_the_picture() -> None:
     picture = next(parsed(timeline(times(7))).iter("svg"))
     _, _, width, height = (float(number) for number in (picture.get("viewBox") or "").split())
     for one in picture.iter():
@@ -128,7 +128,7 @@ def test_everything_lies_inside_the_picture() -> None:
 
 
 @pytest.mark.slow
-def test_thousands_of_interruptions_stay_a_page_that_opens() -> None:
+def test_thousands_of_interruptions_keep_the_page_small() -> None:
     picture = timeline(times(3000))
     assert picture is not None
     element = parsed(picture)
@@ -144,7 +144,7 @@ def test_many_rows_are_folded() -> None:
     assert not list(few.iter("details")) and len(list(many.iter("details"))) == 1
 
 
-def test_a_script_that_tells_no_steps_has_its_phases_drawn() -> None:
+def test_a_script_without_step_logs_has_its_phases_drawn() -> None:
     phases = (
         Phase(status="Starting", started=0.0, ended=200.0), Phase(status="Training", started=200.0, ended=900.0),
         Phase(status="Interrupted", started=900.0, ended=1000.0), Phase(status="Training", started=1000.0, ended=2e3),
@@ -174,7 +174,7 @@ def test_given_prices_take_the_place_of_guessed_discounts() -> None:
     assert "at 70 % off" in section and "on demand" in section and "50 %" not in section
 
 
-def test_a_part_on_demand_is_told_beside_the_saving() -> None:
+def test_an_on_demand_part_is_shown_beside_the_saving() -> None:
     last = tuple(replace(one, spot=one.number < 3) for one in times().attempts)
     section = texts(parsed(interruptions(times(attempts=last), Prices(discount=0.7))))
     assert "of it on demand 11.0 s" in section and "pays from" in section and "never" not in section
@@ -185,7 +185,7 @@ def test_a_part_on_demand_is_told_beside_the_saving() -> None:
     assert "eat up never" in texts(parsed(interruptions(times(attempts=costly), Prices(discount=0.7))))
 
 
-def test_a_bill_speaks_for_itself() -> None:
+def test_billed_seconds_override_estimates() -> None:
     billed = times(billed=True, training_seconds=40.0, billable_seconds=10.0)
     assert "at 75 % off" in texts(parsed(interruptions(billed)))
     silent = times(billed=True, training_seconds=40.0, billable_seconds=10.0, attempts=())

@@ -102,7 +102,7 @@ def run(**changes: Any) -> RunFacts:
     return dataclasses.replace(facts, **changes)
 
 
-def test_the_page_parses_and_tells_the_facts() -> None:
+def test_the_page_parses_and_shows_the_facts() -> None:
     page = Page(render(run()))
     assert page.open == []
     for fact in (
@@ -145,7 +145,7 @@ def test_charts_are_chosen_on_a_served_page_only() -> None:
     assert 'name="chart"' not in render(run(curves=curves))
 
 
-def test_a_section_is_drawn_again_when_what_it_tells_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_section_is_redrawn_when_its_content_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn, pictures = Drawn(), list[str]()
     dag_svg = page_module.dag_svg
     monkeypatch.setattr(page_module, "dag_svg", lambda dag, title: pictures.append(title) or dag_svg(dag, title=title))
@@ -158,7 +158,7 @@ def test_a_section_is_drawn_again_when_what_it_tells_has_changed(monkeypatch: py
     assert pages[0] == pages[1] and "to 0.1250" in pages[2] and "to 0.1250" not in pages[1]
 
 
-def test_the_page_needs_nothing_from_anywhere_and_runs_nothing() -> None:
+def test_the_page_loads_nothing_and_runs_no_script() -> None:
     page = Page(render(run()))
     assert not any(tag in ("script", "link", "iframe", "img", "object", "base") for tag, _ in page.tags)
     for _, attributes in page.tags:
@@ -171,7 +171,7 @@ def test_the_page_needs_nothing_from_anywhere_and_runs_nothing() -> None:
     assert "url(http" not in render(run()) and "@import" not in render(run())
 
 
-def test_nothing_that_is_named_becomes_markup() -> None:
+def test_names_are_escaped() -> None:
     """Every text field of the facts, nested ones too, replaced by a canary."""
 
     def poisoned(value: Any) -> Any:
@@ -212,14 +212,14 @@ def test_a_failed_step_does_not_blame_the_cache() -> None:
     assert "epochs 10 -> 12" not in Page(render(run(status="Failed", steps=(failed,)))).text
 
 
-def test_paths_are_those_that_a_person_knows() -> None:
+def test_paths_are_those_of_the_user() -> None:
     reason = "error: /opt/ml/input/data/train/part-00000.parquet is no Parquet file"
     failed = step("train", "Training", "Failed", started=START, ended=START + 2, reason=reason)
     page = Page(render(run(status="Failed", steps=(failed,), reason=f"train: {reason}")))
     assert "train/part-00000.parquet is no Parquet file" in page.text and "/opt/ml" not in page.text
 
 
-def test_hashes_in_places_are_cut_and_whole_for_the_pointer() -> None:
+def test_hashes_in_paths_are_cut_and_complete_in_the_tooltip() -> None:
     uri = f"s3://b/data/{'e4fb9c98' * 8}/digits.csv"
     artifact = Artifact(step="prepare", flow="input", name="raw", uri=uri, digest="", files=1, bytes=1)
     page = Page(render(run(artifacts=(artifact,))))
@@ -227,14 +227,14 @@ def test_hashes_in_places_are_cut_and_whole_for_the_pointer() -> None:
     assert uri in [attributes.get("title") for _, attributes in page.tags]
 
 
-def test_early_stopping_is_told_in_the_training_section() -> None:
+def test_early_stopping_is_shown_in_the_training_section() -> None:
     told = "early stopping: validation_loss was best at step 40 (0.1), and the 3 validations since were no better"
     page = Page(render(run(ended_early={"train": told})))
     assert page.text.index("Training " + told) < page.text.index("Results")
     assert told in Page(render(run(curves=(), ended_early={"train": told}))).text
 
 
-def test_where_a_failed_training_goes_on_is_told_with_the_failure() -> None:
+def test_a_failed_training_shows_its_resume_point() -> None:
     failed = step("train", "Training", "Failed", started=START, ended=START + 2, reason="lost its machine")
     saved = SavedState(training_step=1200, uri="s3://b/checkpoints/x/step-00001200/")
     page = Page(render(run(status="Failed", steps=(failed,), goes_on_from={"train": saved})))
@@ -249,7 +249,7 @@ def test_interruptions_have_a_section() -> None:
     assert "Interruptions" not in Page(render(run())).text
 
 
-def test_a_run_that_goes_on_counts_until_now() -> None:
+def test_a_running_run_counts_until_now() -> None:
     going = step("train", "Training", "Executing", started=START + 1, attempts=1)
     page = Page(render(run(status="Executing", ended=None, steps=(going,), models=(), measured=())))
     assert "running" in page.text and "30.0 s so far" in page.text
@@ -267,7 +267,7 @@ def test_an_empty_run_is_a_page_too() -> None:
     assert page.open == [] and "empty" in page.text
 
 
-def test_too_many_steps_for_a_picture_are_still_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_beyond_the_picture_stay_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_module, "MAX_NODES", 2)
     page = Page(render(run()))
     assert "too many for one picture" in page.text and "register" in page.text
@@ -283,7 +283,7 @@ def iterated(many: int, failing: tuple[int, ...] = ()) -> tuple[StepRun, ...]:
     return (step("each", "ForEach", "Failed" if failing else "Succeeded"), *inner)
 
 
-def test_many_iterations_are_folded_and_all_there() -> None:
+def test_many_iterations_are_folded_and_complete() -> None:
     text = render(run(steps=iterated(150)))
     steps = text[text.index(">Tries<") : text.index(">Parameters<")]
     opened, _, folded = steps.partition("<details")
@@ -296,7 +296,7 @@ def test_many_iterations_are_folded_and_all_there() -> None:
     assert settings.count("Of part [") == 150
 
 
-def test_of_many_iterations_those_that_failed_are_shown() -> None:
+def test_failed_iterations_of_many_are_shown() -> None:
     text = render(run(status="Failed", steps=iterated(150, failing=(7, 99))))
     steps = text[text.index("Tries") :].partition("<details")
     assert [n for n in range(150) if f"shard-{n}<" in steps[0]] == [7, 99]
@@ -304,7 +304,7 @@ def test_of_many_iterations_those_that_failed_are_shown() -> None:
     assert "all 150 steps of its iterations, 148 of them succeeded" in steps[2]
 
 
-def test_of_many_failures_the_first_are_told_and_the_others_counted() -> None:
+def test_the_first_of_many_failures_are_listed_and_the_rest_counted() -> None:
     page = Page(render(run(status="Failed", steps=iterated(150, failing=tuple(range(40, 60))))))
     assert "part [49] failed" in page.text and "part [50] failed" not in page.text
     assert "10 more failed" in page.text
@@ -316,7 +316,7 @@ def test_a_few_iterations_are_not_folded() -> None:
     assert all(f"shard-{n}<" in text for n in range(12))
 
 
-def test_an_evaluation_and_a_decision_are_told_in_their_own_way(
+def test_evaluations_and_decisions_have_their_own_sections(
     evaluation_json: dict[str, Any], decision_json: dict[str, Any]
 ) -> None:
     found, decided = evaluation("evaluate", evaluation_json, {}), decision("compare", decision_json)
@@ -336,7 +336,7 @@ def test_an_evaluation_and_a_decision_are_told_in_their_own_way(
     assert "auroc macro bound" not in page.text
 
 
-def test_without_findings_the_page_is_what_it_was() -> None:
+def test_without_findings_the_page_is_unchanged() -> None:
     text = render(run())
     assert "verdict" not in text and "Returned by evaluate" in text and 'id="decision' not in text
 

@@ -98,7 +98,7 @@ def test_a_retry_and_a_failure() -> None:
     assert "ValueError: no" in screen.lines()[2] and "\x1b" not in screen.lines()[2]
 
 
-def test_what_the_user_is_asked_is_told_whole_and_what_is_only_worth_knowing_is_cut() -> None:
+def test_requests_to_the_user_are_complete_and_notes_are_cut() -> None:
     asked = "waits for: drivetrain runs callback h2Xc0pQ9aB --output approved=BOOLEAN --home /some/where/far/away"
     for asks in (True, False):
         screen = Screen(width=60)
@@ -111,7 +111,7 @@ def test_what_the_user_is_asked_is_told_whole_and_what_is_only_worth_knowing_is_
         assert all(len(line) <= 60 for line in screen.lines())
 
 
-def test_warnings_of_a_step_are_told_whole_when_it_has_ended() -> None:
+def test_warnings_of_a_step_are_complete_after_its_end() -> None:
     warning = "warning: leakage: 12 of 100 rows of validation are equal to a row of train, but for the key"
     for value in (warning, warning.removeprefix("warning: ")):
         screen = Screen(width=60)
@@ -122,7 +122,7 @@ def test_warnings_of_a_step_are_told_whole_when_it_has_ended() -> None:
         assert all(len(line) <= 60 for line in screen.lines())
 
 
-def test_what_is_printed_meanwhile_stands_above_what_is_drawn_again() -> None:
+def test_printed_lines_stay_above_the_live_display() -> None:
     screen = io.StringIO()
     drawn = ["a", "b"]
     redrawn = Redrawn(lambda: drawn, screen, frames_per_second=1)

@@ -52,7 +52,7 @@ def test_a_line_when_something_starts_or_ends() -> None:
     assert told(ExecutionFinished("e-1", "Succeeded", 26.0)) == ["retraining succeeded in 26.0 s"]
 
 
-def test_what_a_step_warns_of_has_the_paths_that_the_user_gave() -> None:
+def test_warnings_show_the_paths_of_the_user() -> None:
     view = RunView()
     view.apply(StepStarted("prepare", 1))
     warned = "warning: all is prepared anew: the sets below /opt/ml/processing/input/previous are of different runs"
@@ -60,7 +60,7 @@ def test_what_a_step_warns_of_has_the_paths_that_the_user_gave() -> None:
     assert step is not None and step.why == (warned.replace("/opt/ml/processing/input/", ""),)
 
 
-def test_of_many_steps_each_has_one_line() -> None:
+def test_many_steps_have_one_line_each() -> None:
     told = Told()
     names = [f"step-{number}" for number in range(40)]
     told(ExecutionStarted("e-1", "wide", tuple((name, "Processing", name) for name in names)))
@@ -70,7 +70,7 @@ def test_of_many_steps_each_has_one_line() -> None:
     assert lines == [f"{name}: succeeded in 0.50 s (code changed)" for name in names]
 
 
-def test_every_line_says_when() -> None:
+def test_every_line_has_a_time() -> None:
     told = Told()
     told(ExecutionStarted("e-1", "p", STEPS))
     told.clock.now += 75
@@ -78,7 +78,7 @@ def test_every_line_says_when() -> None:
     assert [line[:9] for line in told.lines] == ["   0.00 s", "1 min 15 "]
 
 
-def test_why_a_step_runs() -> None:
+def test_the_reason_to_run_a_step_is_shown() -> None:
     told = Told()
     told(ExecutionStarted("e-1", "p", STEPS))
     assert told(StepStarted("train", 1, ("max_digits 4 -> 3",))) == ["train: max_digits 4 -> 3, so it runs"]
@@ -93,7 +93,7 @@ def test_retries() -> None:
     ]
 
 
-def test_of_a_failure_the_line_that_says_what_happened() -> None:
+def test_a_failure_shows_its_exception_line() -> None:
     told = Told()
     told(ExecutionStarted("e-1", "p", STEPS), StepStarted("train", 1))
     assert told(StepFinished("train", "Failed", 1.0, reason="Traceback\n  File\nValueError: bad")) == [
@@ -101,7 +101,7 @@ def test_of_a_failure_the_line_that_says_what_happened() -> None:
     ]
 
 
-def test_metrics_are_told_now_and_then_and_at_the_end() -> None:
+def test_metrics_are_printed_at_intervals_and_at_the_end() -> None:
     told = Told()
     told(ExecutionStarted("e-1", "p", STEPS), StepStarted("train", 1))
 
@@ -127,14 +127,14 @@ def test_the_cache_explains_itself() -> None:
     ) == ["train: cache miss: epochs 1 -> 2", '    HyperParameters.epochs: "1" -> "2"', "    warning: instance"]
 
 
-def test_a_resumed_run_says_what_is_done() -> None:
+def test_a_resumed_run_lists_finished_steps() -> None:
     told = Told()
     assert told(ExecutionStarted("e-1", "p", STEPS, resumed=True, finished=("prepare",))) == [
         "p goes on: execution e-1, 4 steps, 1 done before"
     ]
 
 
-def test_what_a_program_says_does_not_move_the_cursor() -> None:
+def test_program_output_cannot_move_the_cursor() -> None:
     told = Told()
     told(ExecutionStarted("e-1", "p", STEPS), StepStarted("train", 1))
     (line,) = told(StepFinished("train", "Failed", 1.0, reason="\x1b[2J\x1b[31mgone"))
