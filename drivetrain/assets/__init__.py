@@ -110,7 +110,7 @@ def check_program(
     Raises:
         SpecError: naming the step, and the closest match.
     """
-    # Whoever looks for files alone (a home of runs is not to travel) needs no models of the spec.
+    # Imported here: callers that only look for files (a home of runs is not to travel) need no models of the spec.
     from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT, JobStep
 
     module, _, function = step.program.target.partition(":")

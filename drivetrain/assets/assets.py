@@ -8,10 +8,10 @@ Hashes that were worked out before are kept in the user's cache folder, by what 
     stamp = stamp_of([("drivetrain/steps/start.py", "/.../steps/start.py"), ...])
     known_hash(key)          # None, or what `keep_hash(key, sha256)` was given
 
-A stamp says of files what the file system tells without reading them: inode, size, and the times of the last change of
-content and inode. Nobody can set the latter (ctime), so an edit that keeps a file's size and restores its time is
-noticed. Two edits within one tick of the file system's clock may leave the same stamp: a hash is to be kept only for
-files that had settled when the stamp was taken, and that have the same stamp once they are read.
+A stamp holds what the file system knows of files without reading them: inode, size, and the times of the last change of
+content and inode. The latter (ctime) cannot be set, so an edit that keeps a file's size and restores its time is
+noticed. Two edits within one tick of the file system's clock may leave the same stamp. So a hash may be kept only for
+files that had settled when the stamp was taken, and have the same stamp after they were read.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _HEXADECIMAL = frozenset(b"0123456789abcdef")
 
 
 class Stamp(NamedTuple):
-    """`digest` differs when a file has another name, is another or has changed; `settled` says that none is so new
-    that a further edit could leave the stamp as it is."""
+    """`digest` differs when a file was renamed, replaced or changed. `settled` is False if a file is so new that
+    another edit could leave the stamp unchanged."""
 
     digest: str
     settled: bool
@@ -209,7 +209,7 @@ class CodeArchive:
     def sha256(self) -> str:
         """The hash of the content."""
         stamp = _own_stamp()
-        # tarfile, of which there is a version in each Python, writes the headers of long names.
+        # The headers of long names depend on tarfile, and so on Python's version.
         key = f"{sys.version}\n{stamp.digest}\n{sorted(self.rooms)}\n"
         key = hashlib.sha256(key.encode() + self._beside_own).hexdigest()
         found = known_hash(key)
@@ -339,7 +339,7 @@ def _own_stamp() -> Stamp:
 
 
 def _what_own_parts_depend_on() -> Iterator[tuple[str, str, os.stat_result]]:
-    """The files that travel, and those that say how they do: this one, and the one that lists our names."""
+    """The files that travel, and those that decide how: this file, and the package's list of names."""
     home = str(package_folder())
     for name, entry in _own_files(home):
         yield name, home, entry.stat()
@@ -350,7 +350,7 @@ def _what_own_parts_depend_on() -> Iterator[tuple[str, str, os.stat_result]]:
 def _own_files(home: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """The name in the archive of each file of ours, and its entry, which is to be asked before the next file: so long
     its folder is open, and need not be found anew for each file."""
-    # A room may be a link; inside a room there is none.
+    # A room may be a link; a room holds no links.
     pending = [f"drivetrain/{room}" for room in ROOMS]
     while pending:
         folder = pending.pop()

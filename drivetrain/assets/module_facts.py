@@ -191,7 +191,7 @@ class _Reader:
 
 
 def parsed(content: bytes) -> list[ast.stmt]:
-    """A file's statements; empty where Python cannot read them: whoever imports the file is told where."""
+    """A file's statements; empty if Python cannot parse it: importing the file reports the error."""
     try:
         return ast.parse(content).body
     except (SyntaxError, ValueError):

@@ -14,7 +14,7 @@ from drivetrain.base.records import dataclass
 if TYPE_CHECKING:
     from packaging.requirements import Requirement as Parsed
 
-# Distributions of which PyPI has no wheel -> the command that builds one for a framework and prints its path.
+# Distributions without a wheel on PyPI -> the command that builds one for a framework and prints its path.
 _BUILT = {"horovod": "python -m drivetrain.infra.horovod.build"}
 _PLAIN = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*")
 _ONLY_FOR_EXTRA = re.compile(r"""\(?\s*extra\s*==\s*["'][^"']*["']\s*\)?""")
@@ -77,7 +77,7 @@ def parse(text: str) -> Requirement:
     """Read a requirement.
 
     Raises:
-        UserError: it is none, or an address (`name @ https://...`), which cannot be looked for by version.
+        UserError: it is no requirement, or an address (`name @ https://...`), which has no version to look for.
     """
     plain = _PLAIN.fullmatch(text)
     if plain is not None:

@@ -219,7 +219,7 @@ class StepCode:
         return self._before[step.name]
 
     def _texts(self, value: Any) -> tuple[str, ...] | None:
-        """The values that a parameter may have; None where nobody knows them now."""
+        """The values that a parameter may have; None if they are not known yet."""
         if isinstance(value, ParameterRef):
             declared = self.graph.parameters.get(value.name)
             return tuple(map(str, declared.choices)) if declared is not None and declared.choices else None

@@ -369,7 +369,7 @@ def declared_parameter(target: str, name: str) -> ComponentParameter | None:
 def refuse_beyond(where: str, declared: ComponentParameter, value: Any) -> None:
     """
     Raises:
-        SpecError: a value of the right type that is none of the choices, or beyond the bounds.
+        SpecError: a value of the right type is not one of the choices, or is out of bounds.
     """
     if declared.allows(value):
         return

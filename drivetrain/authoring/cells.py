@@ -54,8 +54,8 @@ def target_of(component: Component[..., Any]) -> str:
 
 
 def write_modules(pipeline: Pipeline, folder: Path) -> None:
-    """Write what the components of a pipeline stand in, which has no file whose folder travels: modules of cells, the
-    user's own modules, and those that these import."""
+    """Write the modules of a pipeline's components that have no travelling folder: modules of cells, the user's own
+    modules, and the modules that these import."""
     programs = [step.program for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
     for target in sorted({program.target for program in programs if program.kind == "component"}):
         name, _, function = target.partition(":")
@@ -192,7 +192,7 @@ def _submodules(text: str, known: dict[str, Any]) -> Iterator[str]:
 
 
 def _importable(name: str, value: Any) -> str | None:
-    """The line that imports a value from the module in which it stands; None where there is none."""
+    """The line that imports a value from its module; None if it cannot be imported."""
     own = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     module = sys.modules.get(str(getattr(value, "__module__", None)))
     if module is not None and module.__name__ == CELLS:

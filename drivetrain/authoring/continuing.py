@@ -38,7 +38,7 @@ _RUN = r"run:[\w.:/-]{1,2048}"
 _ARN = r"arn:[\w-]+:sagemaker:[\w.:/-]+/execution/[\w-]+"
 _GROUP = r"(?:([A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}):)?"
 _NAMED = re.compile(rf"({_RUN}|{_ARN})|{_GROUP}({_RUN}|previous|[1-9][0-9]{{0,8}})")
-# Words that mean a version, and are none.
+# Words that look like a version but are not valid.
 _MEANT = re.compile(r"(?:[\w-]+:)?(?:v?\d+|latest|approved|newest|champion|prev\w*)", re.IGNORECASE)
 
 
@@ -49,7 +49,7 @@ def with_previous(steps: tuple[Any, ...], make: Callable[..., Any]) -> tuple[Any
         make: the word `step`.
 
     Raises:
-        SpecError: nobody knows of which group a version is meant.
+        SpecError: the group of a version is not given.
     """
     every = flatten(steps)
     trainings = [step for step in every if isinstance(step, TrainingStep) and INPUT in step.inputs]

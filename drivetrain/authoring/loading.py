@@ -222,7 +222,7 @@ def _forget(folder: Path) -> None:
         del sys.modules[name]
         if file is not None:
             # Python takes a compiled file by time and size alone, which an edit within a second may leave.
-            with contextlib.suppress(OSError):  # a folder that nobody can write to
+            with contextlib.suppress(OSError):  # a folder that is not writable
                 Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
     _seen.pop(folder, None)
 

@@ -88,7 +88,7 @@ def load_documents(text: str, where: str) -> list[Any]:
         raise UserError(f"{where}{place}: not YAML: {_in_words(text, error) or error.problem}.{tab}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{where}: not YAML: {str(error).splitlines()[0]}.") from None
-    except ValueError as error:  # what looks like a date or a number, and is none: 2026-13-45, 5,000 digits
+    except ValueError as error:  # looks like a date or a number, but is invalid: 2026-13-45, 5,000 digits
         if isinstance(error, UserError):
             raise
         raise UserError(f"{where}: {str(error).partition(';')[0]}. Put text in quotes.") from None

@@ -64,8 +64,8 @@ def is_wrong_address(error: Exception) -> bool:
 
 
 def is_missing_setting(error: Exception) -> bool:
-    """True where no request was made: no credentials or region, or an address that is none. Other failures to get
-    credentials may pass: the service that gives them was away."""
+    """True if no request was made: no credentials, no region, or an invalid address. Other failures to get credentials
+    may pass, since the service that issues them may be down for a moment."""
     from botocore.exceptions import NoCredentialsError, NoRegionError
 
     return isinstance(error.__cause__, NoCredentialsError | NoRegionError | ValueError)
@@ -80,8 +80,8 @@ def reason_of(error: Exception) -> str:
 def how_to_set_up(why: object) -> str:
     return (
         f"no access to S3 as this machine is set up: {without_password(str(why))}. Give it a role that may use the "
-        "bucket, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, where there is one), or "
-        "AWS_PROFILE; another service than AWS's is named by AWS_ENDPOINT_URL_S3, like https://minio.example:9000."
+        "bucket, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if you have one), or "
+        "AWS_PROFILE. For a service other than AWS set AWS_ENDPOINT_URL_S3, like https://minio.example:9000."
     )
 
 

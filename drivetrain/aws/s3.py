@@ -1,9 +1,9 @@
-"""One bucket of S3, or of what speaks its protocol: each request is tried for so long and no longer, content too;
-errors name the object.
+"""One bucket of S3, or of a service with its protocol. Each request and each transfer has a time limit; errors name the
+object.
 
 boto3's core signs, finds endpoint, region, credentials, proxies and certificates. Its own retries are off: they count
-attempts, of which a refused connection uses five up within seconds, and they leave broken content to the caller.
-boto3 is needed only by those who use s3:// locations. It is imported when such a place is opened.
+attempts instead of time (a refused connection uses up five within seconds) and leave broken content to the caller. Only
+users of s3:// locations need boto3. It is imported when such a place is opened.
 """
 
 # botocore has no types of its own.
@@ -107,7 +107,7 @@ class Client:
         self.patience = patience or Patience()
         self._endpoint = endpoint
         self._needs = (
-            f"{purpose.capitalize()} at s3://{bucket} need a bucket that is there and {', '.join(permissions)} on it."
+            f"{purpose.capitalize()} at s3://{bucket} need an existing bucket and {', '.join(permissions)} on it."
         )
         self._process = os.getpid()
         self._lock = threading.Lock()
@@ -138,7 +138,7 @@ class Client:
         return self._patiently("read", key, ask)
 
     def read(self, key: str) -> bytes | None:
-        """A small object's content; None where there is none."""
+        """A small object's content; None if there is no such object."""
         try:
             return bytes(self.fetch(key)[0])
         except NotThereError:
@@ -301,7 +301,7 @@ class Client:
             read_timeout=self.patience.stall_seconds,
             max_pool_connections=2 * CONNECTIONS,  # something else may be under way beside a transfer
             request_checksum_calculation="when_required",  # each write brings its own
-            response_checksum_validation="when_required",  # whoever reads compares with the manifest
+            response_checksum_validation="when_required",  # readers compare with the manifest
         )
         region = region_of_job()
         if self._endpoint and not os.environ.get("AWS_DEFAULT_REGION"):

@@ -21,13 +21,13 @@ def address_problem(text: str) -> str | None:
         parts = urlsplit(text)
         host = parts.hostname or ""
     except ValueError:
-        return "its host has a bracket that stands alone, or holds no IPv6 address"
+        return "its host has an unpaired bracket, or no IPv6 address in its brackets"
     if parts.scheme not in ("http", "https"):
         return "it does not begin with http:// or https://"
     if any(sign in text for sign in "@?#"):
         return "it has a user, a query or a fragment (@, ? or #)"
     if not (_is_ipv6(host) if ":" in host else _HOST.fullmatch(host) and len(host) <= 253):
-        return "it has no host, or one that is no name of a host"
+        return "it has no valid host"
     try:
         port = parts.port
     except ValueError:

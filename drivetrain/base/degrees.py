@@ -111,6 +111,6 @@ def all_degrees(dimensions: Sequence[str], size: int) -> Iterator[dict[str, int]
 
 
 def _divisors(number: int) -> list[int]:
-    """In order. By way of the root: somebody may ask for a million hosts."""
+    """In ascending order. Only numbers up to the square root are tried, since a user may ask for a million hosts."""
     small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
     return sorted({*small, *(number // each for each in small)})

@@ -153,12 +153,12 @@ def parsed_object(text: str) -> dict[str, Any] | None:
 
 
 def object_in(given: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The object under a key; an empty one where there is none."""
+    """The object under a key; empty if it is missing."""
     return as_object(given.get(key))
 
 
 def list_in(given: Mapping[str, Any], key: str) -> list[Any]:
-    """The list under a key; an empty one where there is none."""
+    """The list under a key; empty if it is missing."""
     return as_list(given.get(key))
 
 
@@ -168,7 +168,7 @@ def objects_in(given: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def text_in(given: Mapping[str, Any], key: str) -> str | None:
-    """The text under a key; None where there is none, or it is not known yet."""
+    """The text under a key; None if it is missing or not known yet."""
     value = given.get(key)
     return value if isinstance(value, str) else None
 

@@ -1,10 +1,10 @@
-"""Secrets, told by name or by shape: refused in a pipeline, and kept out of everything that is kept or shown.
+"""Secrets, recognised by name or by shape: refused in a pipeline, and kept out of everything that is stored or shown.
 
-A secret does not belong in a definition (the service shows its parameters and environment to whoever may describe the
-pipeline), but people put them there all the same. What looks like one by its name is passed to the program and to
-nothing else; where its value turns up under another name, or in a message, it is masked as well. So is what looks like
-one by its shape, whatever its name (credentials in URLs, keys of services, private keys, JWTs), and the value of each
-variable of this process whose name looks like a secret's.
+A secret does not belong in a definition (the service shows its parameters and environment to everyone who may describe
+the pipeline), but people put them there all the same. A value whose name looks like a secret's is passed to the program
+and to nothing else. It is also masked under other names and in messages. So are values that look like secrets by their
+shape (credentials in URLs, keys of services, private keys, JWTs), and the value of each variable of this process whose
+name looks like a secret's.
 
 A message and a log are also searched for values under the names of secrets (`--password=...`, `{"api_key": "..."}`).
 
@@ -302,8 +302,8 @@ def _in_samples(secret: str) -> str:
 
 
 def environment_secrets() -> set[str]:
-    """The values of this process's variables whose names look like secrets, and the lines of DRIVETRAIN_MASK; what
-    names a file or an ARN only says where one is."""
+    """The values of this process's variables whose names look like secrets, and the lines of DRIVETRAIN_MASK. Names of
+    files and ARNs are left out: they only say where a secret is."""
     own = {line for line in os.environ.get(OWN, "").splitlines() if line}
     return own | {
         value

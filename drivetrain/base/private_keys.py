@@ -21,8 +21,8 @@ _LONGEST = 16 * 1024
 
 
 def private_keys(text: str) -> Iterator[tuple[int, int]]:
-    """The places of keys. They go up to their ends; where there is none, or where what stands between is no key, as far
-    as what follows looks like a key: a message that names such a line takes nothing else with it."""
+    """The places of keys, up to their end lines. Without an end line, or with other text in between, a place goes as
+    far as the text looks like a key, so that the rest of the message stays."""
     place = 0
     while begins := re.compile(_BEGINS).search(text, place):
         ends = re.compile(_ENDS).search(text, begins.end(), begins.end() + _LONGEST)

@@ -26,8 +26,7 @@ def process_table() -> str:
 
 
 def start_time(pid: int, *, zombie: bool = False) -> int | None:
-    """Clock ticks after boot at which a process started; None where there is none, or, unless `zombie`, only its
-    zombie."""
+    """Clock ticks after boot at which a process started; None if it does not exist or, unless `zombie`, is a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()

@@ -30,7 +30,7 @@ class Instance(NamedTuple):
     """The sustained rate between hosts, for the whole host."""
     gpus: int = 0
     gpu: str = ""
-    """The GPU's name; empty where there is none."""
+    """The GPU's name; empty without a GPU."""
     gpu_memory: int = 0
     half_precision: str = "bf16"
     """The format of two bytes that it computes fast in; GPUs before Ampere have fp16 alone."""

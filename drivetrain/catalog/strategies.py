@@ -1,6 +1,6 @@
 """The compiler's knowledge of a strategy: the literals at the head of its file and the fields of its options.
 
-Read with `ast`, never imported: a strategy imports torch, and this must work where there is none.
+Read with `ast`, never imported: a strategy imports torch, and this must work without torch.
 """
 
 from __future__ import annotations
@@ -246,10 +246,10 @@ def lacking_of_recipe(path: Path) -> tuple[int, list[str]]:
 
 
 def _class_of(path: Path, name: str) -> ast.ClassDef | None:
-    """A class at the top level of a plug-in's file; None where there is none, or the file cannot be read."""
+    """A class at the top level of a plug-in's file; None if it is missing or the file cannot be read."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+    except (OSError, SyntaxError, ValueError):  # the import reports the error
         return None
     return next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name), None)
 

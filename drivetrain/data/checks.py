@@ -23,7 +23,8 @@ _NAMED = 5
 
 
 def check_present(table: Table, source: Source, first: int, batch: Batch, role: str, column: str) -> None:
-    """Every row has a key (or label); empty text and NaN are none. `first` is the index of the batch's first row."""
+    """Every row has a key (or label); empty text and NaN count as missing. `first` is the index of the batch's first
+    row."""
     pa = arrow()
     values = batch.column(column)
     missing = values.is_null(nan_is_null=True)

@@ -11,8 +11,8 @@ from drivetrain.data.fitted import MISSING
 _FIRST_CELLS = 64
 # The hints for a whole number in a column whose type was inferred.
 WIDE_INTEGER = (
-    ": it is a whole number beyond int64, of which a float64 does not hold all digits. Give the column a type: "
-    "decimal(38, 0), string, uint64 where none is negative, or float64 if 16 digits are enough"
+    ": it is a whole number beyond int64, and a float64 does not hold all its digits. Give the column a type: "
+    "decimal(38, 0), string, uint64 if no number is negative, or float64 if 16 digits are enough"
 )
 INEXACT_INTEGER = (
     ": other cells of the column are no int64 (they have fractions, or are larger), and a float64 does not hold all "
@@ -52,8 +52,8 @@ def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str
         batch: a batch with at least the schema's columns.
         schema: the wanted columns.
         text: the columns are the cells of a text file, so that MISSING and blanks around numbers are understood.
-        strict: columns whose type was inferred: a number with leading zeros (a code) is then no integer, a whole number
-            of which a float64 does not hold all digits no float, and a number no bool.
+        strict: columns whose type was inferred. Then a number with leading zeros (a code) is no integer, a whole number
+            with more digits than a float64 holds is no float, and a number is no bool.
 
     Raises:
         BadValueError: the first value that does not fit.
@@ -95,8 +95,8 @@ def parsed(column: Array, data_type: DataType, strict: bool) -> Array | None:
 
 
 def _means_something_else(column: Array, result: Array) -> bool:
-    """Return True if a cell is another value than the one that it was read as, or text. It runs for all rows: what is
-    cheap comes before what looks at text."""
+    """Return True if a cell's text means another value than the one read, or is just text. It runs for all rows, so the
+    cheap checks come before those that look at text."""
     compute, kinds = arrow().compute, arrow().types
     if kinds.is_integer(result.type):
         least = compute.min(result).as_py()
@@ -134,7 +134,7 @@ def decimal_point(text: str) -> str:
 
 
 def wider_text_type(first: DataType, second: DataType) -> DataType:
-    """The type of cells of which some infer as `first` and some as `second`."""
+    """The type of cells if some infer as `first` and some as `second`."""
     pa = arrow()
     if first == second or pa.types.is_null(second):
         return first
@@ -146,7 +146,7 @@ def wider_text_type(first: DataType, second: DataType) -> DataType:
 
 
 def may_lose_digits(column: Array) -> bool:
-    """Return True if a float is so large that it may stand for another whole number than the one that was written."""
+    """Return True if a float is so large that it may stand for another whole number than the text has."""
     ends = arrow().compute.min_max(column).as_py()
     return ends["min"] is not None and max(-ends["min"], ends["max"]) >= _EXACT
 
@@ -170,7 +170,7 @@ def _overflows(column: Array, result: Array) -> bool:
 
 
 def lost_digits(number: int) -> str:
-    """Why a whole number is not read as a float64, of which all its digits cannot be told; empty where it is."""
+    """The reason that a float64 does not hold all digits of a whole number; empty if it does."""
     if number not in INT64:
         return WIDE_INTEGER
     return "" if int(float(number)) == number else INEXACT_INTEGER

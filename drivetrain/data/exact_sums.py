@@ -1,7 +1,8 @@
 """Exact sums of float64 and of their squares: the same whatever the order and the pieces in which values come.
 
-Each value is a whole number of 53 bits times a power of two. Those of one power are added up in three limbs of 18
-bits, of which no float64 rounds the sum of a piece; the sums of all powers join in Python's whole numbers.
+Each value is a whole number of 53 bits times a power of two. Those of one power are added up in three limbs of 18 bits,
+so that a float64 holds the sum of a piece without rounding. The sums of all powers are joined as Python's whole
+numbers.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ def _matching(columns: Sequence[Any], names: Sequence[str], where: str) -> list[
 def _check(fit: Fit, data_type: DataType, before: Sequence[str], where: str) -> None:
     """
     Raises:
-        InputError: the change does not go with the column, its options are none, or it comes after one that ends.
+        InputError: the change does not fit the column, has invalid options, or comes after a change that must be last.
     """
     kinds, options = arrow().types, fit.options
     where = f"{where}: {fit.change} of column {fit.column!r}"

@@ -1,4 +1,4 @@
-"""Hashes of all rows, of which only some are in memory: the others lie on the disk, in runs that are sorted.
+"""Hashes of all rows. Only some are in memory; the others lie on the disk, in sorted runs.
 
 Hashes are unsigned integers of 64 bits. Rows are compared by them: keys that occur twice, rows and groups that are on
 several sides, the order in a stratum. All of that looks at one range of hashes after the other.
@@ -129,7 +129,7 @@ class HashRuns:
 
 
 class HashSet:
-    """Hashes of which others are asked whether they are among them."""
+    """A set of hashes, to look up other hashes in."""
 
     def __init__(self, hashes: Array) -> None:
         np = numpy()

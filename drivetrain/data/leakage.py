@@ -72,7 +72,7 @@ class Leakage:
         """
         np = numpy()
         hashes = {name: _hashes(rows.column(name)) for name in {*self._columns, *self._groups}}
-        # A missing value is none that two sides could share.
+        # A missing value does not count as shared by two sides.
         present = {name: np.asarray(rows.column(name).is_valid()) for name in self._groups}
         combined = _combined([hashes[name] for name in self._columns], rows.num_rows)
         found: dict[str, Any] = {}

@@ -56,7 +56,7 @@ class Table:
 
     @property
     def is_typed_by_files(self) -> bool:
-        """True if all types stand in the files themselves, so that none was inferred."""
+        """True if the files themselves hold all types, so that no type was inferred."""
         return all(source.format in ("parquet", "ipc") for source in self.sources)  # (folders' names are all known)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Source, int, Batch]]:
@@ -285,7 +285,7 @@ def _as_given(sources: Sequence[Source], options: TableOptions) -> list[Source]:
     given.
 
     Raises:
-        InputError: a shard is not the one that its manifest describes.
+        InputError: a shard does not match its manifest.
     """
     for each in sources:
         if each.shard:

@@ -216,8 +216,8 @@ def type_of_both(first: DataType, second: DataType) -> DataType:
     """The type that holds the values of two types.
 
     Raises:
-        pyarrow.ArrowTypeError, pyarrow.ArrowInvalid: there is none. Decimals and floats have none, of which Arrow makes
-            floats: they lose digits.
+        pyarrow.ArrowTypeError, pyarrow.ArrowInvalid: there is no such type. Decimals and floats have none: Arrow would
+            make floats, which lose digits.
     """
     pa = arrow()
     both = pa.unify_schemas([pa.schema([("", each)]) for each in (first, second)], promote_options="permissive")

@@ -162,8 +162,8 @@ class _ShardFile:
 
 
 def _repeating(group: Any) -> list[str]:
-    """The columns whose values mostly repeat, by a shard's first rows. A dictionary of other columns takes half of the
-    time of writing, and a third more room."""
+    """The columns whose values mostly repeat in a shard's first rows. For other columns a dictionary takes half of the
+    time of writing and a third more space."""
     nested, first = arrow().types.is_nested, group.slice(0, _FIRST_ROWS)
     flat = [field.name for field in group.schema if not nested(field.type)]
     return [name for name in flat if len(first.column(name).unique()) * _REPEATS <= first.num_rows]
@@ -196,7 +196,7 @@ class _HashingSink(io.RawIOBase):
         super().close()
 
     def close(self) -> None:
-        # pyarrow's writer closes its sink; the file is closed by whoever knows how the writing ended.
+        # pyarrow's writer closes its sink; the caller, which knows how the writing ended, closes the file.
         if self.abandoned:
             with suppress(OSError):
                 self._file.close()

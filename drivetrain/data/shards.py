@@ -54,9 +54,9 @@ class ShardWriter(VersionFolder):
         """Begin with the shards and the statistics of an earlier set. New rows get shards of their own.
 
         Raises:
-            InputError: a shard is not the one that the manifest describes. One that is copied, or that somebody has
-                written to since its version became current, is read; of others the size is known to be right, and the
-                new manifest has their old checksum.
+            InputError: a shard does not match the manifest. A shard that is copied, or was changed since its version
+                became current, is read to check it. For the others the size is checked, and the new manifest keeps
+                their old checksum.
         """
         assert self._keeper
         for shard in earlier.manifest.shards:

@@ -101,8 +101,8 @@ class Sides:
     """The sides of a table's rows.
 
     Raises:
-        InputError: the split's column is not there, or of a type that cannot split; the times of a split by time are
-            none of its type, or in the wrong order.
+        InputError: the split's column is missing, or its type cannot be split by; or the times of a split by time do
+            not have the column's type, or are in the wrong order.
     """
 
     def __init__(self, split: Split, table: Table, scratch: Scratch) -> None:

@@ -24,7 +24,7 @@ _CAPACITY = 2 / 3
 _LEAST = 8
 # Texts of at most so many times eight bytes are hashed at a time.
 _WORDS = 8
-# The bytes of a word of which so many count.
+# Masks that keep the first 0 to 7 bytes of a word.
 _MASKS = [(1 << 8 * count) - 1 for count in range(8)]
 
 

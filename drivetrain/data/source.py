@@ -145,7 +145,7 @@ def _check_link(path: Path, name: str) -> None:
 def _check_text(source: Source) -> None:
     """
     Raises:
-        InputError: the first bytes say that the file is none of text.
+        InputError: the first bytes show that the file is not text.
     """
     with source.path.open("rb") as file:
         start = file.read(max(map(len, _NOT_TEXT)))

@@ -25,7 +25,7 @@ def numbers_of(vocabulary: Sequence[str]) -> dict[str, int]:
 
 
 def tokens_of(text: str, numbers: Mapping[str, int], length: int) -> tuple[Any, int]:
-    """A text as int64 tokens of shape [length], filled up with PADDING, and how many of them are none (at least 1)."""
+    """A text as int64 tokens of shape [length], filled up with PADDING, and the number of real tokens (at least 1)."""
     found = [numbers.get(word, UNKNOWN) for word in words_of(text)[:length]] or [UNKNOWN]
     tokens = numpy().full(length, PADDING, dtype="int64")
     tokens[: len(found)] = found

@@ -44,7 +44,7 @@ class VersionFolder:
         """Make the folder and an empty staging folder; what the folder holds stays.
 
         Raises:
-            InputError: another run writes into the folder, or it has a manifest.json that is none of ours.
+            InputError: another run writes into the folder, or Drivetrain did not write its manifest.json.
         """
         if holds_other_manifest(self.folder):
             raise InputError(
@@ -150,9 +150,9 @@ class VersionFolder:
 def publish(folders: Iterable[VersionFolder], keep: int) -> None:
     """Make the staged data sets those that readers find.
 
-    All of them are whole in their places before the first pointer is replaced, each in one move. A reader, and whoever
-    looks after a kill, finds in each folder the earlier set or the new one, whole. Sets that were replaced stay for
-    those who read them; `keep` of them outlive this run.
+    All sets are complete in their places before the first pointer is replaced; each pointer is replaced in one move. So
+    each folder always holds the complete earlier set or the complete new one, also after a kill. Replaced sets stay for
+    their readers; `keep` of them outlive this run.
     """
     folders = tuple(folders)
     for each in folders:
@@ -205,7 +205,7 @@ def holds_versions(folder: Path) -> bool:
 
 
 def _manifest_in(folder: Path) -> Manifest | None:
-    """The manifest of a folder; None where there is none, or one that cannot be read."""
+    """The manifest of a folder; None if it is missing or cannot be read."""
     try:
         return Manifest.read(folder, checksums=False)
     except InputError:

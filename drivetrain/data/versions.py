@@ -95,11 +95,10 @@ def versions(folder: Path) -> list[Version]:
 
 
 def version_at(found: Sequence[Version], wanted: str) -> Version:
-    """The version of a set that is called so: by the beginning of its name or its hash, or the one that was current
-    at the end of a date or at a time, in this machine's zone unless it has one.
+    """A version of a set: by the beginning of its name or its hash, or the version that was current at the end of a
+    date or at a time (in this machine's zone unless the time has one).
 
-    Raises:
-        InputError: there is none.
+    Raises: InputError: there is no such version.
     """
     named = [version for version in found if version.name.startswith(wanted)] or [
         version for version in found if version.manifest.content_hash.startswith(wanted)
@@ -135,7 +134,7 @@ def earlier_times(folder: Path, version: str) -> list[int]:
 
 
 def holds_other_manifest(folder: Path) -> bool:
-    """Return True if a file with our manifest's name lies in a folder that none of our steps wrote."""
+    """Return True if a folder holds a file with our manifest's name, but was not written by our steps."""
     if not (folder / MANIFEST_FILE).is_file() or is_data_set(folder):
         return False
     # Beside versions it is one of ours, damaged.

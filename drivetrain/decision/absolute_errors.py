@@ -1,8 +1,8 @@
 """How far the median and the 90 % quantile of a candidate's absolute error lie from the champion's.
 
-Order statistics enclose each quantile, whatever the distribution is. The interval of their difference follows from the
-ends of both, with the correlation of which rows lie below (G. Zou, A. Donner: Construction of Confidence Limits About
-Effect Measures, 2008), in which two rows are added that lie below for one model alone.
+Order statistics enclose each quantile, whatever the distribution is. The interval of their difference follows from both
+intervals and the correlation between the models of "the row lies below the quantile" (G. Zou, A. Donner: Construction
+of Confidence Limits About Effect Measures, 2008). Two rows that lie below for one model alone are added to that count.
 """
 
 from __future__ import annotations

@@ -89,5 +89,5 @@ def _name(metric: str) -> str:
 
 
 def _kept(text: str) -> dict[str, list[int]]:
-    """Metric -> versions; what somebody else wrote is left out."""
+    """Metric -> versions; text that Drivetrain did not write is ignored."""
     return {name: [int(number) for number in numbers.split(".")] for name, numbers in _KEPT.findall(text)}

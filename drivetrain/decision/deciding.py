@@ -111,7 +111,7 @@ def check_policy(candidate: Evaluation, policy: Policy) -> None:
     """Refuse a policy that cannot be decided on the candidate's numbers: before a champion is fetched.
 
     Raises:
-        InputError: a metric or slice that there is not, that is undefined, or of which neither more nor less is better.
+        InputError: a metric or slice is missing or undefined, or the metric has no direction that is better.
     """
     if measured(candidate, policy.metric, ALL, "metric").higher_is_better is None:
         raise InputError(f"metric={policy.metric!r} cannot decide: nothing says whether more of it is better. {SAY_IT}")

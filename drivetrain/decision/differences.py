@@ -143,7 +143,7 @@ def check_comparable(candidate: Evaluation, champion: Evaluation) -> None:
     for one in (candidate, champion):
         if one.resampling is not None and one.evidence is None:
             raise InputError(
-                f"{one.source} has no rows.npz, which says on which rows two models differ: an earlier version of "
+                f"{one.source} has no rows.npz, the results of each row: an earlier version of "
                 "drivetrain wrote it. Evaluate the model again."
             )
 

@@ -90,14 +90,14 @@ def read_evaluation(folder: Path) -> Evaluation:
     """The evaluation in a report folder.
 
     Raises:
-        InputError: there is none, it is damaged, or of a format that this version does not know.
+        InputError: it is missing or damaged, or this version does not know its format.
     """
     file = folder / EVALUATION_FILE if folder.is_dir() else folder
     found = _read(file, "Give the output `report` of evaluate.")
     if "format" not in found:
         raise InputError(
-            f"{file} is no report of drivetrain's evaluate: it says no format. Give the output `report` of evaluate; "
-            "numbers of your own decide by when(scores.metric('accuracy') >= 0.9)."
+            f"{file} is no report of drivetrain's evaluate: it has no format. Give the output `report` of evaluate; "
+            "for numbers of your own use when(scores.metric('accuracy') >= 0.9)."
         )
     if found["format"] != EVALUATION_FORMAT:
         raise InputError(

@@ -22,7 +22,7 @@ FEWEST_KEYS = 15
 
 
 class Evidence(NamedTuple):
-    """An estimate, or why there is none, as a clause: "" where there is nothing that it could be drawn from."""
+    """An estimate, or a clause that says why it is missing: "" if there is no data for it."""
 
     estimate: Estimate | None
     why_none: str = ""

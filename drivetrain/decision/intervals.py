@@ -39,8 +39,8 @@ BONETT_PRICE, HALL, REPLICATES = "Bonett-Price and Tango", "t and Hall", "t and 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A difference whose distance from the true one, in units of `error`, has nearly Student's distribution: the normal
-    one where `degrees` is infinite. `skewness` is that of the estimate."""
+    """A difference. Its distance from the true difference, in units of `error`, nearly follows Student's distribution,
+    which is the normal one if `degrees` is infinite. `skewness` is that of the estimate."""
 
     center: float
     error: float

@@ -193,7 +193,7 @@ def measured(evaluation: Evaluation, metric: str, name: str, where: str) -> Meas
     """The value of a metric in a group ("" is the whole test set).
 
     Raises:
-        InputError: there is none, with the closest match or the reason.
+        InputError: it is missing; the message has the closest match or the reason.
     """
     group = evaluation.groups[name]
     if metric in group.metrics:
@@ -232,7 +232,7 @@ def _direction(value: Measured, limit: Limit, where: str) -> bool:
 
 def _closest(metric: str, group: Group) -> str:
     names = [*group.metrics, *group.undefined]
-    # Every name may be the one that was meant; those of single classes would drown the list.
+    # Every name may match; but names of single classes would drown the others in the list.
     plain = [name for name in names if "_class_" not in name]
     return did_you_mean(metric, names).partition("Allowed: ")[0] + did_you_mean("", plain or names)
 

@@ -90,7 +90,7 @@ def entered(kept: bytes, tonight: Tonight, *, error: float, allowed: int) -> tup
 
     Args:
         kept: the evidence so far; empty at first.
-        error: how often, in a year, a candidate may be promoted of which the line is no better than the champion.
+        error: how often, in a year, a candidate may be promoted though its line is no better than the champion.
         allowed: how many lines a year share that.
 
     Returns:

@@ -24,7 +24,7 @@ def rules_out(won: int, lost: int, of: int, loss: float, level: float) -> bool:
 
     Args:
         won, lost: samples that the candidate alone has right, and the champion alone.
-        of: samples of which the metric is a share.
+        of: samples that the metric counts, as the whole of its share.
         loss: how much worse the candidate may be, from -1 to 1.
     """
     if of < 1:

@@ -57,8 +57,8 @@ class Policy:
     margin_from: MarginFrom = "best"
     """The models that `not_worse` compares with: the best approved version and the champion, or the champion alone."""
     nights: Nights = "pooled"
-    """How the error rate is shared: `pooled` among the lines of a year, each of which is tested by all its nights
-    together; `bonferroni` among `horizon` comparisons."""
+    """How the error rate is shared: `pooled` among the lines of a year (each line is tested on all its nights
+    together), `bonferroni` among `horizon` comparisons."""
     lines: int = 4
     """How many lines a year are allowed."""
 

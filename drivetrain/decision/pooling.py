@@ -45,12 +45,12 @@ def standing_of(
 
     ours, theirs = candidate.evidence, champion.evidence
     if ours is None or theirs is None:
-        return "the evaluations do not say what each row says (evaluate again, with bootstrap > 0)"
+        return "the evaluations hold no results of single rows (evaluate again, with bootstrap > 0)"
     if policy.metric in ours.left_out:
         return f"the rows of {policy.metric} were too many to keep"
     place = place_of(registry, version)
     if place is None:
-        return "this registry has no place for what their rows say"
+        return "this registry cannot keep results of single rows"
     check_same(ours, theirs)
     pairs = paired(ours, theirs, policy.metric, by_keys=ours.keyed, centered=False)
     if pairs is None:

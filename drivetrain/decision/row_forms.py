@@ -100,8 +100,8 @@ class Said(NamedTuple):
 
 
 def mean(numbers: NDArray[Any], weight: Floats | None, places: NDArray[np.int64], num_rows: int) -> Said | None:
-    """The influence on a mean of the numbers at `places`, weighted by `weight`, each of shape [n]; None if there is
-    none."""
+    """The influence on a mean of the numbers at `places`, weighted by `weight`, each of shape [n]; None without
+    rows."""
     total = len(places) if weight is None else float(weight.sum())
     if not total:
         return None

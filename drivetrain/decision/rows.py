@@ -58,7 +58,7 @@ class WonLost(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """Two models on units (rows or keys) that say something of a metric."""
+    """Two models on units (rows or keys) that have data for a metric."""
 
     keys: NDArray[np.uint64]
     differences: Floats
@@ -133,9 +133,9 @@ class Rows:
         return self._share(form, self.members(name)) if isinstance(form, Share) and not form.scale else None
 
     def values(self, metric: str, name: str = "") -> Floats | None:
-        """A number a row of the slice, NaN elsewhere, whose mean is the metric's value; of what is no mean: the value
-        and the number of rows times its first-order change by the row. None where rows say nothing of the metric, or
-        do not define it."""
+        """One number per row of the slice, NaN elsewhere. Their mean is the metric's value. For a metric that is no
+        mean, each number is the value plus the number of rows times the row's first-order change of it. None if the
+        rows have no data for the metric, or do not define it."""
         said = self.said(metric, name)
         if said is None:
             return None

@@ -19,7 +19,7 @@ from drivetrain.decision.formatting import count
 
 
 def seen(data: Mapping[str, Any]) -> Iterator[str]:
-    """The sentences; none for a test set of which the model knows nothing, as far as that was looked at."""
+    """The sentences; none if no overlap of the test set with the model's training data was found."""
     shared = object_in(data, "shared_keys")
     if data.get("trained_on") is True:
         yield "The model was trained on this very test set."
@@ -46,8 +46,8 @@ def check_unseen(sentences: tuple[str, ...], seen_data: str) -> None:
         raise InputError(
             f"{' '.join(sentences)} So its numbers say little of new data, and nothing is decided on them. Evaluate on "
             "rows that the training has not seen (transform_data removes duplicates, split_by=group:COLUMN keeps "
-            "groups together), or decide all the same with seen_data=report (where keys only number the rows of each "
-            "file, they name no rows): then the decision says it."
+            "groups together), or decide all the same with seen_data=report: then the decision only mentions it (right "
+            "if the keys are just row numbers of each file)."
         )
 
 

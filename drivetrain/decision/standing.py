@@ -51,7 +51,7 @@ class Standing:
     gain: float = 0.0
     """Tonight's own difference, in the direction in which the metric is better."""
     idle: bool = False
-    """True where the line had all of tonight's rows before: then tonight is none of its nights."""
+    """True if the line had all of tonight's rows before: then tonight does not count as one of its nights."""
 
     @property
     def shown_at(self) -> int | None:

@@ -31,8 +31,8 @@ class ProcessRecord:
 
     `start_time` is field 22 of /proc/PID/stat (clock ticks since boot) and `boot` the kernel's boot id: the three
     together name one process for ever. `token` stands in the environment of every process of the job
-    (DRIVETRAIN_JOB) and in a limit that none of them can do without (`mark_of`), by which descendants are found even
-    after their supervisor was killed.
+    (DRIVETRAIN_JOB) and in a limit that every process inherits (`mark_of`). By it, descendants are found even after
+    their supervisor was killed.
     """
 
     pid: int
@@ -45,7 +45,7 @@ def record_of(pid: int, token: str) -> ProcessRecord:
     """The record of a live process (a zombie counts: its pid is still taken).
 
     Raises:
-        ProcessLookupError: there is none.
+        ProcessLookupError: there is no such process.
     """
     started = start_time(pid, zombie=True)
     if started is None:
@@ -75,7 +75,7 @@ def with_token(token: str) -> list[int]:
 def temporary_folder(token: str) -> str:
     """The folder for temporary files of one host; its supervisor makes and removes it.
 
-    Short (the path of a socket in it may have 107 characters), and known to whoever knows the token.
+    Short (the path of a socket in it may have 107 characters), and derived from the token.
     """
     import tempfile
 
@@ -122,7 +122,7 @@ def _has_token(pid: int, token: str) -> bool:
 
 
 def _limit(pid: int) -> int | None:
-    """The soft limit of time as a real-time process; None where there is none."""
+    """The soft limit of time as a real-time process; None if it is unlimited or unknown."""
     try:
         with open(f"/proc/{pid}/limits", "rb") as file:
             found = next((line for line in file if line.startswith(_LIMIT)), b"")

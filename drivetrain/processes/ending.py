@@ -52,7 +52,7 @@ def kill_all(signal_all: Callable[[int], None], reap: Callable[[], bool]) -> boo
 
 
 def signal_namespace(number: int) -> None:
-    """Signal all processes of the pid namespace of which this is the first: one call, so no fork escapes it."""
+    """Signal all processes of the pid namespace whose first process is this one: one call, so no fork escapes it."""
     process_table.send(-1, number)
 
 

@@ -4,8 +4,8 @@ Starting an interpreter and importing what the start file and a component need t
 does. Each request on stdin, a socket, brings two files: the fork's stdin and stdout. The fork tells its pid on its
 stdout, and is from then on a supervisor whose job may come (supervision.py).
 
-The server ends with the runner, of which it sees the end of stdin, and takes forks that wait along. One that has a job
-does with SIGTERM what it does without a runner: it ends the job.
+The server ends with the runner, whose end closes its stdin, and ends waiting forks. A fork with a job ends the job, as
+it does on SIGTERM.
 """
 
 from __future__ import annotations

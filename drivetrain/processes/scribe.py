@@ -149,7 +149,7 @@ class MaskedLines:
         return None if begun is None else begun.start()
 
     def _cut_in_a_line(self) -> int:
-        """A place to cut a very long line without dividing a secret, even one of which only the beginning has
+        """A place to cut a very long line without dividing a secret, even if only the secret's beginning has
         arrived."""
         size = len(self._held)
         held = bytes(self._held)

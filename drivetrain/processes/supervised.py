@@ -95,7 +95,7 @@ class HostResult:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How the job ended; of several hosts that failed, the one that failed first.
+    """How the job ended; if several hosts failed, the first failure.
 
     `failure_reason` is what the program wrote to /opt/ml/output/failure (or output/message), else the end of its log;
     None when every host ended with 0. `stopped` says that `RunningJob.stop` was called, `timed_out` that the time
@@ -381,5 +381,5 @@ def _pieces(log: Path) -> Iterator[bytes]:
 
 
 def _between_words(piece: bytearray) -> int:
-    """A place near the end where no value is divided; the end where there is none."""
+    """A place near the end where no value is divided; the end if there is no such place."""
     return max(piece.rfind(mark, max(0, len(piece) - _LONGEST_KEY)) for mark in b" \t,;\"'&") + 1 or len(piece)

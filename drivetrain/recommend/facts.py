@@ -85,7 +85,7 @@ class Facts:
     """Operations of a forward pass of one sample."""
     attention: str
     """How scaled_dot_product_attention was computed: `flash` (which keeps no matrix of positions x positions), `math`
-    (which does), or empty where there is none."""
+    (which does), or empty without attention."""
     is_chain: bool
     has_tensor_plan: bool
     has_context_plan: bool

@@ -27,7 +27,7 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
         folder: the folder of the user's pipeline; the recipe's own module is looked for there, too.
 
     Raises:
-        FactsError: there are none, or the recipe was changed since; the message names the command that measures.
+        FactsError: they are missing, or the recipe was changed since; the message names the command that measures them.
         UserError: there is no such recipe.
     """
     command = recommend_command(recipe, options)

@@ -113,7 +113,7 @@ def activation_share(candidate: Candidate) -> float:
 
 
 def parts(plan: Sizing, candidate: Candidate) -> list[Part]:
-    """One for each stage of the pipeline; one in all where there is none."""
+    """One for each stage of the pipeline; a single one without a pipeline."""
     facts, stages = plan.facts, candidate.degree("stage")
     if stages == 1:
         return [_part(plan, candidate, facts.layers, 1.0, 1, has_loss=True)]

@@ -42,7 +42,7 @@ def measure(recipe: str, options: Mapping[str, Any], folder: Path, write_speed: 
 
 
 def merged(path: Path, measured: Mapping[str, Any], instance: str | None = None) -> FactsFile:
-    """The facts file at `path` with one more measurement; a new one where there is none that can be read."""
+    """The facts file at `path` with one more measurement; a new file if it is missing or cannot be read."""
     try:
         before = read_file(path) if path.exists() else None
     except FactsError:

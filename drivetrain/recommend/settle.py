@@ -46,7 +46,7 @@ WORTH_SAYING_SECONDS = STOP_SECONDS / 10
 
 @dataclass(frozen=True)
 class Settled:
-    """A pipeline without `auto`, and what to tell whoever deploys it."""
+    """A pipeline without `auto`, and messages for the user who deploys it."""
 
     pipeline: Pipeline
     notes: tuple[str, ...] = ()
@@ -60,8 +60,8 @@ def settle(pipeline: Pipeline, folder: Path) -> Settled:
         folder: that of the pipeline's file, where facts and recipes of the user's own lie.
 
     Raises:
-        SpecError: no strategy fits, a model too large for the one that was named, or facts that are missing or stale;
-            naming the step and what to do.
+        SpecError: no strategy fits, the model is too large for the given strategy, or facts are missing or stale. The
+            message names the step and what to do.
     """
     if next(trainings(pipeline), None) is None:
         return Settled(pipeline)
@@ -134,7 +134,7 @@ class _Settler:
             except FactsError:
                 if beside(recipe, self.folder).is_file():
                     raise
-                return  # nobody measured this recipe, and nothing says that somebody wants it checked
+                return  # this recipe was not measured, and the user did not ask for a check
             plan = None if facts is None else plan_of(training, facts)
             if facts is None or plan is None:
                 return
@@ -180,7 +180,7 @@ def save_time_note(facts: Facts, instance: str) -> str | None:
 
 
 def named_candidate(name: str, options: str, world: World) -> Candidate:
-    """A strategy as somebody named it, with its options as a JSON text.
+    """A strategy as the user named it, with its options as a JSON text.
 
     Raises:
         UserError: degrees that the processes cannot be laid out in.

@@ -53,8 +53,9 @@ class Approval(NamedTuple):
 
 
 def person_of(arn: str) -> str:
-    """The person or role whose credentials an ARN names: `123456789012/user/ann`. All sessions of a role are one, for
-    whoever may take the role names the session as they like; but for those of IAM Identity Center."""
+    """The person or role whose credentials an ARN names: `123456789012/user/ann`. All sessions of a role count as one
+    person, since everyone who may assume the role chooses the session's name. Sessions of IAM Identity Center are an
+    exception."""
     if found := _SESSION.fullmatch(arn):
         account, role, session = found.groups()
         return f"{account}/role/{role}" + (f"/{session}" if role.startswith(_SIGN_IN) else "")

@@ -89,6 +89,6 @@ def make_champion(
     found = registry.set_status(group, version, "Approved", reason=reason, by=by)
     newer = [each for each in registry.approved(group) if each.version > version]
     said = f"version {version} is the champion" + (f": {reason}" if reason else "")
-    # The champion is the last to go, so that none in between takes its place.
+    # The champion goes last, so that no version in between takes its place.
     rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
     return [found, *reversed(rejected)]

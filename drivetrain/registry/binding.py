@@ -1,7 +1,7 @@
 """Check that the decision on a model still stands: the verdict of compare binds who registers or approves the model.
 
 A decision is an objection when it says not to register, was made against another champion than today's, or on another
-report than the one that is registered. Who acts against it gives a reason, which is kept. A model without a decision is
+report than the registered one. A user who acts against it gives a reason, which is kept. A model without a decision is
 not bound.
 """
 
@@ -59,7 +59,7 @@ def objections(
         found.append(f"it was decided {then}, and {today} today")
     decided_on = decision.get(REPORT)
     if report and isinstance(decided_on, str) and decided_on not in ("", UNKNOWN, report):
-        found.append(f"its report ({report[:12]}) is not the one that was decided on ({decided_on[:12]})")
+        found.append(f"the decision was made on another report ({decided_on[:12]}) than its own ({report[:12]})")
     return found
 
 

@@ -23,7 +23,7 @@ MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
 _OWN = ("intended_uses", "business_details", "additional_information")
 
 
-NO_DECISION = "No decision: nothing compared this version with a champion, so none binds who approves it."
+NO_DECISION = "No decision: this version was not compared with a champion, so nothing binds its approval."
 
 
 class Section(NamedTuple):
@@ -42,7 +42,7 @@ def title_of(version: ModelVersion) -> str:
 
 
 def sections(version: ModelVersion) -> list[Section]:
-    """The card, a section each; those of which nothing is known are left out."""
+    """The sections of the card; sections without content are left out."""
     card = version.card or {}
     found = (
         _overview(version),

@@ -38,7 +38,7 @@ def count_comparison(registry: Registry, group: str, test_set: str, test: str) -
 
     def counted(text: str) -> str:
         nonlocal number
-        counts = {name: int(digits) for name, digits in _COUNT.findall(text)}  # what somebody else wrote is left out
+        counts = {name: int(digits) for name, digits in _COUNT.findall(text)}  # other texts are ignored
         made = _MADE.match(text)
         tests = re.findall("....", made[1]) if made else []
         number = counts.pop(on, 0)

@@ -44,7 +44,7 @@ def content_hash(path: Path) -> str:
 
 
 def hash_of_files(files: Mapping[str, str]) -> str:
-    """The hash of a content whose files (name -> SHA-256 of the bytes) are known."""
+    """The hash of a content, from its files (name -> SHA-256 of the bytes)."""
     manifest = json.dumps(sorted(files.items()), separators=(",", ":"))
     return hashlib.sha256(manifest.encode("ascii")).hexdigest()
 

@@ -1,7 +1,7 @@
 """The evidence of a group: what its comparisons with champions have shown so far, kept with the registry.
 
     place = place_of(registry, champion)
-    change_evidence(place, lambda kept: kept + new)     # no change is lost, whoever makes one at the same moment
+    change_evidence(place, lambda kept: kept + new)     # concurrent changes are not lost
 
 The registry of this machine keeps it in `evidence/GROUP.npz` beside its ledger; a deployment to SageMaker in its own
 bucket and prefix, as `drivetrain-evidence/GROUP.npz`; other registries of MLflow and Kubeflow so in the champion's
@@ -100,7 +100,7 @@ def _change_object(place: str, change: Callable[[bytes], bytes]) -> None:
 
 
 def _object(place: str, bucket: str, key: str) -> tuple[bytes, dict[str, str]]:
-    """The object, empty where there is none, and the condition that it is still this one."""
+    """The object (empty if it is missing) and the condition that it has not changed since."""
     from drivetrain.aws.s3 import NotThereError, ServiceError
 
     try:

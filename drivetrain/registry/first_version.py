@@ -1,4 +1,4 @@
-"""A group that a registry has not got: the first night of a model, or a name that somebody mistyped."""
+"""A group that is not in the registry: a model's first night, or a mistyped name."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def check_first(registry: Registry, group: str, *, first: bool, chosen: bool) ->
         registry.version(group)
     except NotAllowedError as error:
         raise InputError(
-            f"there is no version of {group!r}, and the names of the other groups may not be asked for: {error} For "
+            f"there is no version of {group!r}, and you may not list the names of the other groups: {error} For "
             "the first model of a new group give first=true."
         ) from None
     except AbsentError as error:
         if not chosen and not error.there:
             return
         raise InputError(
-            f"{error} For the first model of a new group give first=true: else a mistyped group or registry would be "
-            "one without a champion. What was trained is kept: the next run takes it from the cache."
+            f"{error} For the first model of a new group give first=true: else a mistyped group or registry would "
+            "count as one without a champion. The training is kept: the next run takes it from the cache."
         ) from None

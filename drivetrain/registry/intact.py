@@ -1,5 +1,5 @@
-"""A version's files, held against the hash that was registered: only with its own files is it approved, and the local
-registry mends a version of which the files are damaged when the same content is registered again.
+"""A version's files, compared with the registered hash. A version is approved only with its own files. The local
+registry mends a version with damaged files when the same content is registered again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
 
 MEND = (
-    "Restore them from a backup; or train again until the same files are registered: the local registry then names the "
-    "new ones, for another registry copy them to that place."
+    "Restore them from a backup; or train again until the same files are registered: the local registry then points to "
+    "the new ones, for another registry copy them to that place."
 )
 
 
@@ -125,8 +125,8 @@ def check_own_files(version: ModelVersion, objects: Path | None) -> None:
     """
     if (problem := damage_anywhere(version, objects)) is not None:
         raise UserError(
-            f"{version.group} version {version.version} cannot be approved: {problem}. What lies at {version.artifact} "
-            f"is not what was registered ({version.content_hash[:12]}). {MEND}"
+            f"{version.group} version {version.version} cannot be approved: {problem}. The files at {version.artifact} "
+            f"are not those that were registered ({version.content_hash[:12]}). {MEND}"
         )
 
 

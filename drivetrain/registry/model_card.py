@@ -76,7 +76,7 @@ def as_package_card(card: Mapping[str, Any]) -> dict[str, str]:
     content = json.dumps(card, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     if len(content) > MOST_CHARACTERS:
         raise InputError(
-            f"the model card has {len(content):,} characters, of which the service takes {MOST_CHARACTERS:,}. Register "
+            f"the model card has {len(content):,} characters. The service takes at most {MOST_CHARACTERS:,}. Register "
             "fewer metrics, or evaluate fewer slices."
         )
     return {"ModelCardContent": content, "ModelCardStatus": "Draft"}

@@ -99,7 +99,7 @@ def description_without(description: Any) -> tuple[str, str]:
 
 
 def card(package: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The model card; None where there is none, or one that is no JSON object."""
+    """The model card; None if it is missing or no JSON object."""
     content = object_in(package, "ModelCard").get("ModelCardContent")
     return parsed_object(content) if isinstance(content, str) and content else None
 

@@ -37,7 +37,7 @@ def request_of(record: ModelRecord) -> Json:
 
 
 def record_of(request: Mapping[str, Any]) -> ModelRecord:
-    """Read a record from a request, whoever wrote it."""
+    """Read a record from a request, also from one that Drivetrain did not write."""
     named = model_package.properties(request)
     own = (model_package.LINEAGE, model_package.DECISION)
     description, made_by = request.get("ModelPackageDescription"), _at(request, "MetadataProperties", "GeneratedBy")
@@ -118,7 +118,7 @@ def _serving(specification: Any) -> Serving:
 
 
 def _at(value: Any, *path: str) -> Any:
-    """The value at a path; None if there is none."""
+    """The value at a path; None if it is missing."""
     for name in path:
         value = cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
     return value

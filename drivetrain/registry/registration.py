@@ -85,7 +85,7 @@ def read_evaluation(report: Path) -> dict[str, Any]:
     """The evaluation in a report's folder.
 
     Raises:
-        InputError: there is none, or one that was changed after evaluate wrote it.
+        InputError: it is missing, or was changed after evaluate wrote it.
     """
     content = read_json(report, EVALUATION_FILE, "Give the output `report` of evaluate.")
     if not is_evaluation(content):
@@ -100,7 +100,7 @@ def read_decision(folder: Path) -> dict[str, Any]:
     """The decision record in a folder, or at a path.
 
     Raises:
-        InputError: there is none, or one that was changed after compare wrote it.
+        InputError: it is missing, or was changed after compare wrote it.
     """
     content = read_json(folder, DECISION_FILE, "Give the output `decision` of compare.")
     if content.get("format") != 1 or not isinstance(content.get("verdict"), str):
@@ -161,8 +161,8 @@ def checked_evidence(evidence: Evidence, files: Mapping[str, str]) -> Evidence:
     for file, named in of.items():
         if isinstance(named, str) and named and named != content_hash:
             raise InputError(
-                f"{file} is of another model: of {named[:12]}…, and the one to register is {content_hash[:12]}…. "
-                "Give the outputs of the steps that looked at this model."
+                f"{file} belongs to another model: {named[:12]}…, not {content_hash[:12]}… that is registered. "
+                "Give the outputs of the steps that used this model."
             )
     return evidence
 

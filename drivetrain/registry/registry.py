@@ -166,8 +166,8 @@ class Registry(Protocol):
     ) -> tuple[int, bool]:
         """The version of this content in the group, and whether this call made it.
 
-        A content that is registered already is not changed; but the local registry, of which the files are torn or
-        gone, names the place of the new ones from then on. Concurrent calls get the same version; more than one may
+        Registering the same content again changes nothing; but if a version's files in the local registry are damaged
+        or gone, it points to the new files from then on. Concurrent calls get the same version; more than one may
         report that it made it."""
         ...
 
@@ -210,8 +210,8 @@ class Registry(Protocol):
         ...
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
-        """Keep a text with a group: what `change` makes of the one that is there, which is empty at first. Of calls at
-        the same moment SageMaker and MLflow may lose changes; Kubeflow calls `change` again.
+        """Keep a text with a group: the result of `change` for the present text, which is empty at first. Of concurrent
+        changes SageMaker and MLflow may lose some; Kubeflow calls `change` again.
 
         Raises:
             InputError: there is no such group; a name or text that SageMaker would not take.

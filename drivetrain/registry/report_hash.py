@@ -68,7 +68,7 @@ def check_decision(decision: Mapping[str, Any], file: Path) -> None:
 
 
 def _check(content: Mapping[str, Any], name: str, file: Path, written: str, advice: str, *, needed: bool) -> None:
-    """`needed`: whoever wrote it has written the hash, too; files of earlier versions have none."""
+    """`needed`: the writer also wrote the hash; files of earlier versions have no hash."""
     told, found = content.get(name), hash_beside(content, name)
     if told is None and needed:
         raise InputError(f"{file} was changed after {written}: its {name} is missing. {advice}")
@@ -80,7 +80,7 @@ def _check(content: Mapping[str, Any], name: str, file: Path, written: str, advi
 
 
 def hash_of(path: Path) -> str:
-    """SHA-256 of a file in hex; "" where there is none."""
+    """SHA-256 of a file in hex; "" if it is missing."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -24,7 +24,7 @@ def earlier_champion(registry: Registry, group: str, to: int | None = None, *, p
         raise UserError(f"no version of {group!r} is approved: there is no champion to go back from.")
     if to is None and len(approved) == 1:
         raise UserError(
-            f"version {approved[0]} of {group!r} is the only approved one: there is none to go back to. Reject it "
+            f"version {approved[0]} of {group!r} is the only approved version: no earlier one is left. Reject it "
             f"(drivetrain models reject {group} {approved[0]}{place}), or approve another one."
         )
     if to is not None and to not in approved[1:]:

@@ -276,7 +276,7 @@ def _may_be(given: Any, group: str, declared: Mapping[str, Parameter]) -> bool:
 
 
 def _misfit(parameter: Parameter, value: bool | int | float | str, *, from_event: bool) -> str | None:
-    """Why a value is none for the parameter."""
+    """The reason that a value does not fit the parameter."""
     from drivetrain.triggers.event_values import is_path, read_path
 
     if isinstance(value, str) and is_path(value):

@@ -53,7 +53,7 @@ def decompress(source: Path, target: Path) -> None:
     """Write what a gzip file holds.
 
     Raises:
-        UserError: it is none.
+        UserError: it is no gzip file.
     """
     import gzip
 
@@ -117,7 +117,7 @@ def parse(uri: str) -> tuple[str, list[str]]:
     """Bucket and key segments; empty segments (`a//b`) are dropped, as a folder cannot hold them.
 
     Raises:
-        UserError: not an s3:// URI, a bucket that none can have, or a key that leads outside (`..`).
+        UserError: not an s3:// URI, an impossible bucket name, or a key that leads outside (`..`).
     """
     if not uri.startswith("s3://"):
         raise UserError(f"{uri!r} is not an s3:// URI. Allowed: s3://bucket/key.")

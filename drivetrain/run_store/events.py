@@ -22,7 +22,7 @@ _UNHEALTHY = re.compile(rf"(?:^|; |^warning: ){UNHEALTHY}(.+)", re.DOTALL)
 
 
 def unhealthy_part(value: str | None) -> str:
-    """The part of a step's value about a failed health rule; empty if there is none."""
+    """The part of a step's value about a failed health rule; empty if no rule failed."""
     found = _UNHEALTHY.search(value or "")
     return "" if found is None else found[1]
 
@@ -152,9 +152,9 @@ class StepNoted:
 class StepFinished:
     """How a step ended.
 
-    `seconds` of wall time, retries included; 0 for a step that was taken from the cache or not executed. `cache_of`
-    is the execution whose result a Cached step took. `why` are warnings of the cache (of what it does not look at).
-    `value` is what the user may want to see of the result: the branch of a condition, the version registered.
+    `seconds` of wall time, retries included; 0 for a step that was taken from the cache or not executed. `cache_of` is
+    the execution whose result a Cached step took. `why` has warnings of the cache (about inputs that it does not
+    check). `value` is a short result for the user: the branch of a condition, the registered version.
     """
 
     step: str

@@ -126,7 +126,7 @@ class StepRun:
     tries: tuple[Attempt, ...] = field(default=(), repr=False)
     """Those that are known, in their order."""
     logged: Mapping[str, Metric] = field(default_factory=dict[str, Metric], repr=False)
-    """Its training metrics, while somebody follows the run."""
+    """Its training metrics, while the run is followed."""
     job: Job | None = None
 
     @property
@@ -169,7 +169,7 @@ class StepRun:
 
     @property
     def warning(self) -> str:
-        """The step's warning; empty where there is none."""
+        """The step's warning; empty without one."""
         return (self.value or "").partition(WARNING)[2]
 
     @property

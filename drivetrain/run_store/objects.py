@@ -58,7 +58,7 @@ class ObjectStore:
     stands for all that lay there before.
 
     Raises:
-        UserError: a URI that is none or leads outside; local data that is not there.
+        UserError: an invalid URI, or one that leads outside; missing local data.
     """
 
     def __init__(self, root: Path, data: Mapping[str, str] | None = None) -> None:
@@ -121,7 +121,7 @@ class ObjectStore:
         return sum((given / name).is_file() for name in names)
 
     def find(self, uri: str) -> list[StoredObject]:
-        """The objects whose keys begin with the URI's key, sorted by name; empty when there are none."""
+        """The objects whose keys begin with the URI's key, sorted by name."""
         given = self._given(uri)
         if given is None:
             return self._found(self.place(uri), uri)
@@ -221,7 +221,7 @@ class ObjectStore:
             folder.rmdir()
 
     def _beside(self, base: Path, uri: str) -> list[StoredObject]:
-        """Objects whose key begins with the last segment of `base` without being it or lying in it."""
+        """Objects whose key begins with the last segment of `base`, except `base` itself and objects in it."""
         bucket, segments = parse(uri)
         if not segments or not base.parent.is_dir():
             return []

@@ -208,7 +208,7 @@ class Ledger:
         return [_event(row) for row in rows]
 
     def last_event(self) -> int:
-        """The number of the latest event of all; 0 while there is none."""
+        """The number of the latest event of all; 0 before the first event."""
         return self.rows("SELECT coalesce(max(number), 0) FROM events")[0][0]
 
     def execution_events(self, after: int) -> list[EventRow]:
@@ -312,8 +312,7 @@ class Ledger:
         return replace(step, ended=max(step.started, self.last_sign(step.execution, step.name)))
 
     def last_sign(self, execution: str, step: str | None = None) -> float:
-        """The last moment of an execution, or of one of its steps, of which the ledger or a log tells; 0 where none
-        does."""
+        """The last sign of life of an execution, or of one of its steps, in the ledger or a log; 0 without any."""
         at_work = self.rows(_AT_WORK, execution, step, step)
         logs = [log for name, number in at_work for log in self.home.logs(execution, name, number).glob("*.log")]
         return max([self.rows(_LAST, execution, step)[0][0], *(log.stat().st_mtime for log in logs)])

@@ -50,8 +50,8 @@ def hangs(rank_line: str) -> bool:
 
 
 def in_a_line(reason: str) -> str:
-    """The line that says what happened: the failing rank's, else of a traceback the one that names the exception (its
-    message may go on), else the last."""
+    """The line that says what happened: the failing rank's line, else the line of a traceback that names the exception
+    (its message may go on), else the last line."""
     rank = failing_rank(reason)
     if rank is not None:
         return known_paths(rank)
@@ -85,6 +85,6 @@ def loop_reason(failed: Sequence[tuple[str, str]]) -> str:
 
 
 def first_failure(step: str, reason: str, count: int) -> str:
-    """Why something failed of which `count` steps did: the first one and its reason."""
+    """The reason of a failure of `count` steps: the first step and its reason."""
     more = f" (and {count - 1} more failed)" if count > 1 else ""
     return f"{step}: {reason}{more}"

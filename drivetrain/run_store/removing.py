@@ -1,7 +1,7 @@
 """Throw runs away, but never what a registered model, another run's results or a run at work needs.
 
-A run's rows go in one transaction, its files after it; a list of these is written before, so that whoever is killed in
-between leaves no file behind for good. Checkpoints and code are not a run's own, and stay.
+A run's rows are removed in one transaction, its files after it. A list of the files is written first, so that a kill in
+between leaves no file behind for good. Checkpoints and code do not belong to one run, and stay.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def seconds_of(text: str) -> float:
     """`30d`, `12h` or `2w` in seconds.
 
     Raises:
-        UserError: it is none of these.
+        UserError: it has none of these forms.
     """
     match = re.fullmatch(r"(\d{1,6})([hdw])", text.strip().lower())
     if match is None:

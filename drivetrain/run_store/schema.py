@@ -32,7 +32,7 @@ IS_UNHEALTHY = """EXISTS (
     SELECT 1 FROM steps s WHERE s.execution = e.id AND s.status IN ('Succeeded', 'Cached') AND (s.value LIKE
     'unhealthy: %' OR s.value LIKE '%; unhealthy: %' OR s.value LIKE 'warning: unhealthy: %'))
 """
-"""The executions `e` with a step of which `unhealthy_part` says something, as SQL."""
+"""The executions `e` with a step whose `unhealthy_part` is not empty, as SQL."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS executions (
@@ -122,7 +122,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Let readers read while somebody writes.
+    """Let readers read while another process writes.
 
     SQLite does not wait where two processes change this at once, as first runs do that are started together: one of
     them is refused immediately, whatever its time limit. To begin a transaction does wait.

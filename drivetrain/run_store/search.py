@@ -93,7 +93,7 @@ class _Looked:
 
     @cached_property
     def ends(self) -> str:
-        """Run whose runner was killed -> its last sign of life, as lists show it; looked for where it is asked for."""
+        """Run whose runner was killed -> its last sign of life, as lists show it; computed on first use."""
         return json.dumps({row.id: row.ended for row in self.ledger.selected(_AMONG, self.killed)})
 
     def condition(self, expression: Expression, text: str) -> _Sql:
@@ -196,7 +196,7 @@ def _compared(left: _Sql, one: Comparison, text: str) -> _Sql:
 
 
 def _of_status(left: _Sql, one: Comparison, text: str) -> _Sql:
-    """A status beside a word for it: the one that lists show, or the one that the ledger has."""
+    """Compare a status: by the word that lists show, or by the word in the ledger."""
     if one.operator in _ORDER:
         raise mistake(text, one.at[0], "status is compared by =, != or ~.")
     given = str(one.value).casefold()

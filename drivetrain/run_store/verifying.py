@@ -47,8 +47,8 @@ class Damage:
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """The result of verifying: `files` and `bytes` that the ledger has a hash of, and what is damaged. Of `unknown`
-    files below s3/ it has none: checkpoints, and what somebody put there."""
+    """The result of verifying: `files` and `bytes` with a hash in the ledger, and what is damaged. `unknown` files
+    below s3/ have no hash: checkpoints, and files that the user put there."""
 
     files: int
     bytes: int
@@ -230,7 +230,7 @@ def _versions(home: Home) -> list[ModelVersion]:
 def _models(
     store: ObjectStore, written: Mapping[str, list[ObjectRow]], versions: list[ModelVersion]
 ) -> Iterator[Damage]:
-    """Registered models whose files no step of this home wrote."""
+    """Registered models with files that no step of this home wrote."""
     from drivetrain.registry.intact import damage, place_of
 
     for version in versions:
@@ -252,7 +252,7 @@ def _named(version: ModelVersion) -> str:
 
 
 def _distrust(home: Home, uris: list[str]) -> None:
-    """Forget the times that vouch for objects: from now on whoever takes one reads it first."""
+    """Forget the times that vouch for objects: from now on each object is read before it is used."""
     from drivetrain.run_store.writer import LedgerWriter
 
     with LedgerWriter(home) as ledger, ledger.transaction() as db:

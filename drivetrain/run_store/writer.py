@@ -174,9 +174,9 @@ class LedgerWriter(Ledger):
         cache_key: str | None = None,
         cache_fields: Mapping[str, Any] | None = None,
     ) -> int:
-        """Enter a first attempt at a step with its resolved arguments; gives the attempt's number (a resumed
-        execution counts on). A training of which an earlier attempt had another key may go on from what that one kept:
-        no other execution is offered its result."""
+        """Enter a first attempt at a step with its resolved arguments; gives the attempt's number (a resumed execution
+        counts on). If an earlier attempt at a training had another key, this one may go on from its checkpoints: then
+        no other execution is offered the result."""
         fields = None if cache_fields is None else dump(self.masking(cache_fields))
         with self.transaction() as db:
             offered = None if statuses.began_otherwise(db, execution, step, cache_key) else cache_key

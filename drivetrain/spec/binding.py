@@ -87,7 +87,7 @@ def typed(parameter: Declared, given: Any) -> Any:
 
 
 def value_of_type(kind: str, given: Json) -> str | int | float | bool | None:
-    """The value, or None when `given` is none of this type."""
+    """The value, or None if `given` is not of this type."""
     if kind == "String":
         return given if isinstance(given, str) else None
     if kind == "Boolean":

@@ -128,7 +128,7 @@ def in_a_block(name: str) -> str | None:
 
 
 def block_of(deployment: Deployment, target: str, kind: type[B]) -> B:
-    """A target's block, checked; with the defaults where there is none.
+    """A target's block, checked; with the defaults if it is missing.
 
     Raises:
         SpecError: an unknown or wrong field, by its name.

@@ -139,7 +139,7 @@ class RegistryEvent(EventTrigger):
             "letters, digits and '-' between them, at most 63, such as churn; or the ARN of a group of another account",
         ),
     ]
-    """Its name, or the ARN of one of a central registry, whose account sends its events to the bus of this one."""
+    """Its name, or the ARN of a group in a central registry; that account sends its events to the bus of this one."""
     status: Literal["Approved", "Rejected", "PendingManualApproval"] | None = "Approved"
     stage: Annotated[str, Field(min_length=1)] | None = None
     stage_status: Annotated[str, Field(min_length=1)] | None = None

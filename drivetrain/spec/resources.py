@@ -244,7 +244,7 @@ class Mlflow(Frozen):
         ]
         | None
     ) = None
-    """None is none of them."""
+    """None means no MLflow."""
     experiment: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The MLflow experiment that runs belong to."""
     run: Annotated[str, Field(min_length=1, max_length=256)] | None = None

@@ -132,7 +132,7 @@ class ProcessingStep(JobStep, defer_build=False):
         """A number that the step returns.
 
         Raises:
-            SpecError: when the step declares its numbers and this is none of them.
+            SpecError: the step declares its numbers, and this is not one of them.
         """
         if name in self.texts:
             raise SpecError(f"{name!r} of step {self.name!r} is a text. Take it by step.text({name!r}).")
@@ -157,7 +157,7 @@ class TrainingStep(JobStep):
 
     kind: Literal["training"] = "training"
     outputs: tuple[str, ...] = ("model", "output")
-    """The folders that the program takes; what it does not write, nobody can read."""
+    """The folders that the program takes; a folder that it does not write cannot be read by other steps."""
     checkpoint: Checkpoint | None = None
     logs: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Training metrics: name -> regular expression with one group that finds it in the log."""

@@ -166,7 +166,7 @@ class LoggedRef(Reference):
 class BestRef(Reference):
     """The value that a tuning's best training had for a hyperparameter that was searched.
 
-    `spells` is the type of which its text is a value: SageMaker has every hyperparameter as text.
+    `spells` is the type of the value in its text: SageMaker has every hyperparameter as text.
     """
 
     kind: Literal["best"] = "best"
@@ -214,13 +214,13 @@ class ItemRef(Reference):
 
 
 class IterationRef(Reference):
-    """A value that a step of a for_each's body gave in one iteration: the one that was picked, or that of a number."""
+    """A value that a step of a for_each's body gave in one iteration: the picked one, or one by its number."""
 
     kind: Literal["iteration"] = "iteration"
     step: str
     """The for_each."""
     index: int | None = None
-    """Counted from 0; None for the one that was picked."""
+    """Counted from 0; None for the picked iteration."""
     of: Annotated[OutputRef | LoggedRef | LambdaOutputRef | PropertyRef, Field(discriminator="kind")]
     """The step's own value, as in the body."""
 

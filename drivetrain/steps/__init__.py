@@ -109,7 +109,7 @@ class Since(NamedTuple):
 
         label_smoothing: Annotated[float, Since(before=0.0)] = 0.0
 
-    Where it has that value, checkpoints stay where they were and a training is the one that it was.
+    With that value, checkpoints stay in their folder and a training counts as the same training.
     """
 
     before: Scalar
@@ -207,8 +207,8 @@ class Declaration(NamedTuple, Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if any(type(one).__module__.startswith("drivetrain.spec") for one in (*args, *kwargs.values())):
             raise SpecError(
-                f"{self.name}(...) calls the function now, with what is known only when the pipeline runs. Make a step "
-                f"of it: step({self.name}, {next(iter((*kwargs, *self.inputs)), 'rows')}=...)."
+                f"{self.name}(...) calls the function now, with values that exist only when the pipeline runs. Make a "
+                f"step of it: step({self.name}, {next(iter((*kwargs, *self.inputs)), 'rows')}=...)."
             )
         if unknown := kwargs.keys() - self._arguments:  # a function with **settings would take any name
             from drivetrain.base.errors import did_you_mean

@@ -25,7 +25,7 @@ from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration
 
 # Set by the start file where the platform reads a failure reason from a file.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
-# A pipeline hands texts on as parameters' values, of which the service takes so many characters.
+# A pipeline passes texts on as values of parameters; this is the service's limit in characters.
 MOST_CHARACTERS = 1024
 _SHIPPED = "drivetrain.components."
 
@@ -114,8 +114,8 @@ def _vanished(error: OSError) -> str | None:
 
 
 def _own_training(component: Declaration[..., Any], values: dict[str, Any]) -> Path | None:
-    """The folder of its own in which a training keeps its checkpoints, of which `values` is told; None where it keeps
-    none, or keeps its trainings apart itself, or where only the program can reach it."""
+    """A training's own folder for checkpoints, which is written into `values`. None if it keeps no checkpoints, keeps
+    its trainings apart itself, or only the program can reach the folder."""
     if component.checkpoints is None or component.checkpoints.shared:
         return None
     from drivetrain.steps import trainings
@@ -156,9 +156,9 @@ def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str
                     f"{MOST_CHARACTERS:,} characters."
                 )
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            why = "Leave the name out where there is none; a text needs a TypedDict with a str field."
+            why = "Leave the name out if there is no value; a text needs a TypedDict with a str field."
             if isinstance(value, float):
-                why = "It is usually 0 / 0, or the mean of an empty list. Leave the name out where there is no number."
+                why = "It is usually 0 / 0, or the mean of an empty list. Leave the name out if there is no number."
             raise ReturnedError(
                 f"{_at(component)}{component.name} returned {name}={given!r:.80}. Allowed: finite numbers. {why}"
             )
@@ -208,7 +208,7 @@ def _advice(error: Exception) -> str:
         top = error.name.partition(".")[0]
         if top == "drivetrain":
             return f". This step's code has no such folder: import {error.name} at the head of the step's file."
-        return f". Install what brings {top}, and name it in @component(needs=[...]) so that it travels."
+        return f". Install the package that has {top}, and name it in @component(needs=[...]) so that it travels."
     path = error.filename if isinstance(error, FileNotFoundError) else None
     if isinstance(path, str | Path) and any(entry and Path(path).is_relative_to(entry) for entry in sys.path):
         return ". Only Python files travel with the code. Give the step this file as an Input."

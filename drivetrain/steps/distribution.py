@@ -160,7 +160,7 @@ def _check_degrees(parameters: Mapping[str, Any]) -> None:
         )
     if shard and context > shard:
         raise InputError(
-            f"{where}: context_parallel_degree {context} is above hybrid_shard_degree {shard}, of which it is a part. "
+            f"{where}: context_parallel_degree {context} is above hybrid_shard_degree {shard} and must divide it. "
             f"Give a hybrid_shard_degree that is a multiple of {context}, or 0."
         )
 

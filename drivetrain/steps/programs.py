@@ -28,7 +28,7 @@ def check(settings: object) -> None:
     """Hold each field of a dataclass against what its type allows.
 
     Raises:
-        InputError: the first value that is none of the choices, or beyond the bounds.
+        InputError: a value is not one of the choices, or is out of bounds; the first one is named.
     """
     kind = type(settings)
     for name, declared in parameters_of(kind).items():

@@ -105,7 +105,7 @@ def declare(
             checkpoints = declared
         else:
             raise DeclarationError(
-                f"{where}: {checkpoints.name!r} and {parameter.name!r} are both Checkpoints; one is."
+                f"{where}: {checkpoints.name!r} and {parameter.name!r} are both Checkpoints; only one may be."
             )
 
     parameters = {**shared, **own}
@@ -275,7 +275,7 @@ def _check_folders(
     for kind, count in (("inputs", len(inputs) + 1), ("outputs", len(outputs) + (metrics != ()))):
         if count > _MOST_FOLDERS:
             raise DeclarationError(
-                f"{where}: {count} {kind} with the one for code or metrics; at most {_MOST_FOLDERS}."
+                f"{where}: {count} {kind}, counting the one for code or metrics; at most {_MOST_FOLDERS}."
             )
 
 

@@ -253,7 +253,7 @@ def plain_header(name: bytes, size: bytes) -> bytes:
 def plain_files(content: bytes) -> list[tuple[str, int, int]] | None:
     """The files of an archive as drivetrain writes it: each one's name, and where its content begins and ends.
 
-    None for any other (of somebody else's, or with a longer name): tarfile reads it, in five times the time.
+    None for any other (made by another program, or with a longer name): tarfile reads it, five times slower.
     """
     found: list[tuple[str, int, int]] = []
     at, end_mark = 0, bytes(_BLOCK)

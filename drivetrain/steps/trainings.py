@@ -43,7 +43,7 @@ _EMPTIED = -1.0
 
 
 class Kept(NamedTuple):
-    """A training of the place; `started` in seconds since the epoch, 0 where nobody knows."""
+    """A training of the place; `started` in seconds since the epoch, 0 if unknown."""
 
     folder: str
     parts: Mapping[str, Any]
@@ -75,7 +75,7 @@ def execution_of(environment: Mapping[str, str]) -> str:
 
 
 def read_kept(folder: str, content: bytes | None) -> Kept | None:
-    """Read a folder's record; None if there is none, or half of one."""
+    """Read a folder's record; None if it is missing or incomplete."""
     if content == b"":
         return Kept(folder, {}, started=_EMPTIED, ended=True)
     try:
@@ -237,11 +237,12 @@ def write(folder: Path, kept: Kept) -> None:
 
 
 def clear(place: Path, folders: Iterable[str], environment: Mapping[str, str] = os.environ) -> None:
-    """Remove folders of trainings; what an agent has brought away is emptied first, which it takes for a change."""
+    """Remove folders of trainings. Files that an agent has uploaded are emptied first, since it uploads changes
+    only."""
     for folder in folders:
         record = place / folder / RECORD
         goes_later = JOB in environment and record.is_file() and record.stat().st_size > 0
-        if goes_later:  # first: a start that dies in between leaves a training of which is known that it goes
+        if goes_later:  # first: a start that dies in between leaves a training that is marked as removed
             record.write_bytes(b"")
         for path in sorted((place / folder).rglob("*"), reverse=True):
             if path.is_dir() and not path.is_symlink():
@@ -382,7 +383,7 @@ def imports_of(package: str, source: bytes) -> tuple[str, ...]:
     """The names that a module of `package` imports, with the packages around them; some may be no modules."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # nothing has imported it yet; whoever does is told
+    except (SyntaxError, ValueError):  # the process that imports it reports the error
         return ()
     found: dict[str, None] = {}
     for node in ast.walk(tree):

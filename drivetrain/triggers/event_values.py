@@ -34,7 +34,7 @@ _STEP = re.compile(r"""\.([A-Za-z0-9_-]+)|\[(\d{1,9})\]|\['([^'\\]*)'\]|\["([^"\
 
 
 class EventValueError(UserError):
-    """A value that is not in the event, or is none for the parameter."""
+    """A value is not in the event, or does not fit the parameter."""
 
 
 @dataclass(frozen=True)

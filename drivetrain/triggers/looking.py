@@ -6,7 +6,7 @@ finds its version out in each execution (components/source_version.py), and the 
 reads. The same version is taken from the cache, a new one is read. The cache itself is the memory: it knows what has
 succeeded, so a night that failed is made up, and there is no record that could be wrong.
 
-What nobody can look at (a query without a watermark, a file system, an item of a loop) is read anew each time.
+Inputs without a version (a query without a watermark, a file system, an item of a loop) are read anew each time.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Looks:
         return step.model_copy(update={"parameters": {**given, "version": _version(look)}})
 
     def _inputs(self, step: Job) -> Job:
-        """Another step, in whose environment the versions of what it reads stand."""
+        """Another step, with the versions of its inputs in its environment."""
         read = {
             name: value
             for name, value in step.inputs.items()

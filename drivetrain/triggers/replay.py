@@ -77,7 +77,7 @@ def read_events(text: str | bytes, source: str) -> list[Mapping[str, Any]]:
     """One event, a list of events, or an object that gives them names.
 
     Raises:
-        UserError: it is none of these, or larger than can be.
+        UserError: it has none of these forms, or is too large.
     """
     given: Any = loads(text, source, MAX_FILE_BYTES)
     if isinstance(given, Mapping) and "detail-type" not in given:

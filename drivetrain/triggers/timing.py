@@ -101,7 +101,7 @@ def zone(name: str) -> tzinfo:
     """The time zone of that name.
 
     Raises:
-        CronError: there is none of that name, with the closest match.
+        CronError: there is no zone of that name; the message has the closest match.
     """
     if name == "UTC":
         return UTC

@@ -30,8 +30,8 @@ def loads(text: str | bytes, what: str, most: int = MAX_BYTES) -> Any:
     pattern by their text.
 
     Raises:
-        UserError: naming `what`, for text that is no JSON (`json_text.parse` says what is none), or has more than
-            `most` bytes: as many as one event can have, unless given.
+        UserError: the text is no JSON (as `json_text.parse` defines it), or has more than `most` bytes (by default as
+            many as one event can have). The message names `what`.
     """
     if len(text) > most:
         raise UserError(f"{what} has {len(text):,} bytes; at most {most:,} are read.")

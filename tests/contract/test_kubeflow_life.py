@@ -191,7 +191,7 @@ def test_refusals_are_one_line_and_change_nothing(kubeflow: CommandLine) -> None
     kubeflow.write_settings()
     with environment({"AWS_ENDPOINT_URL_S3": "http://[::1/"}):
         message = kubeflow.error("apply", "nightly.py", "--yes")
-    assert "$AWS_ENDPOINT_URL_S3 ('http://[::1/') is no address of storage: its host has a bracket" in message
+    assert "$AWS_ENDPOINT_URL_S3 ('http://[::1/') is no address of storage: its host has an unpaired bracket" in message
     assert "There is no terminal to ask on" in kubeflow.error("apply", "nightly.py")
     message = kubeflow.error("plan", "nightly.py", "--set", "cron=0 2 L * ? *")
     assert "trigger 'daily', cron: the last day of a month" in message
@@ -210,7 +210,7 @@ COMMANDS = (
 @pytest.mark.parametrize(
     ("changed", "token", "said"),
     [
-        ({"endpoint": "http://[::1/"}, None, "endpoint (from FILE): its host has a bracket that stands alone"),
+        ({"endpoint": "http://[::1/"}, None, "endpoint (from FILE): its host has an unpaired bracket"),
         ({"endpoint": "http://kubeflow.münchen"}, None, "endpoint (from FILE): it has letters beyond ASCII"),
         ({"endpoint": "http://127.0.0.1:99999"}, None, "endpoint (from FILE): its port is no number from 1 to 65535"),
         ({"endpoint": "http://127.0.0.1:CLOSED"}, None, "Connection refused. Tried for"),

@@ -81,5 +81,5 @@ def test_it_is_kept_and_gone_on_with(
 
 @pytest.mark.slow
 def test_a_bucket_that_is_not_there_is_said_at_the_start(forked: Any, digits: Path, tmp_path: Path, uri: str) -> None:
-    with pytest.raises(AssertionError, match=r"404 NoSuchBucket .*need a bucket that is there"):
+    with pytest.raises(AssertionError, match=r"404 NoSuchBucket .*need an existing bucket"):
         forked(2, fit, digits, tmp_path / "first", "s3://no-such-bucket-anywhere/prefix")

@@ -208,9 +208,9 @@ def _batches(source: Source, types: Mapping[str, DataType], *, threads: bool = T
 
 
 def _block_bytes(source: Source) -> int:
-    """How large blocks of a file may be so that none ends within a line end of two bytes: Arrow leaves out the "\\n" at
-    the beginning of a block after one that ended with "\\r", also within quotes, where a value loses it. (Of a
-    compressed file that is only seen as it is read: QuoteCheck tells it.)"""
+    """A block size with which no block ends within a line end of two bytes: Arrow leaves out the "\\n" at the beginning
+    of a block after a block that ended with "\\r", also within quotes, where a value loses it. In a compressed file
+    this is only seen while it is read: QuoteCheck reports it."""
     with source.path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         for block_bytes in range(BLOCK_BYTES, BLOCK_BYTES // 2, -1):

@@ -33,7 +33,7 @@ class QuoteCheck:
 
     def __init__(self, delimiter: str, num_columns: int) -> None:
         self.malformed = ""
-        """The problem of a quote, with the text around it; empty while there is none."""
+        """The problem of a quote, with the text around it; empty if no quote has one."""
         self.splits_line_end = False
         """True if a block ends within a line end of two bytes that is part of a cell."""
         self.swallows = False

@@ -274,7 +274,7 @@ def _explain(source: Source, reading: Schema, error: Exception, *, extra: bool) 
 
 
 def _loaded(where: str, line: bytes) -> dict[str, object]:
-    """The object on a line; InputError if there is none, or more."""
+    """The object on a line; InputError unless it is exactly one."""
 
     def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
         names = [name for name, _ in pairs]

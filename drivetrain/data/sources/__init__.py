@@ -7,9 +7,9 @@ A source has
     EXAMPLE = "delta:lake/orders"          an address
     def open_source(place, options) -> Opened
 
-An address is `SCHEME:PLACE` (`delta:lake/orders`, `s3://bucket/prefix`). Opening finds out which version of the table
-there is, and that version is read, also where somebody writes meanwhile. Two openings with one version give the same
-rows in the same order.
+An address is `SCHEME:PLACE` (`delta:lake/orders`, `s3://bucket/prefix`). Opening finds the table's current version, and
+that version is read even if the table is written to meanwhile. Two openings with one version give the same rows in the
+same order.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def check_types(where: str, schema: Schema) -> None:
         schema: what the driver gives.
 
     Raises:
-        InputError: two columns have one name, or a column is of a type of which the driver gives other values than the
-            database shows (money as cents, uuid and inet as bytes), or that Parquet does not have.
+        InputError: two columns have one name, Parquet lacks a column's type, or the driver returns other values for it
+            than the database shows (money as cents, uuid and inet as bytes).
     """
     names = schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):

@@ -94,7 +94,7 @@ def check_form(name: str, given: object, where: str) -> None:
 
 
 def other_how(how: str) -> str:
-    """Advice in place of a kind of join that does not exist; empty if there is none."""
+    """Advice in place of a kind of join that does not exist; empty without advice."""
     return f"{_HOW[how]}." if how in _HOW else ""
 
 

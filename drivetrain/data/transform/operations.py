@@ -6,7 +6,7 @@ transformation is declared.
 
 What holds for all of them: a null argument gives null unless the summary says otherwise. NaN equals NaN and is larger
 than any number. Integer arithmetic is exact: it gives int64 or an error, never a wrapped value. Floats are those of
-IEEE 754; exp, log, sin, cos and power give the one that is nearest to the exact value. Zeros of aggregates are 0.0.
+IEEE 754; exp, log, sin, cos and power give the float nearest to the exact value. Zeros of aggregates are 0.0.
 """
 
 from __future__ import annotations

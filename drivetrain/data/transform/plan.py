@@ -152,7 +152,7 @@ def _checked_calls(values: Mapping[str, Any], where: str) -> tuple[tuple[str, Ca
 
 
 def _with_verb(plan: Plan, name: str, given: Any, where: str) -> Plan:
-    """The plan with one more verb, of which JSON gives what the plan's method of this name takes."""
+    """The plan with one more verb; its JSON holds the arguments of the plan's method of this name."""
     add: Callable[..., Plan] = getattr(plan, name)
     if name in ("select", "sort"):
         return add(*names_of(given))

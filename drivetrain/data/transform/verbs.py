@@ -1,4 +1,4 @@
-"""The verbs of a transformation: frozen data, each of which says which columns come of it.
+"""The verbs of a transformation: frozen data; each verb knows the columns of its result.
 
 Rows keep their order through select, rename, cast, filter, derive, window, deduplicate and sample. A join has the order
 of its left side, then of its right; an aggregation is sorted by what it groups by; sort puts null last. shuffle

@@ -127,7 +127,7 @@ def chosen(group: str, which: int | str, versions: Sequence[Numbered]) -> Any:
     `approved` one.
 
     Raises:
-        AbsentError: there is none such.
+        AbsentError: there is no such version.
     """
     wanted = str(which)
     for version in versions:
@@ -166,11 +166,12 @@ def registered_once(
 ) -> tuple[int, bool]:
     """Exactly one version of a content in a registry that does not refuse a second one by itself.
 
-    Who finds the content makes nothing. Two that look at the same time both find nothing, and make one each: so each
-    looks again afterwards, and the lowest number is the version; who made another takes it back. A process that is
-    killed before it could leaves one too many, which whoever registers the content next takes back, unless somebody
-    has decided on it meanwhile. The lowest is never taken back, so all agree. Who may not take one back leaves it,
-    with a warning: the content is registered all the same, and everyone is given the lowest.
+    If the content is found, nothing is made. Two callers at the same time both find nothing and make one version each.
+    So each looks again afterwards: the lowest number is the version, and the caller that made another one deletes it. A
+    process that is killed before that leaves one too many; the next caller that registers the content deletes it,
+    unless its status was decided meanwhile. The lowest is never deleted, so all callers agree. A caller that may not
+    delete a version leaves it, with a warning: the content is registered all the same, and every caller gets the lowest
+    number.
 
     Args:
         holding: the versions with the content.

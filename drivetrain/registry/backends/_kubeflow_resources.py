@@ -50,7 +50,7 @@ def tags_in(resource: Mapping[str, Any]) -> dict[str, str]:
 
 
 def count(resource: Json, name: str) -> int:
-    """A property that counts; 0 where there is none."""
+    """A property that counts; 0 if it is missing."""
     text = str(properties(resource).get(name, {}).get("int_value"))
     return int(text) if NUMBER.fullmatch(text) else 0
 

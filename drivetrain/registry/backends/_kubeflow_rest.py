@@ -2,7 +2,7 @@
 
 Every request may be repeated: names and external ids are unique in the registry, so what was made already is refused.
 A server that has lost its database says so with 500, with 400 ("invalid filter query, type mismatch") and with 404 for
-an id that is there: these are repeated, too, and never taken for "there is none".
+an id that exists. These requests are repeated, too; such an answer never counts as "missing".
 
 A token is read from the file that $KF_PIPELINES_SA_TOKEN_PATH names, as the official client does. No redirect is
 followed: it leads to a page for people to log in, which would get the token.
@@ -70,7 +70,7 @@ class Rest:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def find(self, path: str, **query: str) -> Json | None:
-        """The one resource that a search finds; None where the registry says that there is none.
+        """The one resource that a search finds; None if the registry says that there is no such resource.
 
         Raises:
             InputError: see `done`.
@@ -111,7 +111,7 @@ class Rest:
 
         Raises:
             InputError: the registry does not take it.
-            RegistryError: see `ask`; it refuses, or is none.
+            RegistryError: see `ask`; it refuses, or it is no registry.
         """
         try:
             return self.ask(method, path, body, has=has)

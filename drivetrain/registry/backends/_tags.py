@@ -130,5 +130,5 @@ def _is_decision(said: Mapping[str, Any]) -> bool:
 
 
 def _object(tags: Mapping[str, str], name: str) -> Mapping[str, Any] | None:
-    """The JSON object in a tag; an empty one for a missing tag; None for a text that is none."""
+    """The JSON object in a tag; empty for a missing tag; None for a text that is no JSON object."""
     return parsed_object(tags.get(name) or "{}")

@@ -12,11 +12,11 @@ second version of a number are refused (409), whatever runs at the same time; th
 server finds a content, a number, the newest version and the champion by itself: no question but `versions` and `groups`
 reads a group's versions.
 
-Versions whose names are no numbers are other people's and left alone, and so are archived ones. MySQL tells no case
-apart, so the name in each answer is held against the one that was asked for.
+Versions whose names are not numbers belong to others and are left alone, and so are archived ones. MySQL ignores the
+case of letters, so the name in each answer is compared with the requested name.
 
 Plain HTTP, without the official client `model-registry`: that contacts the server when it is made, cannot set an
-external id when it registers, makes model, version and artifact in three requests none of which is repeated safely, and
+external id when it registers, makes model, version and artifact in three requests that cannot be repeated safely, and
 brings aiohttp, nest-asyncio and pydantic. The API is documented at
 https://www.kubeflow.org/docs/components/model-registry/reference/rest-api/.
 """
@@ -71,7 +71,7 @@ _LIVE = "state = 'LIVE'"
 _MOST_URI_BYTES, _MOST_PROPERTY_NAME = 65_535, 255
 # Numbers that others take between our look and our request; each costs one more attempt.
 _MOST_COLLISIONS = 100
-# Revisions of a tag since the one that the group says, as when somebody has removed what we keep there.
+# Revisions of a tag after the number in the group, as when that number was removed by another program.
 _MOST_REVISIONS = 10_000
 _WRITER = "drivetrain.writer"
 
@@ -84,9 +84,7 @@ def connect(location: str) -> KubeflowRegistry:
 class KubeflowRegistry(Service):
     """The registry at `address`. One object serves any number of threads."""
 
-    no_history = (
-        "Kubeflow Model Registry keeps no history and tells nobody of changes: ask for the champion now and then."
-    )
+    no_history = "Kubeflow Model Registry keeps no history and reports no changes: ask for the champion regularly."
 
     def __init__(self, address: str) -> None:
         if problem := address_problem(address):
@@ -173,9 +171,9 @@ class KubeflowRegistry(Service):
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
         """Keep a text with a group; see Registry.
 
-        A model's properties are replaced by each change, whoever made another one meanwhile. So a change is first an
-        artifact whose external id counts the revisions of the tag, which the registry lets only one caller make;
-        another call that comes to the same number reads the text there, and changes that.
+        Each change replaces all properties of a model, also those that another caller changed meanwhile. So a change is
+        first written as an artifact whose external id counts the revisions of the tag. The registry lets only one
+        caller make it; another call that comes to the same number reads the text there, and changes that.
         """
         model = self._model(group)
         if model is None or next(self._newest(model), None) is None:
@@ -195,9 +193,7 @@ class KubeflowRegistry(Service):
                     raise self._rest.refused(error) from None
             kept = tags_in(made)
             if name not in kept:
-                raise RegistryError(
-                    f"{self.address} tells no case apart, and has tag {name!r} of {group!r} in another."
-                )
+                raise RegistryError(f"{self.address} ignores case, and has tag {name!r} of {group!r} in another case.")
             if kept.get(_WRITER) == writer:
                 said = with_texts(model, {name: changed})
                 said[counter] = {"metadataType": "MetadataIntValue", "int_value": str(revision)}
@@ -218,8 +214,8 @@ class KubeflowRegistry(Service):
             return None
         if model.get("name") != group:
             raise InputError(
-                f"{self.address} has a group {str(model.get('name'))[:80]!r}, and its database does not tell it from "
-                f"{group!r}. Write the name as it is there."
+                f"{self.address} has a group {str(model.get('name'))[:80]!r}, and its database does not distinguish it "
+                f"from {group!r}. Write the name as it is there."
             )
         self._warn_archived(model)
         return model

@@ -100,7 +100,7 @@ class LocalRegistry(Backend):
 
     Every call opens the file anew, so one object serves any number of threads, and a fork shares nothing.
 
-    Of a path that somebody `named` the folder must be there to say that there is no champion: it may be mistyped.
+    If the user `named` the path, its folder must exist before "no champion" is reported: the path may be mistyped.
     """
 
     keeps_history = True
@@ -148,7 +148,7 @@ class LocalRegistry(Backend):
             return version, True
 
     def _mend(self, known: ModelVersion, record: ModelRecord) -> None:
-        """Let a version whose files are damaged name those of another record of the same content."""
+        """Let a version with damaged files point to the files of another record of the same content."""
         from drivetrain.registry.intact import is_mended_by, moved
 
         if not is_mended_by(known, record, self.objects):
@@ -340,7 +340,7 @@ class LocalRegistry(Backend):
     def _connected(self, *, create: bool) -> Generator[sqlite3.Connection]:
         import sqlite3
 
-        # Readers may write too: what a killed process left half done is rolled back by whoever opens the file next.
+        # Readers may write too: the next process that opens the file rolls back what a killed process left half done.
         uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         try:
             database = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)

@@ -75,8 +75,8 @@ class MlflowRegistry(Service):
     """The registry at `uri`. One object serves any number of threads."""
 
     no_history = (
-        "MLflow keeps no history of model versions that can be read. A server can be given webhooks that tell of "
-        "changes (model_version_tag.set); else ask for the champion now and then."
+        "MLflow keeps no readable history of model versions. Give the server a webhook for changes "
+        "(model_version_tag.set), or ask for the champion regularly."
     )
 
     def __init__(self, uri: str | None = None) -> None:
@@ -303,7 +303,7 @@ class MlflowRegistry(Service):
             if code in ("PERMISSION_DENIED", "UNAUTHENTICATED", "UNAUTHORIZED", "CUSTOMER_UNAUTHORIZED"):
                 raise RegistryError(
                     f"{self._name} refuses, {doing}: {said}. Set MLFLOW_TRACKING_USERNAME and "
-                    "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, of somebody who may."
+                    "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, of a user who is allowed to."
                 ) from None
             if code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS"):
                 raise InputError(f"{self._name} does not take it, {doing}: {said}.") from None
@@ -342,8 +342,8 @@ def _check_database(uri: str) -> None:
         path = Path(uri.removeprefix("sqlite:///"))
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise RegistryError(
-                f"MLflow's database {shown(str(path))} cannot be opened: it is a folder, or lies in none. Check the "
-                "URI."
+                f"MLflow's database {shown(str(path))} cannot be opened: it is a folder, or in a missing folder. Check "
+                "the URI."
             )
 
 

@@ -2,9 +2,9 @@
 
 A content has one version because
 
-1. what is there is looked for first: the hash is a property of a version, and stands at the end of its description,
-   which lists show: a group costs one request for a hundred versions, and one more for each version that somebody
-   else registered without it (a step of a pipeline, say);
+1. an existing version is looked for first. The hash is a property of a version and also ends its description, which
+   lists show: a group costs one request per hundred versions, and one more for each version that was registered without
+   it (by a step of a pipeline, say);
 2. a request to make one carries a ClientToken that depends on group and hash alone: the service makes one of any
    number of such requests;
 3. should the service have forgotten the token between two that come at the same time, the lowest number is the
@@ -66,8 +66,8 @@ class SageMakerRegistry(Service):
     """The registry of an account in a region. One object serves any number of threads."""
 
     no_history = (
-        "SageMaker keeps no history of model versions that can be read. Changes are told by EventBridge, as "
-        "'SageMaker Model Package State Change'; who decided stands in CloudTrail."
+        "SageMaker keeps no readable history of model versions. EventBridge reports changes as "
+        "'SageMaker Model Package State Change'; CloudTrail records who made them."
     )
 
     def __init__(self, region: str | None = None) -> None:

@@ -6,7 +6,7 @@ program.py      the step's program, its log, and the metrics in it
 forks.py        one interpreter from which the tasks of a run on one machine are forked
 earlier.py      what an earlier attempt of the task left
 notice.py       a program of its own: posts how a run ended
-reports.py      tells whoever runs the task on this machine
+reports.py      reports to the runner of the task on this machine
 
 On several nodes:
 

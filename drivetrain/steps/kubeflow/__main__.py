@@ -15,7 +15,7 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     logged                       output parameter -> the training metric whose last value it is
     archives                     inputs that the program finds as one archive of that name (model.tar.gz)
     retries                      whether the platform tries the task again (earlier.py)
-    train_job                    the program runs on the nodes of a TrainJob, of which this is (train_job.py)
+    train_job                    the program runs on the nodes of a TrainJob; this is one of them (train_job.py)
     fail                         instead of a program: the words with which the task fails
     select                       instead of a program: which iteration of a loop is handed on, {"pick": "MaxBy",
                                  "values": INPUT} or {"index": 0}, and of what: "outputs", "parameters" (NAME-chosen)
@@ -62,7 +62,7 @@ def run(task: Task, report: Reporter) -> int:
     """Run the task's program; gives its exit code."""
     earlier = Earlier.of(task)
     if (told := earlier.reason()) is not None:
-        raise TaskError(f"an earlier attempt failed for a reason that another one does not change: {told}")
+        raise TaskError(f"an earlier attempt failed for a reason that a retry does not change: {told}")
     if "fail" in task.document:
         reason = task.text(task.document["fail"])
         report("ended", code=FAILED, seconds=0.0, reason=reason)
@@ -200,7 +200,7 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
 
 
 def _select(task: Task) -> tuple[int, Json]:
-    """Hand on what one iteration gave: that whose value is the largest or the smallest, or that of a number."""
+    """Pass on the outputs of one iteration: by the largest or smallest value, or by its number."""
     import shutil
 
     told: Json = task.document["select"]

@@ -239,7 +239,7 @@ def _in_cluster_address() -> str:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise TaskError(
-            "a training on several nodes is started by a pod of a cluster, and this process is in none. On one machine "
+            "a training on several nodes is started from a pod, and this process does not run in a pod. On one machine "
             "give cluster.count=1, or run the pipeline without --target kubeflow."
         )
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

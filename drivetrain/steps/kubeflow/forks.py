@@ -2,10 +2,10 @@
 
     python -m drivetrain.steps.kubeflow.forks FD
 
-Starting an interpreter and importing what a task needs takes longer than all else of a small one. FD is a socket; each
-request on it brings two files: one from which the task reads its executor input and its variables (marshal), and one to
-which its exit code is written as text when it has ended. It ends with whoever holds the other end of the socket; tasks
-at work go on.
+To start an interpreter and import what a task needs takes longer than the rest of a small task. FD is a socket. Each
+request on it brings two files: the task reads its executor input and its variables from the first (marshal), and its
+exit code is written as text to the second. This process ends when the other end of the socket is closed; running tasks
+go on.
 """
 
 from __future__ import annotations

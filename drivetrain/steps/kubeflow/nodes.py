@@ -1,10 +1,10 @@
 """A training on several nodes, seen from its task: a TrainJob is created, followed to its end, and cleaned up after.
 
-Whoever runs the task for the first time creates the TrainJob; whoever runs it again (KFP tries a task again whose pod
-was lost) finds it by its labels and goes on following it. What fails is settled here and not by the runtime, whose
-JobSet and Job a TrainJob cannot tell how often to restart what: the first pod that ends otherwise than by success ends
-the attempt. The TrainJob is deleted, all its pods with it, and where the reason is the cluster's (a node taken away)
-the next one goes on from the checkpoints: here, since Kubeflow Pipelines as it is installed tries no program again.
+The first run of the task creates the TrainJob. Another run of it (KFP retries a task whose pod was lost) finds the
+TrainJob by its labels and goes on following it. Failures are handled here and not by the runtime, because a TrainJob
+cannot set the restart policy of its JobSet and Job: the first pod that does not succeed ends the attempt. The TrainJob
+is deleted with all its pods. If the cluster is the reason (a node was taken away), the next attempt goes on from the
+checkpoints. That is done here, since Kubeflow Pipelines by default does not retry a program.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Nodes:
         self.own_pod = OwnPod(self.api)
 
     def run(self) -> End:
-        """From the first TrainJob, or the one that is there, to the end.
+        """From the first TrainJob, or the existing one, to the end.
 
         Raises:
             TaskError: the cluster refuses what the training needs; nothing is left behind.
@@ -151,7 +151,7 @@ class Nodes:
         return max(there, key=attempt_of, default=None)
 
     def _created(self, attempt: int, began: float) -> Json:
-        """A new TrainJob; the one that is there where the answer to an earlier request was lost."""
+        """A new TrainJob; the existing one if the answer to an earlier request was lost."""
         self._wait_until_gone()
         made = manifest(self.task, attempt, began=began, run=self.own_pod.run, owners=self.own_pod.owners)
         while True:

@@ -45,7 +45,7 @@ def upload(source: Path, uri: str) -> None:
 
 
 def read(uri: str) -> bytes | None:
-    """An object's content; None where there is none."""
+    """An object's content; None if there is no such object."""
     with _storage(uri) as (client, key):
         return client.read(key)
 
@@ -64,7 +64,7 @@ def _storage(uri: str) -> Generator[tuple[Client, str]]:
         TaskError, RetryError: as `download`.
     """
     if uri.partition("://")[0] not in SCHEMES:
-        raise TaskError(f"{uri} is of a scheme that nodes of a TrainJob cannot reach. Allowed: {', '.join(SCHEMES)}.")
+        raise TaskError(f"{uri} has a scheme that nodes of a TrainJob cannot reach. Allowed: {', '.join(SCHEMES)}.")
     bucket, key = split(uri)
     try:
         yield Client(bucket, PATIENCE, purpose="objects"), key.rstrip("/")

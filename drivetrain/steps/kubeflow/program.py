@@ -123,7 +123,7 @@ def environment_of(task: Task, failure: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name not in own}
     environment.setdefault(EXECUTION, task.run)
     for name, word in task.document.get("environment", {}).items():
-        if name != REGISTRY or name not in os.environ:  # whoever runs it here has a registry here
+        if name != REGISTRY or name not in os.environ:  # a run on this machine sets a registry here
             environment[name] = task.text(word)
     return {**environment, FAILURE_FILE: str(failure)}
 

@@ -99,7 +99,7 @@ def is_suspended(job: Json) -> bool:
 
 
 def judge(job: Json, pods: Sequence[Json], vanished: Sequence[Json]) -> End:
-    """How an attempt ended of which something failed.
+    """How a failed attempt ended.
 
     The rank that explains the others comes first: one whose program failed before one that lost its peers or was
     killed, then the earliest.

@@ -1,4 +1,4 @@
-"""Tells whoever runs a task on this machine what begins and how it ends."""
+"""Reports a task's begin and end to its runner on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/[^/]+$")
 
 
 class Reporter:
-    """Tells whoever runs the task on this machine; nobody where $DRIVETRAIN_TASK_REPORTS is not set."""
+    """Reports to the task's runner on this machine; to nobody if $DRIVETRAIN_TASK_REPORTS is not set."""
 
     def __init__(self, task: Task) -> None:
         self.path = os.environ.get(REPORTS)

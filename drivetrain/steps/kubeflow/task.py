@@ -120,7 +120,7 @@ class Task:
         if kind == "output":
             return str(local_path(self.made[value]["uri"]))
         if value not in self.artifacts or not self.artifacts[value]:
-            raise TaskError(f"the task is given no {value!r}. It is given {', '.join(self.artifacts) or 'nothing'}.")
+            raise TaskError(f"the task has no input {value!r}. It has {', '.join(self.artifacts) or 'nothing'}.")
         uri = str(self.artifacts[value][0]["uri"])
         return stored(uri) if kind == "uri" else str(self._input(value, local_path(uri)))
 
@@ -136,7 +136,7 @@ class Task:
         if name == "execution" and EXECUTION in os.environ:
             return os.environ[EXECUTION]
         if name not in self.parameters:
-            raise TaskError(f"the task is given no parameter {name!r}. It is given {', '.join(self.parameters)}.")
+            raise TaskError(f"the task has no parameter {name!r}. It has {', '.join(self.parameters)}.")
         return spelled(self.parameters[name], str(word["type"]), str(word.get("path", "")))
 
     def _input(self, name: str, path: Path) -> Path:
@@ -170,7 +170,7 @@ def _remove_unheld(folder: Path) -> None:
     """
     Raises:
         BlockingIOError: a process holds it.
-        OSError: the file system has no locks, so nobody knows.
+        OSError: the file system has no locks, so it is unknown.
     """
     held = os.open(folder, os.O_RDONLY)
     try:
@@ -190,7 +190,7 @@ def local_path(uri: str) -> Path:
     if scheme in ("s3", "minio") and (copies := os.environ.get(COPIES)):
         return Path(copies) / key
     if scheme not in _FOLDERS:
-        raise TaskError(f"{uri} is of a scheme that no task reads. Allowed: {', '.join(_FOLDERS)}, and plain paths.")
+        raise TaskError(f"{uri} has a scheme that tasks cannot read. Allowed: {', '.join(_FOLDERS)}, and plain paths.")
     return Path(_FOLDERS[scheme] + key)
 
 

@@ -61,7 +61,7 @@ class Identity:
         return f"{TASK}={self.digest}"
 
     def name(self, attempt: int) -> str:
-        """A TrainJob's name: the same for the same attempt, whoever creates it."""
+        """A TrainJob's name: the same each time that the same attempt is created."""
         step = re.sub(r"[^a-z0-9]+", "-", self.step.lower()).strip("-")[:LONGEST_STEP].rstrip("-")
         if not step[:1].isalpha():
             step = f"t-{step}".rstrip("-")
@@ -96,12 +96,12 @@ def manifest(task: Task, attempt: int, *, began: float, run: str, owners: list[J
         owners: references to what the TrainJob ends with, such as the run's Workflow.
 
     Raises:
-        TaskError: what the task is given is too long for a pod's argument.
+        TaskError: the task's executor input is too long for a pod's argument.
     """
     identity = Identity.of(task)
     if len(task.executor_input) > LONGEST_ARGUMENT:
         raise TaskError(
-            f"what the task is given has {len(task.executor_input):,} characters, and an argument of a TrainJob has "
+            f"the task's executor input has {len(task.executor_input):,} characters, and an argument of a TrainJob has "
             f"at most {LONGEST_ARGUMENT:,}. Give the step fewer or shorter parameters."
         )
     spec = cast(Json, copy.deepcopy(task.document["train_job"]["spec"]))

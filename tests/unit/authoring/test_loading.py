@@ -215,7 +215,7 @@ def as_dict() -> Pipeline:
         (
             "called",
             "    made = load(",
-            "load(...) calls the function now, with what is known only when the pipeline runs.",
+            "load(...) calls the function now, with values that exist only when the pipeline runs.",
         ),
         (
             "equal",

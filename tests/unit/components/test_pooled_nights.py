@@ -91,7 +91,7 @@ def test_bonferroni_is_a_choice_and_what_is_left_without_rows(
     assert night(nights, 2, wrong=188, rule="not_worse")["comparison"] == 2
     monkeypatch.setattr(evidence, "place_of", lambda *_: None)
     assert night(nights, 3, wrong=188)["comparison"] == 3
-    assert "nights are not pooled: this registry has no place for what their rows say" in capsys.readouterr().out
+    assert "nights are not pooled: this registry cannot keep results of single rows" in capsys.readouterr().out
     assert not (nights.folder / "home" / "evidence").exists()
 
 

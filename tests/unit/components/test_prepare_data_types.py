@@ -223,7 +223,7 @@ def test_whole_numbers_beyond_int64_do_not_become_floats_unasked(
     message = refused(tmp_path, {f"a.{name}": WIDE[name].format(wide)})
     place = "a.csv, row 3" if name == "csv" else "a.jsonl, line 2"
     assert f"{place}, column 'x': " in message and f"{wide}" in message
-    assert "it is a whole number beyond int64, of which a float64 does not hold all digits. Give the column" in message
+    assert "it is a whole number beyond int64, and a float64 does not hold all its digits. Give the column" in message
     _, values = prepared(tmp_path, {}, schema="id:int64,x:decimal(38, 1)")
     assert values["x"] == [5, wide, Decimal("1.5")]
     _, values = prepared(tmp_path, {}, schema="id:int64,x:float64")

@@ -202,7 +202,7 @@ def test_evidence_of_another_model_is_refused_and_nothing_is_registered(
     (model / "model.safetensors").write_bytes(b"another")
     registry = f"local:{tmp_path}/ledger.db"
     given = {"report": report} if which == "report" else {"decision": decided}
-    with pytest.raises(InputError, match="is of another model"):
+    with pytest.raises(InputError, match="belongs to another model"):
         register_model(model, group="digits", registry=registry, **given)
     assert open_registry(registry).groups() == []
 
@@ -282,5 +282,5 @@ def test_numbers_of_single_classes_are_left_out_of_a_card_that_would_be_too_long
 
 def test_a_card_that_is_too_long_is_refused() -> None:
     numbers = {f"accuracy{n}": n / 7 for n in range(4000)}
-    with pytest.raises(InputError, match="of which the service takes 100,000"):
+    with pytest.raises(InputError, match="The service takes at most 100,000"):
         registration.model_record({}, Evidence(), numbers, artifact="")

@@ -318,7 +318,7 @@ def test_what_is_no_finite_number_is_refused(tmp_path: Path, capsys: pytest.Capt
         f"error: test_call.py, line {line}: answer returned accuracy={value!r}. Allowed: finite numbers. "
     )
     assert ("It is usually 0 / 0" in said) is isinstance(value, float)
-    assert "eave the name out where there is n" in said
+    assert "eave the name out if there is n" in said
     assert not (tmp_path / "metrics.json").exists()
 
 
@@ -330,7 +330,10 @@ def failing() -> None:
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        (ModuleNotFoundError("No module named 'polars.x'", name="polars.x"), "Install what brings polars, and name it"),
+        (
+            ModuleNotFoundError("No module named 'polars.x'", name="polars.x"),
+            "Install the package that has polars",
+        ),
         (
             FileNotFoundError(2, "No such file or directory", f"{Path(__file__).parent}/words.txt"),
             "this file as an Input",

@@ -258,11 +258,11 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a parameter called metrics": ("def f(metrics: str) -> float: ...", "'metrics' is taken by the numbers"),
     "ten inputs": (
         f"def f({', '.join(f'i{index}: Input' for index in range(10))}): ...",
-        "11 inputs with the one for code or metrics; at most 10",
+        "11 inputs, counting the one for code or metrics; at most 10",
     ),
     "ten outputs and numbers": (
         f"def f({', '.join(f'o{index}: Output' for index in range(10))}) -> float: ...",
-        "11 outputs with the one for code or metrics; at most 10",
+        "11 outputs, counting the one for code or metrics; at most 10",
     ),
     "text as a result": ("def f() -> str: ...", "returns <class 'str'>. Allowed: None, a number, dict"),
     "a bool as a result": ("def f() -> bool: ...", "returns <class 'bool'>. Allowed: None, a number"),
@@ -298,7 +298,11 @@ TRAINING: dict[str, tuple[str, dict[str, Any], str]] = {
     "another output": ("def f(x: Output): ...", {}, "a training job has no output 'x'. Allowed: model, output"),
     "numbers": ("def f() -> float: ...", {}, "a training job returns no numbers"),
     "checkpoints of another name": ("def f(keep: Checkpoints): ...", {}, "write checkpoints: Checkpoints"),
-    "two checkpoints": ("def f(a: Checkpoints, b: Checkpoints): ...", {}, "'a' and 'b' are both Checkpoints; one is"),
+    "two checkpoints": (
+        "def f(a: Checkpoints, b: Checkpoints): ...",
+        {},
+        "are both Checkpoints; only one may be",
+    ),
     "resumable is no parameter": (
         "def f(epochs: int): ...",
         {"resumable": ["epoch"]},

@@ -177,7 +177,7 @@ def test_a_rollback_is_done_once(ask: Asked) -> None:
     registry, address = LocalRegistry(ask.home.ledger), "/models/small/rollback"
     make_champion(registry, "small", 1)
     assert "Roll back" not in ask("/models")
-    assert "the only approved one" in ask(address, code=404)
+    assert "the only approved version" in ask(address, code=404)
     for version in (2, 3):
         make_champion(registry, "small", version)
     assert f'action="{address}"' in ask("/models")

@@ -95,7 +95,7 @@ def test_rollback(models, drivetrain) -> None:
     at_home = ("--home", drivetrain.home)
     assert "no champion to go back from" in drivetrain.error("models", "rollback", "digits", *at_home)
     models("approve", "digits", "1")
-    assert "the only approved one" in drivetrain.error("models", "rollback", "digits", *at_home)
+    assert "the only approved version" in drivetrain.error("models", "rollback", "digits", *at_home)
     models("approve", "digits", "2")
     assert "approved before it are: 1." in drivetrain.error("models", "rollback", "digits", "--to", "2", *at_home)
     again = f"drivetrain models approve digits VERSION --home {drivetrain.home}"

@@ -76,7 +76,7 @@ def test_the_clusters_own_authority_is_trusted_and_no_other(monkeypatch: pytest.
 
 def test_where_a_pod_finds_the_api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(cluster_api.ADDRESS_VARIABLE)
-    with pytest.raises(TaskError, match="started by a pod of a cluster, and this process is in none"):
+    with pytest.raises(TaskError, match="started from a pod, and this process does not run in a pod"):
         ClusterApi()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "6443")

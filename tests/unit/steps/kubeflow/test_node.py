@@ -174,7 +174,7 @@ def test_storage_that_does_not_answer_is_tried_again(pod: Path, bucket: str, mon
 
 
 def test_schemes_that_cannot_be_reached_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match=r"gs://bucket/data is of a scheme that nodes .* Allowed: s3, minio"):
+    with pytest.raises(TaskError, match=r"gs://bucket/data has a scheme that nodes .* Allowed: s3, minio"):
         objects.download("gs://bucket/data", tmp_path)
 
 

@@ -127,7 +127,7 @@ def test_bad_input_ends_every_further_attempt_at_once(store: Path) -> None:
     assert code == 2 and not (store / "out" / "executor_output.json").exists()
     assert "score=0.75\nerror: bad rows. Give good ones.\n" in printed and "Traceback" not in printed
     code, printed = run(store, working(retries=True))
-    assert code == 2 and printed.startswith("error: an earlier attempt failed for a reason that another one does not")
+    assert code == 2 and printed.startswith("error: an earlier attempt failed for a reason that a retry does not")
     assert "bad rows. Give good ones." in printed
 
 
@@ -340,7 +340,7 @@ def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", "/home/s3")
     assert local_path("s3://bucket/a") == Path("/home/s3/bucket/a")
     assert stored("/home/s3/bucket/a") == "s3://bucket/a" and stored("/elsewhere/a") == "/elsewhere/a"
-    with pytest.raises(TaskError, match=r"hdfs://a is of a scheme that no task reads"):
+    with pytest.raises(TaskError, match=r"hdfs://a has a scheme that tasks cannot read"):
         local_path("hdfs://a")
 
 
@@ -348,9 +348,9 @@ def test_an_option_whose_value_looks_like_one() -> None:
     task = Task('{"outputs": {"outputFile": "o"}}', "{}")
     assert task.option({"option": ["--salt", "-x"]}) == ["--salt=-x"]
     assert task.option({"option": ["--salt", "x"]}) == ["--salt", "x"]
-    with pytest.raises(TaskError, match="the task is given no parameter 'lost'"):
+    with pytest.raises(TaskError, match="the task has no parameter 'lost'"):
         task.option({"parameter": "lost", "type": "String"})
-    with pytest.raises(TaskError, match="the task is given no 'lost'"):
+    with pytest.raises(TaskError, match="the task has no input 'lost'"):
         task.text({"input": "lost"})
 
 

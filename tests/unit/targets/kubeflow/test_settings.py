@@ -15,7 +15,7 @@ from drivetrain.targets.sagemaker.settings import Settings as SageMaker
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"namespace": "Team_A"}, "namespace: give 1 to 63 lower-case letters"),
     ({"namespace": "team-a\n"}, "namespace: give 1 to 63 lower-case letters"),
-    ({"endpoint": "http://[::1/"}, "endpoint: its host has a bracket that stands alone"),
+    ({"endpoint": "http://[::1/"}, "endpoint: its host has an unpaired bracket"),
     ({"endpoint": "http://münchen.example"}, "endpoint: it has letters beyond ASCII"),
     ({"endpoint": "https://host:99999"}, "endpoint: its port is no number from 1 to 65535"),
     ({"endpoint": "ml-pipeline:8888"}, "endpoint: it does not begin with http:// or https://"),

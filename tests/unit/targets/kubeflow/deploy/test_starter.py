@@ -107,7 +107,7 @@ def test_a_look_asks_for_the_groups_of_its_triggers_alone(served: Served) -> Non
 def test_a_group_whose_name_the_database_takes_for_another_is_an_error_and_not_an_empty_one(served: Served) -> None:
     served.registry.register("Champions", hashlib.sha256(b"x").hexdigest(), ModelRecord())
     with pytest.raises(
-        InputError, match=r"has a group 'Champions', and its database does not tell it from 'champions'"
+        InputError, match=r"has a group 'Champions', and its database does not distinguish it from 'champions'"
     ):
         served.starter().poll()
 

@@ -94,12 +94,12 @@ def test_numbers_of_a_report_that_is_not_ours_are_kept_by_their_paths(runs: Loca
         (
             {"run/d.json": json.dumps({**DECISION, "candidate": {"content_hash": "1" * 64}})},
             {"drivetrain-decision-uri": f"{BUCKET}/run/d.json"},
-            "decision.json is of another model",
+            "decision.json belongs to another model",
         ),
         (
             {"run/evaluation.json": evaluation(model={"content_hash": "1" * 64})},
             {},
-            "evaluation.json is of another model",
+            "evaluation.json belongs to another model",
         ),
         ({"run/evaluation.json": "{"}, {}, "is not a JSON file"),
     ],
