@@ -45,7 +45,7 @@ def test_help_has_examples_and_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "apply", "pull", "destroy"])
-def test_the_defaults_of_this_machine_are_refused_without_asking_aws(drivetrain, command: str) -> None:
+def test_local_default_settings_are_refused_without_a_request(drivetrain, command: str) -> None:
     message = drivetrain.error(command, "retraining", *(["--yes"] if command in ("apply", "destroy") else []))
     assert (
         "deployment.targets.sagemaker.bucket is not set" in message
@@ -56,7 +56,7 @@ def test_the_defaults_of_this_machine_are_refused_without_asking_aws(drivetrain,
         assert "deployment.targets.sagemaker.role is not set" in message
 
 
-def test_what_is_typed_wrong_is_said(drivetrain) -> None:
+def test_typing_errors_are_explained(drivetrain) -> None:
     for command in ("plan", "apply", "pull", "run"):
         said = f"Give a pipeline (drivetrain {command} retraining) or a definition (drivetrain {command} -d FILE.json)"
         assert said in drivetrain.error(command)
@@ -93,7 +93,7 @@ def deployed(drivetrain, account: TestAccount) -> tuple[Any, TestAccount, list[s
 
 
 @pytest.mark.slow
-def test_the_settings_of_a_pipeline_that_is_not_here_say_where_it_is(deployed) -> None:
+def test_settings_locate_a_pipeline_without_code_here(deployed) -> None:
     drivetrain, account, given = deployed
     place = dict(each.removeprefix("--set=deployment.targets.sagemaker.").split("=") for each in given)
     drivetrain.write(
@@ -112,7 +112,7 @@ def test_the_settings_of_a_pipeline_that_is_not_here_say_where_it_is(deployed) -
     assert "there is no pipeline 'theirs'" in drivetrain("destroy", "theirs", "-c", "theirs.yaml")
 
 
-def test_without_a_terminal_nobody_is_asked(deployed) -> None:
+def test_without_a_terminal_no_question_is_asked(deployed) -> None:
     drivetrain, account, given = deployed
     changed = drivetrain.write("theirs.json", {**DEFINITION, "Parameters": []})
     assert "There is no terminal to ask on. Give --yes" in drivetrain.error("apply", "-d", changed, *given)
@@ -121,7 +121,7 @@ def test_without_a_terminal_nobody_is_asked(deployed) -> None:
     assert json.loads(said["PipelineDefinition"]) == DEFINITION
 
 
-def test_who_ends_the_input_has_not_said_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_input_is_not_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(question: str) -> str:
         raise EOFError
 
@@ -133,7 +133,7 @@ def test_who_ends_the_input_has_not_said_yes(monkeypatch: pytest.MonkeyPatch) ->
     assert confirm("Delete it?", yes=False, instead="Give --yes.") is True
 
 
-def test_pull_of_a_definition_lists_what_was_edited_beside_it(deployed) -> None:
+def test_pull_of_a_definition_lists_edits_beside_it(deployed) -> None:
     drivetrain, account, given = deployed
     account.client("sagemaker").update_pipeline(PipelineName="theirs", PipelineDisplayName="Renamed")
     said = drivetrain("pull", "-d", "theirs.json", *given)
@@ -209,7 +209,7 @@ def told(settings: Told) -> Pipeline:
 """
 
 
-def test_a_plan_keeps_no_secret_setting(deployed) -> None:
+def test_a_plan_stores_no_secret_setting(deployed) -> None:
     drivetrain, account, given = deployed
     (drivetrain.folder / "told_flow.py").write_text(TOLD)
     secrets = ["--set", "api_token=canary-1234", "--set", "proxy=http://me:canary-1234@proxy"]

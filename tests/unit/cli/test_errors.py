@@ -34,7 +34,7 @@ def explained(error: BaseException) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("kind", [UserError, InputError])
-def test_what_the_user_can_mend_is_one_message(kind: type[Exception]) -> None:
+def test_user_errors_are_one_message(kind: type[Exception]) -> None:
     assert explained(kind("data.csv, row 3: 'x' is no number.")) == (2, "error: data.csv, row 3: 'x' is no number.")
 
 
@@ -52,7 +52,7 @@ def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monke
     assert explain(caught.value) == (2, "error: the current folder was removed. Change into another one.")
 
 
-def test_no_line_is_endless() -> None:
+def test_lines_are_bounded() -> None:
     text = explained(UserError("x" * 100_000))[1]
     assert len(text) < 1_100 and text.endswith("xxx...")
 
@@ -66,7 +66,7 @@ def test_no_line_is_endless() -> None:
         ({"machine": {"coun": 3}}, "Job.name is required. (1 more)"),
     ],
 )
-def test_a_refused_model_is_told_by_field(given: dict[str, object], message: str) -> None:
+def test_validation_errors_name_the_field(given: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         Job(**given)  # type: ignore[arg-type]
     code, text = explain(caught.value)
@@ -75,7 +75,7 @@ def test_a_refused_model_is_told_by_field(given: dict[str, object], message: str
 
 
 @pytest.mark.parametrize(("given", "said"), [({}, "required."), ({"causes": []}, "empty. Give one at least.")])
-def test_what_is_missing_is_told_with_its_choices(given: dict[str, object], said: str) -> None:
+def test_missing_values_are_reported_with_their_choices(given: dict[str, object], said: str) -> None:
     with pytest.raises(SpecError) as caught:
         RetryPolicy(**given)  # type: ignore[arg-type]
     code, text = explain(caught.value)
@@ -84,7 +84,7 @@ def test_what_is_missing_is_told_with_its_choices(given: dict[str, object], said
     )
 
 
-def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
+def test_errors_name_the_line_of_the_users_file(tmp_path: Path) -> None:
     path = tmp_path / "digits.py"
     path.write_text("def pipeline():\n    return {}['epochs']\n")
     scope: dict[str, object] = {}
@@ -120,7 +120,7 @@ def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
         ("Pipeline(name='p', steps=step(load))", "Pipeline(steps=...) is the step 'load'. Give a list: steps=[...]."),
     ],
 )
-def test_a_wrong_use_of_the_words_names_the_line_that_has_it(wrong: str, said: str, tmp_path: Path) -> None:
+def test_wrong_arguments_in_a_pipeline_file_name_the_line(wrong: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "nightly.py"
     path.write_text(
         "from drivetrain.components import Output, component\n"
@@ -136,7 +136,7 @@ def test_a_wrong_use_of_the_words_names_the_line_that_has_it(wrong: str, said: s
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EROFS])
-def test_what_the_machine_refuses_is_no_bug(number: int) -> None:
+def test_operating_system_refusals_are_no_bug(number: int) -> None:
     import os
 
     code, text = explained(OSError(number, os.strerror(number), "/data/ledger.db"))
@@ -144,7 +144,7 @@ def test_what_the_machine_refuses_is_no_bug(number: int) -> None:
     assert "another place" in text or "a place that can be written" in text
 
 
-def test_a_service_that_is_away_is_no_bug() -> None:
+def test_an_unavailable_service_is_no_bug() -> None:
     assert explain(AwayError("S3 did not read s3://b/k")) == (75, "error: S3 did not read s3://b/k")
 
 
@@ -152,7 +152,7 @@ def test_interrupted() -> None:
     assert explained(KeyboardInterrupt()) == (130, "interrupted")
 
 
-def test_the_table_of_exit_codes_has_all_of_them() -> None:
+def test_the_table_of_exit_codes_is_complete() -> None:
     page = (Path(__file__).parents[3] / "docs" / "running.md").read_text(encoding="utf-8")
     table = page.partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}

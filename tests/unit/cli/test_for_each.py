@@ -45,7 +45,7 @@ def pipeline(tmp_path: Path) -> list[str]:
     return ["-d", str(tmp_path / "loop.json"), *stubs]
 
 
-def test_a_run_and_its_page_tell_of_every_iteration(drivetrain: Any, pipeline: list[str]) -> None:
+def test_a_run_and_its_page_show_every_iteration(drivetrain: Any, pipeline: list[str]) -> None:
     out = drivetrain("run", *pipeline, "--home", drivetrain.home)
     lines = [" ".join(line.split()[2:]) for line in out.splitlines()]
     assert "Each: 2 steps in its iterations" in lines
@@ -91,7 +91,7 @@ def test_show_names_the_steps_of_the_body(drivetrain: Any, pipeline: list[str]) 
     assert "ForEach · Ask" in drivetrain("show", pipeline[1])
 
 
-def test_the_steps_of_iterations_come_after_their_for_each() -> None:
+def test_iteration_steps_are_listed_after_their_for_each() -> None:
     lines: list[str] = []
     progress = PlainProgress(lines.append, clock=lambda: 0.0)
     progress(ExecutionStarted("x", "p", (("Each", "ForEach", "Each"), ("Tell", "Lambda", "Tell"))))
@@ -104,7 +104,7 @@ def test_the_steps_of_iterations_come_after_their_for_each() -> None:
     assert progress.view.steps["Ask-0"].done
 
 
-def test_a_run_that_goes_on_keeps_what_is_known_of_iterations() -> None:
+def test_a_resumed_run_keeps_facts_of_iterations() -> None:
     view = RunView(clock=lambda: 0.0)
     steps = (("Each", "ForEach", "Each"), ("Ask-0", "Lambda", "Ask [0]"), ("Tell", "Lambda", "Tell"))
     view.apply(ExecutionStarted("x", "p", steps, resumed=True, finished=("Ask-0",)))

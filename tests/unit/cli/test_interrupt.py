@@ -65,7 +65,7 @@ def nightly(settings: Nightly) -> Pipeline:
 '''
 
 
-def test_what_is_given_is_looked_at_before_anything_starts(drivetrain) -> None:
+def test_interruptions_are_checked_before_anything_starts(drivetrain) -> None:
     message = drivetrain.error("run", "retraining", "--interrupt", "train@stop=3", "--home", drivetrain.home)
     assert "--interrupt 'train@stop=3': it has no 'stop'. Did you mean 'step'?" in message
     message = drivetrain.error("run", "retraining", "--interrupt", "trian@step=3", "--home", drivetrain.home)
@@ -139,7 +139,7 @@ def log_of(home: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_leaves_spot_machines_and_goes_on(drivetrain, failed: Path) -> None:
+def test_a_run_leaves_spot_machines_and_resumes(drivetrain, failed: Path) -> None:
     assert "most interruptions: 3" in log_of(failed)
     text = drivetrain("runs", "resume", "latest", "--set", "spot=false", "--home", failed)
     assert "nightly goes on" in text and "1 done before" in text and "make: started" not in text
@@ -175,7 +175,7 @@ def test_another_training_is_refused_on_resume(drivetrain, failed: Path, given: 
 
 
 @pytest.mark.slow
-def test_the_machines_and_what_may_grow_change_on_resume(drivetrain, failed: Path) -> None:
+def test_machines_and_growing_values_may_change_on_resume(drivetrain, failed: Path) -> None:
     changes = ("--set", "epochs=4", "--set", "make_on=ml.m5.xlarge")
     text = drivetrain("runs", "resume", "latest", *changes, "--home", failed)
     assert "make: succeeded" in text and "fit: succeeded" in text
@@ -183,14 +183,14 @@ def test_the_machines_and_what_may_grow_change_on_resume(drivetrain, failed: Pat
 
 
 @pytest.mark.slow
-def test_other_interruptions_are_asked_for_on_resume(drivetrain, failed: Path) -> None:
+def test_a_resume_takes_other_interruptions(drivetrain, failed: Path) -> None:
     text = drivetrain("runs", "resume", "latest", "--interrupt", "step=500", "--home", failed)
     assert "never came to step 500" in text
     saved = json.loads(next(failed.glob("runs/*/request.json")).read_text())
     assert [one["text"] for one in saved["options"]["interruptions"]] == ["step=500"]
 
 
-def test_a_definition_cannot_be_compiled_anew(drivetrain) -> None:
+def test_a_definition_cannot_be_recompiled_on_resume(drivetrain) -> None:
     drivetrain.run(accuracy=0.1, code=1)
     message = drivetrain.error("runs", "resume", "latest", "--set", "spot=false", "--home", drivetrain.home)
     assert "was not started from a named pipeline with settings" in message

@@ -91,7 +91,7 @@ def test_every_command_speaks_json() -> None:
         (["runs", "list", "--jsn"], "'--jsn'. Did you mean '--json'?"),
     ],
 )
-def test_an_option_at_the_wrong_place_says_which_is_right(drivetrain, words: list[str], said: str) -> None:
+def test_a_misplaced_option_names_the_right_place(drivetrain, words: list[str], said: str) -> None:
     assert said in drivetrain.error(*words)
 
 
@@ -122,7 +122,7 @@ def test_help_of_a_group_lists_its_commands_with_whole_sentences(drivetrain, gro
     assert all(line.endswith(".") and not line.endswith("..") for line in lines), lines
 
 
-def test_every_group_is_held_to_that(drivetrain) -> None:
+def test_every_command_group_is_checked(drivetrain) -> None:
     assert [name for name in sorted(COMMANDS) if listed(drivetrain(name, "--help"))] == list(GROUPS)
 
 
@@ -171,13 +171,13 @@ def test_version(drivetrain) -> None:
     ("before", "now"),
     [("executions", "runs list"), ("status", "runs show"), ("logs", "runs logs"), ("stop", "runs stop")],
 )
-def test_a_command_that_is_renamed_says_how_it_is_called_now(drivetrain, before: str, now: str) -> None:
+def test_a_renamed_command_names_its_new_name(drivetrain, before: str, now: str) -> None:
     message = drivetrain.error(before, "retraining", "--follow")
     assert message.startswith(f"error: `drivetrain {before}` is now `drivetrain {now} --on TARGET -p PIPELINE`")
     assert drivetrain(*now.split(), "--help").startswith(f"Usage: drivetrain {now}")
 
 
-def test_mistyped_words_are_answered_with_the_closest(drivetrain) -> None:
+def test_mistyped_words_suggest_the_closest(drivetrain) -> None:
     assert "Did you mean 'compile', 'completion'?" in drivetrain.error("compil")
     assert "Did you mean 'list'?" in drivetrain.error("runs", "lst")
     assert "--definition" in drivetrain.error("run", "--definiton", "x.json")
@@ -261,7 +261,7 @@ def test_a_run_of_two_steps_loads_what_it_needs(tmp_path: Path) -> None:
     assert [name for name in ours if name.startswith(tuple(f"drivetrain.{room}" for room in rooms))] == []
 
 
-def test_a_command_loads_no_plug_in_of_pydantic(tmp_path: Path) -> None:
+def test_a_command_loads_no_pydantic_plugin(tmp_path: Path) -> None:
     (tmp_path / "two.py").write_text(TWO_STEPS)
     (tmp_path / "watcher.py").write_text("raise SystemExit('a plug-in was loaded')")
     info = tmp_path / "watcher-1.dist-info"
@@ -291,7 +291,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
-def test_a_full_disk_behind_stdout_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_behind_stdout_is_reported(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", COMMAND, "compile", "retraining"],
@@ -321,7 +321,7 @@ def test_ctrl_c_ends_with_130(drivetrain, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("file", sorted(Path(main.__file__).parent.glob("*.py")), ids=lambda file: file.stem)
-def test_examples_name_no_execution_that_nobody_has(file: Path) -> None:
+def test_examples_name_no_nonexistent_execution(file: Path) -> None:
     """Neither an id of a local run nor one of SageMaker: `latest` works for everybody."""
     examples = [line for line in file.read_text().splitlines() if line.startswith("      drivetrain ")]
     made_up = re.compile(r"\s(\d{8}-\d{4,6}|(?=\w*\d)(?=\w*[a-z])[a-z0-9]{6,12})(\s|$)")

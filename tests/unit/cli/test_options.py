@@ -39,7 +39,7 @@ def test_stubs(tmp_path: Path) -> None:
         stubs([f"deploy={tmp_path / 'gone.json'}"])
 
 
-def test_an_images_command_is_split_and_never_run_by_a_shell() -> None:
+def test_an_image_command_is_split_without_a_shell() -> None:
     assert image_commands(["img:1=python 'my script.py' --x '$(rm -rf /)'"]) == {
         "img:1": ("python", "my script.py", "--x", "$(rm -rf /)")
     }
@@ -49,7 +49,7 @@ def test_an_images_command_is_split_and_never_run_by_a_shell() -> None:
         image_commands(["img='x"])
 
 
-def test_a_program_beside_the_user_is_found_from_a_jobs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_program_is_found_from_the_folder_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("serve.py", "python", "gone"):
         (tmp_path / name).touch()
@@ -72,7 +72,7 @@ def test_local_data(tmp_path: Path) -> None:
         data([f"model/../x={folder}"])
 
 
-def test_selected_steps_are_named_with_commas_each_once() -> None:
+def test_selected_steps_are_separated_by_commas_and_unique() -> None:
     assert selected(None, None) == ()
     assert selected(["train, evaluate", "train"], "latest") == ("train", "evaluate")
     with pytest.raises(UserError, match="--select: a name is empty"):

@@ -31,7 +31,7 @@ def run(status: str, **more: Any) -> RunFacts:
         ("Stopped", SAVED, False),  # the command says so itself
     ],
 )
-def test_a_run_that_can_go_on_says_how(status: str, saved: dict[str, SavedState], goes_on: bool) -> None:
+def test_a_resumable_run_prints_the_command(status: str, saved: dict[str, SavedState], goes_on: bool) -> None:
     lines = summary(run(status, goes_on_from=saved), None, home_option=" --home h").splitlines()
     assert (GO_ON in lines) is goes_on
     where = "train goes on from step 1,200: s3://b/checkpoints/4316cb9d…/step-00001200/"
@@ -44,7 +44,7 @@ def test_the_command_that_approves_finds_the_same_models() -> None:
     assert "  drivetrain models approve digits 2 --home h" in lines
 
 
-def test_scripts_get_the_whole_place() -> None:
+def test_json_output_has_the_full_path() -> None:
     said = as_json(run("Failed", goes_on_from=SAVED))
     assert said["goes_on_from"] == {
         "train": {"training_step": 1200, "uri": f"s3://b/checkpoints/{HASH}/step-00001200/"}
@@ -70,7 +70,7 @@ def waiting(status: str, values: dict[str, str | None]) -> list[str]:
     return summary(facts, None).splitlines()
 
 
-def test_what_was_warned_of_is_told_where_a_model_waits() -> None:
+def test_warnings_are_shown_when_a_model_waits_for_approval() -> None:
     lines = waiting("PendingManualApproval", {"data": "warning: test has no row of 1 of 2 classes: 1", "train": "x"})
     assert next(line for line in lines if " data " in line).startswith("! data ")
     assert next(line for line in lines if " train " in line).startswith("✓ train ")
@@ -78,7 +78,7 @@ def test_what_was_warned_of_is_told_where_a_model_waits() -> None:
     assert lines[-1] == "  ! data: test has no row of 1 of 2 classes: 1"
 
 
-def test_an_unhealthy_model_waits_as_such() -> None:
+def test_an_unhealthy_model_waits_for_approval_with_a_note() -> None:
     lines = waiting("PendingManualApproval", {"evaluate": "warning: unhealthy: all 70 samples are taken for class 0"})
     assert "customers version 3: waiting for approval, unhealthy" in lines
     assert lines[-1] == "  ! evaluate: unhealthy: all 70 samples are taken for class 0"

@@ -70,7 +70,7 @@ def ci_of(folder: Path) -> tuple[str, list[str]]:
     return workflow, (folder / "requirements.txt").read_text().splitlines()[1:]
 
 
-def test_ci_installs_what_is_named(drivetrain: CommandLine) -> None:
+def test_ci_installs_named_packages(drivetrain: CommandLine) -> None:
     """Anybody may take a name that is not on PyPI, and their program would run in the user's CI."""
     (drivetrain.folder / WHEEL).write_bytes(b"wheel")
     drivetrain("init", drivetrain.folder / "of-wheel", "--drivetrain", drivetrain.folder / WHEEL)
@@ -99,7 +99,7 @@ def test_ci_installs_what_is_named(drivetrain: CommandLine) -> None:
         WHEEL,
     ],
 )
-def test_what_others_could_replace_is_refused(drivetrain: CommandLine, source: str) -> None:
+def test_files_that_others_could_replace_are_refused(drivetrain: CommandLine, source: str) -> None:
     error = drivetrain.error("init", drivetrain.folder / "new", "--drivetrain", source)
     assert "Allowed: a file drivetrain-VERSION-....whl" in error
     assert not (drivetrain.folder / "new").exists()
@@ -114,7 +114,7 @@ def test_what_others_could_replace_is_refused(drivetrain: CommandLine, source: s
         ({}, None),
     ],
 )
-def test_ci_installs_what_is_installed_here(
+def test_ci_installs_the_local_versions(
     drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch, installed: dict[str, object], line: str | None
 ) -> None:
     monkeypatch.setattr(
@@ -127,7 +127,7 @@ def test_ci_installs_what_is_installed_here(
         assert ci_of(drivetrain.folder / "new")[1][0] == f"drivetrain @ {line}"
 
 
-def test_what_was_written_is_said_to_scripts(drivetrain: CommandLine) -> None:
+def test_json_output_lists_written_files(drivetrain: CommandLine) -> None:
     said = json.loads(drivetrain("init", drivetrain.folder / "scripted", "--json"))
     assert said["folder"] == str(drivetrain.folder / "scripted") and "pipeline.py" in said["files"]
 
@@ -142,7 +142,7 @@ def test_nothing_is_overwritten(drivetrain: CommandLine) -> None:
     assert "Give another folder" in drivetrain.error("init", drivetrain.folder / "file" / "inner")
 
 
-def test_the_doctor_says_what_is_there(drivetrain: CommandLine) -> None:
+def test_the_doctor_lists_installed_parts(drivetrain: CommandLine) -> None:
     found = {each["name"]: each for each in json.loads(drivetrain("doctor", "--home", drivetrain.home, "--json"))}
     assert found["torch"]["state"] == "ok" and importlib.metadata.version("torch") in found["torch"]["found"]
     assert str(drivetrain.home) in found["home"]["found"] and "GiB free" in found["home"]["found"]
@@ -151,7 +151,7 @@ def test_the_doctor_says_what_is_there(drivetrain: CommandLine) -> None:
     assert text.startswith("WHAT") and "✓ drivetrain" in text
 
 
-def test_what_is_missing_is_said_with_what_to_do(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_parts_are_reported_with_what_to_do(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         if name == "boto3":
             raise importlib.metadata.PackageNotFoundError(name)

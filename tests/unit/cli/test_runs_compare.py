@@ -92,7 +92,7 @@ def test_for_scripts(drivetrain: CommandLine, runs: tuple[Path, list[dt.Run]]) -
     assert found["paired"] == []  # two different test sets are among them
 
 
-def test_different_test_sets_are_said_to_be(drivetrain: CommandLine, runs: tuple[Path, list[dt.Run]]) -> None:
+def test_different_test_sets_are_reported(drivetrain: CommandLine, runs: tuple[Path, list[dt.Run]]) -> None:
     home, (first, _, third) = runs
     text = drivetrain("runs", "compare", first.id, third.id, "--home", home)
     assert "Differences have no intervals: " in text and "different test sets" in text
@@ -113,7 +113,7 @@ def test_the_page(drivetrain: CommandLine, runs: tuple[Path, list[dt.Run]], tmp_
     assert printed["page"] == str(page) and printed["metrics"]["accuracy"] == [0.9, 0.95]
 
 
-def test_what_cannot_be_compared_is_refused(drivetrain: CommandLine, runs: tuple[Path, list[dt.Run]]) -> None:
+def test_incomparable_runs_are_refused(drivetrain: CommandLine, runs: tuple[Path, list[dt.Run]]) -> None:
     home, (first, second, _) = runs
     assert "One run alone cannot be compared" in drivetrain.error("runs", "compare", first.id, "--home", home)
     twice = drivetrain.error("runs", "compare", first.id, second.id, first.id, "--home", home)

@@ -11,7 +11,7 @@ import pytest
 from drivetrain.infra.debugger import environment
 
 
-def test_an_environment_that_there_is_not_is_refused(drivetrain) -> None:
+def test_a_missing_environment_is_refused(drivetrain) -> None:
     assert drivetrain.error("setup", "debuger").startswith(
         "error: There is no environment 'debuger' to set up. Did you mean 'debugger'? Allowed: debugger."
     )

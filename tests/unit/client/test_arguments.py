@@ -67,7 +67,7 @@ TEXTS = [
 @pytest.mark.parametrize(
     "text", [*TEXTS, "\N{GRINNING FACE} \x7f\x85\u2028\ufeff\0", "\\ud83d\\n", "x\r\ny", "x" * 2000]
 )
-def test_text_arrives_as_it_is(text: str) -> None:
+def test_texts_are_passed_unchanged(text: str) -> None:
     given = {"s": text, "o": text, "anything": text}
     for built in (build(Given, None, [], {}, given), build(Given, None, as_overrides(given), {})):
         assert (built.s, built.o, built.anything) == (text, text, text)
@@ -93,12 +93,12 @@ def test_text_arrives_as_it_is(text: str) -> None:
         ({"s": {"tensor": 2}}, "s", '{"tensor": 2}'),
     ],
 )
-def test_objects_arrive_as_they_are(given: dict[str, Any], name: str, value: object) -> None:
+def test_objects_are_passed_unchanged(given: dict[str, Any], name: str, value: object) -> None:
     assert getattr(build(Given, None, [], {}, given), name) == value
     assert getattr(build(Given, None, as_overrides(given), {}), name) == value
 
 
-def test_a_dict_that_is_given_is_not_changed() -> None:
+def test_a_given_dict_is_not_modified() -> None:
     inner = {"x": 2}
     assert build(Given, None, [], {}, {"inner": inner, "inner.y": "z"}).inner == Inner(x=2, y="z")
     assert inner == {"x": 2}
@@ -114,7 +114,7 @@ def test_a_dict_that_is_given_is_not_changed() -> None:
         ({"colr": 1}, r"Setting colr \(from the call\) does not exist\. Did you mean 'colour'"),
     ],
 )
-def test_what_does_not_fit_is_said_of_the_call(given: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_name_the_call(given: dict[str, Any], said: str) -> None:
     with pytest.raises(dt.UserError, match=said):
         build(Given, None, [], {}, given)
 
@@ -131,12 +131,12 @@ def test_what_does_not_fit_is_said_of_the_call(given: dict[str, Any], said: str)
         (10**2000, "A run keeps its settings as text"),
     ],
 )
-def test_what_has_no_text_is_refused(value: object, said: str) -> None:
+def test_values_without_a_text_form_are_refused(value: object, said: str) -> None:
     with pytest.raises(dt.UserError, match=said):
         as_overrides({"anything": value})
 
 
-def test_what_its_text_would_change_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_changed_by_their_text_form_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "keeps_a_secret.py"
     file.write_text(
         "from pydantic import SecretStr\nimport drivetrain as dt\n"

@@ -91,7 +91,7 @@ def failed(place: Path, second: dt.Run) -> dt.Run:
     return dt.run("small_pipeline.py", quiet=True, rows=5, least=0.9, note=NOTE)
 
 
-def test_a_run_says_what_came_out(first: dt.Run, place: Path) -> None:
+def test_a_run_reports_its_results(first: dt.Run, place: Path) -> None:
     assert (first.pipeline, first.status, first.succeeded, first.reason) == ("small", "Succeeded", True, None)
     assert list(first.steps) == ["fit", "score", "decide", "register-model", "stop"]
     fit = first.steps["fit"]
@@ -134,7 +134,7 @@ def test_the_models_that_runs_registered(first: dt.Run, second: dt.Run, place: P
         newest.download(place / "kept")
 
 
-def test_a_model_is_decided_on(tmp_path: Path, first: dt.Run, place: Path) -> None:
+def test_a_model_is_approved_and_rejected(tmp_path: Path, first: dt.Run, place: Path) -> None:
     run = dt.run("small_pipeline.py", quiet=True, home=tmp_path)
     registry = dt.Registry(home=tmp_path)
     assert registry.champion("small") is None
@@ -148,7 +148,7 @@ def test_a_model_is_decided_on(tmp_path: Path, first: dt.Run, place: Path) -> No
     assert ledger.status == "Rejected" and ledger.decision is None and ledger.artifact.startswith("s3://")
 
 
-def test_models_that_are_not_there_are_named(first: dt.Run, place: Path) -> None:
+def test_missing_models_are_named(first: dt.Run, place: Path) -> None:
     for asked, said in {
         lambda: dt.models("smal"): "Did you mean 'small'",
         lambda: dt.Registry().model("small", 9): "1 to",
@@ -162,7 +162,7 @@ def test_models_that_are_not_there_are_named(first: dt.Run, place: Path) -> None
             asked()
 
 
-def test_what_is_not_there_is_named(first: dt.Run) -> None:
+def test_missing_runs_and_files_are_named(first: dt.Run) -> None:
     with pytest.raises(KeyError, match=r"no step 'fitt'. Did you mean 'fit'"):
         first.steps["fitt"]
     with pytest.raises(KeyError, match=r"no metric 'acuracy'. Did you mean 'accuracy'"):
@@ -173,7 +173,7 @@ def test_what_is_not_there_is_named(first: dt.Run) -> None:
         first.compare()
 
 
-def test_unchanged_steps_come_from_the_cache_with_what_they_gave(failed: dt.Run, second: dt.Run) -> None:
+def test_cached_steps_keep_their_results(failed: dt.Run, second: dt.Run) -> None:
     assert failed.status == "Failed" and failed.reason is not None and "too small" in failed.reason
     assert [failed.steps[name].status for name in ("fit", "score", "stop")] == ["Cached", "Cached", "Failed"]
     assert failed.steps["fit"].outputs == second.steps["fit"].outputs
@@ -210,7 +210,7 @@ def test_runs_are_labelled_and_found_by_their_labels(first: dt.Run, second: dt.R
         dt.runs(where="lines = 5")
 
 
-def test_a_comparison_shows_what_differs_alone(first: dt.Run, second: dt.Run) -> None:
+def test_a_comparison_shows_only_differences(first: dt.Run, second: dt.Run) -> None:
     found = first.compare(second.id)
     assert found.settings == {"rows": (3, 5), "fit.rows": ("3", "5")}  # the first has the default
     assert found.metrics["accuracy"] == (0.3, 0.5)
@@ -222,9 +222,7 @@ def test_a_comparison_shows_what_differs_alone(first: dt.Run, second: dt.Run) ->
         first.compare(first)
 
 
-def test_frames_come_from_the_library_that_is_there(
-    first: dt.Run, second: dt.Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_use_the_installed_library(first: dt.Run, second: dt.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Library:
         @staticmethod
         def DataFrame(table: dict[str, Any], strict: bool) -> dict[str, Any]:  # noqa: N802
@@ -260,7 +258,7 @@ def test_a_pipeline_object_and_a_function_run_too(place: Path, first: dt.Run) ->
         dt.run(module.small, row=3)
 
 
-def test_bad_input_is_a_user_error_wherever_it_is_found(place: Path) -> None:
+def test_bad_input_is_always_a_user_error(place: Path) -> None:
     def clustered() -> dt.Pipeline:
         return dt.Pipeline(name="a", steps=[], max_parallel_steps=dt.Cluster(hosts=3))  # type: ignore[call-arg]
 
@@ -313,7 +311,7 @@ def test_arguments_of_another_kind_are_one_clear_error() -> None:
         ),
     ],
 )
-def test_what_no_call_takes_is_one_clear_error(said: str, asked: Callable[[], object]) -> None:
+def test_unknown_arguments_are_one_clear_error(said: str, asked: Callable[[], object]) -> None:
     with pytest.raises(dt.UserError, match=said):
         asked()
 
@@ -338,7 +336,7 @@ def test_arguments_of_another_kind_of_a_run_are_one_clear_error(first: dt.Run) -
 
 
 @pytest.mark.parametrize("by", ["Ctrl-C", "stop"])
-def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(
+def test_an_interrupt_stops_the_run_and_reaches_the_caller(
     by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(event: object) -> None:
@@ -369,7 +367,7 @@ def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(
         run.stop()
 
 
-def test_settings_say_what_stands_for_things_of_the_account(tmp_path: Path) -> None:
+def test_settings_name_local_replacements(tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text(f"local: {{stubs: {{fit: {tmp_path / 'gone.json'}}}}}")
     with pytest.raises(dt.UserError, match=r"local\.stubs fit=.*: No such file"):
@@ -377,7 +375,7 @@ def test_settings_say_what_stands_for_things_of_the_account(tmp_path: Path) -> N
     assert not list(dt.runs(home=tmp_path / "home"))
 
 
-def test_a_run_goes_on_with_other_settings(failed: dt.Run) -> None:
+def test_a_run_resumes_with_other_settings(failed: dt.Run) -> None:
     run = dt.Run(failed.id)
     assert run.resume(least=0.1) is run
     assert run.status == "Succeeded" and run.steps["fit"].status == "Cached"
@@ -457,7 +455,7 @@ def test_progress_is_printed_unless_quiet(place: Path, capfd: pytest.CaptureFixt
     assert capfd.readouterr().out == ""
 
 
-def test_the_names_are_public_and_cost_nothing_until_used() -> None:
+def test_public_names_are_imported_lazily() -> None:
     code = (
         "import json, sys, drivetrain as dt\n"
         "before = [name for name in sys.modules if name.startswith('drivetrain.')]\n"

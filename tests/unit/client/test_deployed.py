@@ -47,7 +47,7 @@ def ended(account: TestAccount, run: Any) -> None:
     playing.conclude("Failed", "Step stop failed.")
 
 
-def test_started_waited_for_and_read(account: TestAccount, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deployed_run_is_started_awaited_and_read(account: TestAccount, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline = dt.Deployed("theirs", region="us-east-1")
     assert "us-east-1" in repr(pipeline) and pipeline.runs() == []
     refused: dict[str, Callable[[], object]] = {
@@ -81,7 +81,7 @@ def test_started_waited_for_and_read(account: TestAccount, capsys: pytest.Captur
     assert run.wait(quiet=True).status == "Failed" and capsys.readouterr().out == ""
 
 
-def test_what_is_wrong_is_said(account: TestAccount) -> None:
+def test_errors_of_deployed_runs_are_explained(account: TestAccount) -> None:
     pipeline = dt.Deployed("theirs", region="us-east-1")
     with pytest.raises(dt.UserError, match="Rows"):
         pipeline.start(Rows="many")
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_said(account: TestAccount) -> None:
         dt.Deployed(3)  # type: ignore[arg-type]
 
 
-def test_on_kubeflow_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_calls_work_on_kubeflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KF_PIPELINES_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     with pipelines_api() as cluster, environment(variables(s3_server())):

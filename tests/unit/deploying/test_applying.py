@@ -127,7 +127,7 @@ def applied(place: Memory) -> Applied:
     return apply(place, planned(place))
 
 
-def test_what_differs_is_written_between_two_looks() -> None:
+def test_differences_are_written_between_two_reads() -> None:
     place = Memory("old")
     done = applied(place)
     assert place.calls == ["upload", "lock", "write", "trigger", "read again", "unlock"]
@@ -143,7 +143,7 @@ def test_what_differs_is_written_between_two_looks() -> None:
     assert place.told == done.said["done"]
 
 
-def test_where_nothing_differs_nothing_is_written() -> None:
+def test_without_differences_nothing_is_written() -> None:
     place = Memory("definition")
     done = applied(place)
     assert done.is_empty and place.calls == [] and done.said["id"] == "7" and done.said["action"] == "none"
@@ -154,7 +154,7 @@ def test_an_upload_alone_is_an_update_too() -> None:
     assert not done.is_empty and done.said["action"] == "update"
 
 
-def test_a_new_pipeline_is_uploaded_for_once_more_when_nobody_else_writes() -> None:
+def test_a_new_pipeline_is_uploaded_again_under_the_lock() -> None:
     """Somebody may have destroyed an earlier one in between, and its code with it."""
     place = Memory()
     applied(place)
@@ -170,14 +170,14 @@ def test_a_new_pipeline_is_uploaded_for_once_more_when_nobody_else_writes() -> N
         ({"state": "older"}, "was changed since it was made. Last written by ana. Make a new plan: drivetrain plan"),
     ],
 )
-def test_a_plan_of_something_else_is_refused_before_anything_is_written(changed: dict[str, str], says: str) -> None:
+def test_a_plan_of_another_pipeline_is_refused_before_any_write(changed: dict[str, str], says: str) -> None:
     place = Memory("old")
     with pytest.raises(UserError, match=says.replace(".", r"\.")):
         apply(place, planned(place).model_copy(update=changed))
     assert "upload" not in place.calls and "write" not in place.calls
 
 
-def test_a_state_that_another_apply_takes_back_is_waited_for() -> None:
+def test_apply_waits_while_another_apply_rolls_back() -> None:
     """A stale plan is checked once more while nobody else writes."""
     place = Memory("old", repaired="old")
     plan = planned(place)
@@ -187,7 +187,7 @@ def test_a_state_that_another_apply_takes_back_is_waited_for() -> None:
         apply(Memory("new"), plan)
 
 
-def test_a_state_that_cannot_be_planned_for_is_stale_first() -> None:
+def test_an_unreadable_changed_state_is_reported_as_stale() -> None:
     place = Memory("old", repaired="old", fails={"half-written": UserError("It says nonsense.")})
     plan = planned(place)
     place.state = "half-written"
@@ -196,7 +196,7 @@ def test_a_state_that_cannot_be_planned_for_is_stale_first() -> None:
         apply(Memory("half-written", fails=place.fails), plan)
 
 
-def test_what_a_plan_says_of_a_refusal_is_not_believed() -> None:
+def test_the_refusal_in_a_plan_file_is_not_trusted() -> None:
     place = Memory("old", refused="It is another one's.")
     with pytest.raises(UserError, match="It is another one's"):
         apply(place, planned(place).model_copy(update={"refusal": None}))
@@ -204,14 +204,14 @@ def test_what_a_plan_says_of_a_refusal_is_not_believed() -> None:
     assert not apply(place, planned(place, Terms(discarded=("all",)))).is_empty
 
 
-def test_what_was_written_is_taken_back_the_latest_first() -> None:
+def test_writes_are_rolled_back_in_reverse_order() -> None:
     place = Memory("old", fails={"trigger": UserError("denied")})
     with pytest.raises(HalfDoneError, match=r"denied; back: wrote a schedule, the definition; left: $"):
         applied(place)
     assert place.state == "old" and place.calls[-1] == "undo schedule"
 
 
-def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None:
+def test_a_failed_rollback_is_named_and_the_rest_is_rolled_back() -> None:
     place = Memory("old", fails={"trigger": UserError("denied"), "undo schedule": TimeoutError()})
     with pytest.raises(HalfDoneError, match=r"back: the definition; left: wrote a schedule \(TimeoutError\)"):
         applied(place)
@@ -219,39 +219,39 @@ def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None
 
 
 @pytest.mark.parametrize("first", [UserError("denied"), KeyboardInterrupt()])
-def test_an_interrupt_ends_what_is_being_taken_back(first: BaseException) -> None:
+def test_an_interrupt_ends_the_rollback(first: BaseException) -> None:
     place = Memory("old", fails={"trigger": first, "undo schedule": KeyboardInterrupt("again")})
     with pytest.raises(KeyboardInterrupt, match="again"):
         applied(place)
     assert place.state == "definition" and place.calls[-1] == "undo schedule"
 
 
-def test_what_need_not_be_taken_back_is_not_named() -> None:
+def test_writes_that_need_no_rollback_are_not_named() -> None:
     place = Memory("old", fails={"write": UserError("denied")})
     with pytest.raises(HalfDoneError, match=r"denied; back: ; left: $"):
         applied(place)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ZeroDivisionError("a fault")])
-def test_an_interrupt_and_a_fault_stay_what_they_are_and_all_is_taken_back(error: BaseException) -> None:
+def test_interrupts_and_bugs_are_reraised_after_a_full_rollback(error: BaseException) -> None:
     place = Memory("old", fails={"trigger": error})
     with pytest.raises(type(error)):
         applied(place)
     assert place.state == "old" and place.told[-1] == "None; back: wrote a schedule, the definition; left: "
 
 
-def test_what_is_no_longer_as_written_is_said_and_stays() -> None:
+def test_rollback_keeps_and_names_values_that_others_changed() -> None:
     place = Memory("old", is_written=False)
     with pytest.raises(UserError, match=r"no longer as written \(the definition, a tag\): somebody else is changing"):
         applied(place)
     assert "undo schedule" not in place.calls
 
 
-def test_what_cannot_be_read_again_was_applied_all_the_same() -> None:
+def test_a_failed_verification_read_does_not_undo_the_apply() -> None:
     place = Memory("old", fails={"read again": UnansweredError("throttled")})
     assert applied(place).said["done"][-1] == "Applied, but could not be checked: throttled"
 
 
-def test_what_fails_while_it_is_read_again_is_an_error() -> None:
+def test_an_error_in_the_verification_read_is_reported() -> None:
     with pytest.raises(UserError, match="Another writer took over the lock"):
         applied(Memory("old", fails={"read again": UserError("Another writer took over the lock.")}))

@@ -81,7 +81,7 @@ def run(*steps: RemoteStep, status: str = "Executing", **more: Any) -> RemoteRun
     return RemoteRun(id="r", pipeline="p", status=status, started=1000.0, ended=ended, steps=steps, **more)
 
 
-def test_a_run_is_told_as_one_of_this_machine() -> None:
+def test_a_deployed_run_is_reported_like_a_local_one() -> None:
     prepared = step("prepare", "Succeeded", started=1000.0, ended=1009.0)
     looks = [run(), run(), run(step("prepare")), run(prepared, status="Failed")]
     told: list[Event] = []
@@ -95,14 +95,14 @@ def test_a_run_is_told_as_one_of_this_machine() -> None:
     assert (type(told[-1]).__name__, getattr(told[-1], "seconds", None)) == ("ExecutionFinished", 60.0)
 
 
-def test_the_first_look_at_each_job_is_repeated_without_an_answer() -> None:
+def test_jobs_are_asked_again_after_the_first_read() -> None:
     followed = Noted([run(), run(), run(step("prepare", "Failed"), status="Failed")])
     follow(followed, lambda _: None, wait=lambda _: None)
     assert followed.noted == [(False, False), (True, True), (True, True)], "a run that is not there fails at once"
 
 
 @pytest.mark.parametrize("status", ["Failed", "Stopped"])
-def test_a_step_of_which_nothing_is_known_at_the_end_ended_as_the_run_did(status: str) -> None:
+def test_a_step_without_a_known_end_ends_like_its_run(status: str) -> None:
     told: list[Event] = []
     follow(Followed([run(), run(step("prepare")), run(status=status)]), told.append, wait=lambda _: None)
     assert told[1] == StepStarted("prepare", 1)
@@ -110,7 +110,7 @@ def test_a_step_of_which_nothing_is_known_at_the_end_ended_as_the_run_did(status
     assert ends == {"prepare": status, "train": "NotExecuted"}
 
 
-def test_the_step_that_a_person_wants_to_read_about_is_chosen() -> None:
+def test_the_most_relevant_step_is_chosen_for_its_log() -> None:
     done, failed, running = step("a", "Succeeded"), step("b", "Failed"), step("c")
     assert step_with_log(run(done, running, failed), None) is failed
     assert step_with_log(run(done, running), None) is running
@@ -139,7 +139,7 @@ def test_a_step_without_a_log_says_why(there: RemoteRun, name: str | None, says:
 
 
 @pytest.mark.parametrize("name", ["train", "Train", None])
-def test_who_follows_waits_for_a_step_that_has_not_begun(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_following_waits_for_a_step_to_begin(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     followed = Followed([run(step("train", no_log="no pod of it is known")), run(step("train"))])
     _, found = awaited_step(followed, run(note="no room"), name, lambda _: None)
     assert found.no_log is None and followed.looks == []
@@ -147,7 +147,7 @@ def test_who_follows_waits_for_a_step_that_has_not_begun(name: str | None, capsy
     assert capsys.readouterr().err == f"{said} begun yet (no room). Following goes on.\n"
 
 
-def test_who_waits_for_a_step_asks_once_which_steps_there_are() -> None:
+def test_waiting_for_a_step_lists_steps_once() -> None:
     followed = Noted([run(), run(), run(step("train"))])
     assert awaited_step(followed, run(), "train", lambda _: None)[1].name == "train" and followed.asked == 1
 
@@ -160,7 +160,7 @@ def test_who_waits_for_a_step_asks_once_which_steps_there_are() -> None:
         (run(step("train", no_log="it starts no program", may_log=False)), "train", "it starts no program"),
     ],
 )
-def test_a_log_that_will_never_come_is_not_waited_for(there: RemoteRun, name: str, says: str) -> None:
+def test_an_impossible_log_is_not_waited_for(there: RemoteRun, name: str, says: str) -> None:
     with pytest.raises(UserError) as refused:
         awaited_step(Followed([]), there, name, lambda _: None)
     assert says in str(refused.value)

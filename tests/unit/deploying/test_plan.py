@@ -80,20 +80,20 @@ WRONG: list[tuple[str, Any]] = [
 ]
 
 
-def test_a_plan_comes_back_from_its_file() -> None:
+def test_a_plan_round_trips_through_its_file() -> None:
     assert read_plan(PLAN.text().encode(), "plan.json") == PLAN
     first, second = json.loads(PLAN.text())["changes"]
     assert (first["old"], first["new"]) == (20, 30)
     assert "old" not in second and second["new"] is None, "null is a value, and what is absent is left out"
 
 
-def test_half_a_surrogate_pair_comes_back_from_its_file() -> None:
+def test_a_lone_surrogate_round_trips_through_the_file() -> None:
     plan = PLAN.model_copy(update={"changes": (Difference(text="default", new="\ud800"),)})
     assert read_plan(plan.text().encode(), "plan.json") == plan
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_file_that_somebody_broke_is_one_clear_error(name: str, value: Any) -> None:
+def test_a_damaged_plan_file_is_one_clear_error(name: str, value: Any) -> None:
     with pytest.raises(UserError, match=rf"^plan\.json: This is no plan: Plan\.{name}.* Make a new one: ") as refused:
         read_plan(json.dumps({**PLAN.to_json(), name: value}), "plan.json")
     assert "\n" not in str(refused.value)
@@ -107,12 +107,12 @@ def test_each_field_must_be_there() -> None:
 
 
 @pytest.mark.parametrize(("text", "says"), [("[]", "This is no plan."), ('{"format": 3}', "of format 4; given 3.")])
-def test_what_is_no_plan_or_of_an_earlier_format_is_refused(text: str, says: str) -> None:
+def test_invalid_plans_and_earlier_formats_are_refused(text: str, says: str) -> None:
     with pytest.raises(UserError, match=f"^plan.json: .*{says} Make a new one: drivetrain plan PIPELINE --out FILE"):
         read_plan(text, "plan.json")
 
 
-def test_a_plan_is_never_changed() -> None:
+def test_plans_are_immutable() -> None:
     with pytest.raises(SpecError, match="cannot be changed"):
         PLAN.action = "none"  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -123,7 +123,7 @@ def test_advice_names_the_pipeline_as_it_was_named() -> None:
     assert as_given(None, "nightly") == "nightly"
 
 
-def test_the_terms_of_a_plan_are_all_that_is_believed_of_it() -> None:
+def test_only_the_terms_of_a_plan_file_are_trusted() -> None:
     assert PLAN.terms == Terms(discarded=("steps.train",), origin=PLAN.origin)
 
 

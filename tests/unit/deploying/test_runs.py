@@ -44,7 +44,7 @@ def test_a_run_is_found_by_id_beginning_name_or_as_latest(which: str, id: str) -
         ("latest~4", "No execution 'latest~4': 'nightly' has 4 executions."),
     ],
 )
-def test_what_names_no_run_or_several_is_refused(which: str, says: str) -> None:
+def test_unknown_and_ambiguous_runs_are_refused(which: str, says: str) -> None:
     with pytest.raises(UserError) as refused:
         found(which)
     assert str(refused.value) == says

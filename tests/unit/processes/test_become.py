@@ -141,7 +141,7 @@ def plain(result: JobResult, files: dict[str, Any], log: str) -> tuple[object, .
 
 
 @pytest.mark.parametrize("words", [(word,) if word else () for word in WORDS])
-def test_a_command_cannot_tell_that_it_was_not_executed(
+def test_a_command_in_a_warm_interpreter_sees_no_difference(
     words: tuple[str, ...], tmp_path: Path, spares_of_a_run: Spares, isolation: None
 ) -> None:
     executed = plain(*ran(tmp_path, None, *words))
@@ -156,7 +156,7 @@ def test_a_command_cannot_tell_that_it_was_not_executed(
         }
 
 
-def test_it_went_on_in_the_interpreter_that_waited(tmp_path: Path, spares: Spares) -> None:
+def test_a_job_runs_in_the_waiting_interpreter(tmp_path: Path, spares: Spares) -> None:
     spares.prepare("step")
     taken: list[Spare] = []
 
@@ -187,7 +187,7 @@ def test_it_went_on_in_the_interpreter_that_waited(tmp_path: Path, spares: Spare
         (None, {"LD_PRELOAD": "x.so"}),
     ],
 )
-def test_what_an_interpreter_reads_as_it_starts_needs_a_new_one(
+def test_startup_variables_need_a_new_interpreter(
     command: tuple[str, ...] | None, environment: dict[str, str], tmp_path: Path
 ) -> None:
     given = job(tmp_path, environment=environment)
@@ -198,7 +198,7 @@ def test_what_an_interpreter_reads_as_it_starts_needs_a_new_one(
     assert supervised.can_go_on(job(tmp_path), host)
 
 
-def test_a_spare_that_died_is_not_given_away(spares: Spares) -> None:
+def test_a_dead_spare_interpreter_is_not_used(spares: Spares) -> None:
     spares.prepare("a")
     spares.prepare("b")
     first = spares._waiting["a"]  # pyright: ignore[reportPrivateUsage]
@@ -237,7 +237,7 @@ def parent_of(pid: int) -> int:
     return int(fields[1])
 
 
-def test_steps_share_what_was_loaded_and_have_nothing_that_they_did_not_ask_for(spares: Spares) -> None:
+def test_steps_share_preloaded_modules_but_see_only_their_own(spares: Spares) -> None:
     spares.prepare("plain")
     spares.prepare("large", ["unittest.mock", "wave"])
     spares.prepare("small", ["wave"])
@@ -253,7 +253,7 @@ def test_steps_share_what_was_loaded_and_have_nothing_that_they_did_not_ask_for(
     assert len(set(parents.values())) == 3
 
 
-def test_nothing_that_waits_outlives_the_run() -> None:
+def test_waiting_interpreters_end_with_the_run() -> None:
     spares = Spares()
     spares.prepare("waits")
     waiting = spares._waiting["waits"]  # pyright: ignore[reportPrivateUsage]
@@ -276,9 +276,7 @@ def test_nothing_that_waits_outlives_the_run() -> None:
         ("raise SystemExit('no price')", "", 1),
     ],
 )
-def test_it_ends_at_once_without_taking_down_what_was_loaded_ahead(
-    more: str, ends: str, code: int, tmp_path: Path
-) -> None:
+def test_a_job_exits_at_once_without_freeing_preloaded_modules(more: str, ends: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         "import os\n"
         "def at_once(code, write=os.write, leave=os._exit):\n"
@@ -292,7 +290,7 @@ def test_it_ends_at_once_without_taking_down_what_was_loaded_ahead(
     assert (done.stdout, done.returncode) == (f"said\n{ends}", code)
 
 
-def test_randomness_that_was_loaded_once_is_not_the_same_for_all(tmp_path: Path) -> None:
+def test_jobs_from_one_preloaded_interpreter_have_different_randomness(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import numpy; print(numpy.random.random())")
     known = "import numpy; numpy.random.seed(1); "
     goes_on = "import become, sys; become.run(become.Become([sys.executable, '-m', 'program']))"
@@ -314,7 +312,7 @@ def test_the_start_file_is_compiled_before_a_job_comes(monkeypatch: pytest.Monke
     assert compiled(content + b"\n", "/opt/ml/start.py", "exec").co_filename == "/opt/ml/start.py"
 
 
-def test_what_a_component_imports_is_compiled_before_and_named_as_the_job_has_it(
+def test_component_imports_are_precompiled_under_the_paths_of_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -332,7 +330,7 @@ def test_what_a_component_imports_is_compiled_before_and_named_as_the_job_has_it
     assert another is not code and another.co_filename == str(path)
 
 
-def test_a_component_without_imports_begins_with_these_files(tmp_path: Path) -> None:
+def test_a_component_without_imports_loads_only_these_files(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from drivetrain.components import component\n@component\ndef nothing() -> None:\n    return None\n"
     )

@@ -197,7 +197,7 @@ def test_shared_memory_of_a_job_goes_with_it(tmp_path: Path, isolation: str) -> 
         (("a\0b",), 126, None, "embedded null"),
     ],
 )  # fmt: skip
-def test_the_end_is_told(
+def test_the_end_of_a_job_is_reported(
     tmp_path: Path, isolation: str, command: Sequence[str], exit_code: int | None, ended_by: int | None, reason: str
 ) -> None:
     if ended_by == 9 and isolation == "pid":
@@ -213,7 +213,7 @@ def test_a_missing_working_folder_is_named(tmp_path: Path, isolation: str) -> No
     assert result.exit_code == 126 and "nowhere" in (result.failure_reason or "")
 
 
-def test_the_failure_file_says_why(tmp_path: Path, isolation: str) -> None:
+def test_the_failure_file_gives_the_reason(tmp_path: Path, isolation: str) -> None:
     program = "import sys; print('noise'); open('output/failure', 'w').write('no rows' + 'x' * 2000); sys.exit(1)"
     result = run(tmp_path, *PYTHON, program)
     assert result.failure_reason == ("no rows" + "x" * 2000)[:1024]
@@ -222,7 +222,7 @@ def test_the_failure_file_says_why(tmp_path: Path, isolation: str) -> None:
     assert (run(tmp_path, "false").failure_reason or "").startswith("exit code 1"), "an old file does not count"
 
 
-def test_else_the_end_of_this_attempts_log(tmp_path: Path, isolation: str) -> None:
+def test_without_a_failure_file_the_log_end_is_the_reason(tmp_path: Path, isolation: str) -> None:
     assert run(tmp_path, *PYTHON, "print('first attempt'); raise SystemExit(1)").exit_code == 1
     program = "[print('line', n) for n in range(100)]; raise ValueError('bad')"
     reason = run(tmp_path, "python3", "-S", "-c", program).failure_reason
@@ -294,7 +294,7 @@ def test_a_limit_of_28_days_is_possible(tmp_path: Path) -> None:
     assert run(tmp_path, "true", time_limit_s=28 * 86_400.0).succeeded
 
 
-def test_what_the_command_leaves_behind_is_ended(tmp_path: Path, every_isolation: str) -> None:
+def test_leftover_processes_of_a_command_are_ended(tmp_path: Path, every_isolation: str) -> None:
     result = run(tmp_path, *PYTHON, LEAVE, "/opt/ml")
     assert result.exit_code == 0, log(tmp_path)
     assert names(tmp_path) == ["daemon", "rank"]
@@ -376,7 +376,7 @@ def test_a_failing_record_starts_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("victim", [pytest.param("guard", marks=pytest.mark.slow), "manager"])
-def test_a_killed_supervisor_takes_its_job_along(tmp_path: Path, every_isolation: str, victim: str) -> None:
+def test_a_killed_supervisor_ends_its_job(tmp_path: Path, every_isolation: str, victim: str) -> None:
     running = start(job(tmp_path, *PYTHON, STAY, "/opt/ml"))
     until(lambda: names(tmp_path) == ["daemon", "main", "rank"])
     guard = running.processes[0].pid
@@ -474,7 +474,7 @@ def test_the_failure_of_one_host_ends_the_others_and_names_it(tmp_path: Path, is
     assert (result.failure_reason or "").endswith("no memory")
 
 
-def test_a_held_port_is_given_to_nobody_but_its_job() -> None:
+def test_a_reserved_port_is_only_for_its_job() -> None:
     held = held_port()
     port = held.getsockname()[1]
     with held, socket.socket() as stranger, pytest.raises(OSError, match="in use"):
@@ -493,7 +493,7 @@ def test_a_held_port_is_given_to_nobody_but_its_job() -> None:
             other.close()
 
 
-def test_jobs_started_together_do_not_meet(tmp_path: Path, isolation: str) -> None:
+def test_concurrent_jobs_are_isolated(tmp_path: Path, isolation: str) -> None:
     """Pipes of one must not stay open in another: its end would be seen by nobody."""
     results: list[JobResult] = []
 

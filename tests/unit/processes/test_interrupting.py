@@ -59,7 +59,7 @@ def logged(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_without_notice_nobody_is_asked(tmp_path: Path, hosts: int) -> None:
+def test_without_notice_no_signal_is_sent_first(tmp_path: Path, hosts: int) -> None:
     running = begin(tmp_path, "stay", hosts)
     began = time.monotonic()
     running.interrupt(0.0)
@@ -71,7 +71,7 @@ def test_without_notice_nobody_is_asked(tmp_path: Path, hosts: int) -> None:
     assert not any(with_token(record.token) for record in running.processes)
 
 
-def test_a_program_that_leaves_in_time_takes_everything_with_it(tmp_path: Path) -> None:
+def test_a_program_that_exits_in_time_ends_all_hosts(tmp_path: Path) -> None:
     running = begin(tmp_path, "obey", hosts=2)
     running.interrupt(PATIENCE_S)
     result = running.wait(PATIENCE_S)
@@ -92,7 +92,7 @@ def test_a_program_that_stays_is_killed_after_the_notice(tmp_path: Path) -> None
     assert not any(with_token(record.token) for record in running.processes)
 
 
-def test_a_users_stop_comes_first(tmp_path: Path) -> None:
+def test_a_stop_by_the_user_has_priority(tmp_path: Path) -> None:
     running = begin(tmp_path, "stay")
     running.interrupt(PATIENCE_S * 10)
     running.stop(0.1)
@@ -100,7 +100,7 @@ def test_a_users_stop_comes_first(tmp_path: Path) -> None:
     assert result is not None and result.stopped and not result.interrupted
 
 
-def test_what_had_failed_by_itself_is_a_failure(tmp_path: Path) -> None:
+def test_a_failure_before_the_interruption_stays_a_failure(tmp_path: Path) -> None:
     (tmp_path / "127.0.0.1").mkdir()
     job = Job(
         command=(*PYTHON, "import sys; sys.exit(3)"),

@@ -96,7 +96,7 @@ def test_no_secret_that_a_step_prints_or_raises_is_kept(tmp_path: Path, capsys: 
     ] == []
 
 
-def test_what_a_run_keeps_is_for_its_owner_and_holds_no_secret(
+def test_stored_run_files_are_private_and_without_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "plain-looking-value")

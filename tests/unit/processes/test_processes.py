@@ -78,7 +78,7 @@ def test_a_survivor_is_ended(spawn: Callable[..., subprocess.Popen[str]], progra
 
 
 @pytest.mark.parametrize("change", [{"start_time": 1}, {"boot": "another"}, {"start_time": 1, "boot": "another"}])
-def test_a_recycled_pid_is_left_alone(spawn: Callable[..., subprocess.Popen[str]], change: dict[str, object]) -> None:
+def test_a_reused_pid_is_not_signalled(spawn: Callable[..., subprocess.Popen[str]], change: dict[str, object]) -> None:
     process = spawn(SLEEP)
     record = dataclasses.replace(record_of(process.pid, "t"), **change)  # type: ignore[arg-type]
     assert end_survivors([record], grace_s=0.1) == []
@@ -123,7 +123,7 @@ def test_a_process_without_its_environment_is_found_by_its_limit(spawn: Callable
     assert containers.with_token("t") == [] and start_time(daemon) is None
 
 
-def test_one_that_ends_while_it_is_being_ended_is_no_error(
+def test_a_process_that_exits_while_being_ended_is_no_error(
     spawn: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = spawn(SLEEP)
@@ -140,7 +140,7 @@ def test_one_that_ends_while_it_is_being_ended_is_no_error(
     assert end_survivors([record]) == [record]
 
 
-def test_what_cannot_be_killed_is_told_and_not_waited_for(
+def test_an_unkillable_process_is_reported_and_not_awaited(
     spawn: Callable[..., subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As a process in an uninterruptible read: signals reach it, and it stays."""

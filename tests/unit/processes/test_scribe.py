@@ -47,7 +47,7 @@ def test_a_line_is_given_when_it_has_ended() -> None:
 
 @pytest.mark.parametrize("begin", ["", "-----BEGIN PRIVATE KEY-----\n", "x\n" + SECRETS[1][:11]])
 @pytest.mark.parametrize("piece", ["abcdef", "ab de ", "abc\n", f"{TOKEN} "])
-def test_what_is_held_back_is_bounded(begin: str, piece: str) -> None:
+def test_the_held_back_text_is_bounded(begin: str, piece: str) -> None:
     lines = scribe.MaskedLines(SECRETS)
     lines.feed(begin.encode())
     given = (piece * 2000).encode()
@@ -66,7 +66,7 @@ def test_a_secret_in_an_endless_line_is_masked_though_the_line_is_divided() -> N
     assert found.decode() == "".join(f"{number},{MASK}," for number in range(5000))
 
 
-def test_what_could_not_be_written_is_counted(tmp_path: Path) -> None:
+def test_unwritten_bytes_are_counted(tmp_path: Path) -> None:
     read, full = os.pipe()
     os.set_blocking(full, False)
     one = scribe.Scribe((), log=full)
@@ -140,7 +140,7 @@ def test_a_secret_that_lies_across_the_cut_of_a_long_line_is_masked(secret: str)
         assert b"battery" not in found and b"MIIE" not in found, split
 
 
-def test_a_line_that_names_a_key_takes_nothing_with_it() -> None:
+def test_masking_a_key_keeps_other_lines() -> None:
     lines = scribe.MaskedLines(())
     told = "".join(f"important line {number}\n" for number in range(30))
     found = lines.feed(f"error: expected -----BEGIN PRIVATE KEY----- in the file\n{told}".encode()) + lines.rest()

@@ -151,7 +151,7 @@ def test_every_decision_is_a_change_of_its_own(world: World) -> None:
     assert len(set(world.started())) == 2
 
 
-def test_the_own_models_start_nothing_and_it_is_said(world: World) -> None:
+def test_own_models_start_nothing_and_this_is_reported(world: World) -> None:
     server = world.serve(pipeline(APPROVED))
     world.approve("a", execution=OWN)
     server.poll()
@@ -186,7 +186,7 @@ def test_another_pipelines_end_starts_a_run(world: World) -> None:
     assert len(world.started()) == 1
 
 
-def test_what_ended_before_it_was_served_is_no_event_and_what_ends_is_told_once(world: World) -> None:
+def test_earlier_ends_are_no_events_and_new_ends_are_reported_once(world: World) -> None:
     world.run("features", "Succeeded")
     server = world.serve(pipeline(PipelineFinished(name="after", pipeline="features")))
     server.poll()
@@ -205,7 +205,7 @@ def test_what_ended_before_it_was_served_is_no_event_and_what_ends_is_told_once(
     assert len(world.started()) == 1 and world.said.empty()
 
 
-def test_the_end_of_a_long_run_is_told_whatever_has_begun_since(world: World) -> None:
+def test_the_end_of_a_long_run_is_reported_after_later_starts(world: World) -> None:
     world.begin("features", "long")
     server = world.serve(pipeline(PipelineFinished(name="after", pipeline="features")))
     world.begin("other", *(f"short-{number}" for number in range(101)))
@@ -214,7 +214,7 @@ def test_the_end_of_a_long_run_is_told_whatever_has_begun_since(world: World) ->
     assert len(world.started()) == 1
 
 
-def test_an_end_is_told_though_the_clock_was_set_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_is_reported_after_the_clock_was_set_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     server = world.serve(pipeline(PipelineFinished(name="after", pipeline="features")))
     right = time.time
     monkeypatch.setattr(time, "time", lambda: right() - 3_600)
@@ -238,11 +238,11 @@ def test_an_end_is_told_though_the_clock_was_set_back(world: World, monkeypatch:
         (Alarm(name="drift", alarm="d"), False),
     ],
 )
-def test_what_can_happen_here(trigger: Trigger, seen: bool) -> None:
+def test_events_that_can_occur_locally(trigger: Trigger, seen: bool) -> None:
     assert is_seen(trigger) is seen
 
 
-def test_the_changes_that_decisions_make_are_those_that_are_seen(world: World) -> None:
+def test_decisions_produce_the_observed_changes(world: World) -> None:
     world.approve("a")
     world.registry.set_status("digits", 1, "Rejected", reason="blurred")
     assert {field for event in world.registry.events() for field in event.updated_fields} == CHANGES
@@ -273,7 +273,7 @@ def test_a_start_is_on_disk_before_it_counts(tmp_path: Path, monkeypatch: pytest
     assert [text.count("\n") for text in synced] == [1, 2]
 
 
-def test_failures_of_a_run_are_said(world: World) -> None:
+def test_failures_of_a_run_are_reported(world: World) -> None:
     server = world.serve(pipeline(APPROVED), code="import sys; sys.exit('no data')")
     world.approve("a")
     server.poll()
@@ -318,7 +318,7 @@ def test_by_the_clock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(world.started()) == 1
 
 
-def test_the_server_looks_by_itself(world: World) -> None:
+def test_the_server_polls_by_itself(world: World) -> None:
     server = world.serve(pipeline(APPROVED), poll_s=0.05)
     server.start()
     world.approve("a")
@@ -345,7 +345,9 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
     return lambda ahead: monkeypatch.setattr(WrongClock, "ahead", ahead)
 
 
-def test_the_server_looks_on_when_the_clock_is_set_back(world: World, set_clock: Callable[[timedelta], None]) -> None:
+def test_the_server_keeps_polling_when_the_clock_is_set_back(
+    world: World, set_clock: Callable[[timedelta], None]
+) -> None:
     server = world.serve(pipeline(APPROVED), poll_s=0.02)
     server.start()
     world.approve("a")
@@ -355,9 +357,7 @@ def test_the_server_looks_on_when_the_clock_is_set_back(world: World, set_clock:
     assert "approved starts" in world.next()
 
 
-def test_a_schedule_is_not_late_when_the_clock_moves_on_at_once(
-    world: World, set_clock: Callable[[timedelta], None]
-) -> None:
+def test_a_clock_jump_does_not_delay_a_schedule(world: World, set_clock: Callable[[timedelta], None]) -> None:
     """As after a sleep of the machine, which no wait for a number of seconds notices."""
     server = world.serve(pipeline(Schedule(name="daily", rate="1 day")), poll_s=0.02)
     server.start()
@@ -365,7 +365,7 @@ def test_a_schedule_is_not_late_when_the_clock_moves_on_at_once(
     assert "daily starts" in world.next()
 
 
-def test_who_no_longer_hears_the_server_stops_nothing(world: World) -> None:
+def test_a_closed_output_does_not_stop_the_server(world: World) -> None:
     """Neither the run that is said to start, nor those after one that is said to have ended."""
 
     def to_nobody(line: str) -> None:
@@ -383,7 +383,7 @@ def test_who_no_longer_hears_the_server_stops_nothing(world: World) -> None:
         assert "succeeded" in said and Path(said.rpartition(": ")[2]).read_text() == "ran\n"
 
 
-def test_a_run_whose_lock_cannot_be_opened_holds_up_no_other(tmp_path: Path) -> None:
+def test_an_unopenable_lock_does_not_delay_other_runs(tmp_path: Path) -> None:
     ended: queue.Queue[tuple[str, Any]] = queue.Queue()
     runs = Runs(tmp_path, lambda one, code, log: ended.put((one.name, code)), python(""))
     (lock := tmp_path / "p.lock").mkdir()
@@ -409,7 +409,7 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: 
     monkeypatch.setattr(owner, name, fails)
 
 
-def test_an_approval_whose_model_could_not_be_read_comes_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_approval_with_an_unreadable_model_is_retried(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.registry.register("digits", "a" * 64, record_of({"ModelPackageGroupName": "digits"}))
     server = world.serve(pipeline(APPROVED))
     world.approve("a")
@@ -421,7 +421,7 @@ def test_an_approval_whose_model_could_not_be_read_comes_again(world: World, mon
 
 
 @pytest.mark.parametrize("what", ["an approval", "an end"])
-def test_what_starts_a_run_that_could_not_be_kept_comes_again(
+def test_an_event_whose_start_was_not_recorded_is_retried(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     server = world.serve(pipeline(APPROVED, PipelineFinished(name="after", pipeline="features")))
@@ -439,7 +439,7 @@ def test_what_starts_a_run_that_could_not_be_kept_comes_again(
     assert [one.name for one in History(world.home.root / "serving").of("retrain")] == [name]
 
 
-def test_an_event_on_which_one_pipeline_fails_is_anothers_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_that_fails_for_one_pipeline_reaches_the_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from drivetrain.serve import server as module
 
     right = module.replay
@@ -460,7 +460,7 @@ def test_an_event_on_which_one_pipeline_fails_is_anothers_too(world: World, monk
     assert len(world.started()) == 1 and world.said.empty()
 
 
-def test_what_goes_wrong_each_time_is_said_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_error_is_reported_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     server = world.serve(pipeline(APPROVED), poll_s=0.01)
     looks: queue.Queue[None] = queue.Queue()
 
@@ -476,7 +476,7 @@ def test_what_goes_wrong_each_time_is_said_once(world: World, monkeypatch: pytes
     assert "No space" in world.next() and world.said.empty()
 
 
-def test_what_goes_wrong_is_said(world: World) -> None:
+def test_errors_are_reported(world: World) -> None:
     server = world.serve(pipeline(APPROVED), poll_s=0.05)
     (world.home.root / "serving" / FILE).mkdir()
     server.start()
@@ -485,7 +485,7 @@ def test_what_goes_wrong_is_said(world: World) -> None:
     assert said.startswith("failed: IsADirectoryError") and "in _begin" in said
 
 
-def test_the_clock_as_apscheduler_asks() -> None:
+def test_the_apscheduler_interface_of_the_clock() -> None:
     trigger = ClockTrigger(clock(Schedule(name="s", cron="30 1 * * ? *", timezone="America/New_York")))
     now = datetime(2026, 10, 31, 12, tzinfo=UTC)
     first = trigger.get_next_fire_time(None, now)
@@ -510,7 +510,7 @@ def test_the_event_of_a_decision(world: World) -> None:
     assert package_event(version, approved) == event
 
 
-def test_what_is_run() -> None:
+def test_the_command_of_a_start() -> None:
     served = Served(pipeline(), ("again.py", "--home", "h"))
     command = run_command(QueuedStart(served, "t", "t-1", {"Model": "a b", "X": "-1"}))
     assert command[1:] == [
@@ -519,7 +519,7 @@ def test_what_is_run() -> None:
     ]
 
 
-def test_the_first_start_of_each_pipeline_is_fresh_where_it_is_asked_for(world: World) -> None:
+def test_the_first_start_of_each_pipeline_is_fresh_on_request(world: World) -> None:
     flags: list[bool] = []
     first = world.serve(pipeline(APPROVED), fresh=True)
     first._runs.start = lambda begun: flags.append(begun.fresh)
@@ -537,7 +537,7 @@ def begun(name: str, of: str = "p") -> QueuedStart:
     return QueuedStart(Served(pipeline(name=of), ()), "t", name)
 
 
-def test_runs_of_one_pipeline_follow_each_other(tmp_path: Path) -> None:
+def test_runs_of_one_pipeline_are_sequential(tmp_path: Path) -> None:
     ended: queue.Queue[str] = queue.Queue()
     code = (
         "import os, sys\n"
@@ -582,7 +582,7 @@ def test_stop_leaves_no_process_and_starts_none(tmp_path: Path) -> None:
     assert not (tmp_path / "late.log").exists() and not (tmp_path / "waits.log").exists()
 
 
-def test_a_run_that_does_not_listen_is_killed(tmp_path: Path) -> None:
+def test_a_run_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     ended: queue.Queue[int | OSError] = queue.Queue()
     code = (
         "import signal, sys, time\n"
@@ -600,7 +600,7 @@ def test_a_run_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     assert ended.get_nowait() == -9
 
 
-def test_a_run_that_cannot_be_started_holds_up_no_other(tmp_path: Path) -> None:
+def test_a_run_that_cannot_start_does_not_delay_others(tmp_path: Path) -> None:
     ended: queue.Queue[tuple[str, Any]] = queue.Queue()
 
     def command(one: QueuedStart) -> list[str]:
@@ -630,7 +630,7 @@ def test_history(tmp_path: Path) -> None:
     assert History(tmp_path).of("r") == ()
 
 
-def test_a_start_that_could_not_be_kept_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unrecorded_start_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = History(tmp_path)
     moment = datetime(2026, 3, 1, tzinfo=UTC)
     made.add("p", "t-0", moment, {})
@@ -664,7 +664,7 @@ def until_told(folder: Path) -> tuple[str, Path]:
     return f"import signal; open({str(pipe)!r}, 'w').close(); signal.pause()", pipe
 
 
-def test_what_waited_is_told_and_counts_no_more(world: World, tmp_path: Path) -> None:
+def test_waiting_starts_are_reported_and_dropped_at_the_end(world: World, tmp_path: Path) -> None:
     code, pipe = until_told(tmp_path)
     server = world.serve(pipeline(APPROVED), code=code)
     world.approve("a")
@@ -681,7 +681,7 @@ def test_what_waited_is_told_and_counts_no_more(world: World, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_run_that_a_killed_server_left_behind_is_waited_for(world: World) -> None:
+def test_a_run_of_a_killed_server_is_waited_for(world: World) -> None:
     import fcntl
 
     server = world.serve(pipeline(APPROVED))
@@ -695,7 +695,7 @@ def test_a_run_that_a_killed_server_left_behind_is_waited_for(world: World) -> N
     assert world.next().startswith(f"retrain / {name} succeeded")
 
 
-def test_what_waits_for_a_run_left_behind_is_forgotten_when_the_server_ends(world: World) -> None:
+def test_starts_waiting_for_a_leftover_run_are_dropped_at_the_end(world: World) -> None:
     import fcntl
 
     server = world.serve(pipeline(APPROVED))

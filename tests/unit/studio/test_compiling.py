@@ -38,18 +38,18 @@ def loaded(folder: Path, name: str, edit: str = "") -> Loaded:
     return load(str(folder / f"{name}.py"))
 
 
-def test_edits_are_laid_on(tmp_path: Path) -> None:
+def test_edits_are_applied(tmp_path: Path) -> None:
     edit = "- place: steps.stop.Description\n  now: why\n"
     built = compile_edited(loaded(tmp_path, "edited_flow", edit))
     assert built.definition["Steps"][0]["Description"] == "why"
 
 
-def test_without_edits_the_code_counts(tmp_path: Path) -> None:
+def test_without_edits_the_code_is_unchanged(tmp_path: Path) -> None:
     built = compile_edited(loaded(tmp_path, "plain_flow"))
     assert "Description" not in built.definition["Steps"][0]
 
 
-def test_an_edit_that_does_not_fit(tmp_path: Path) -> None:
+def test_an_unfitting_edit_is_refused(tmp_path: Path) -> None:
     """A missing wheel and an edit that does not fit are two things: a stack does without one and not the other."""
     made = loaded(tmp_path, "unfit_flow", "- place: steps.lost.Description\n  now: why\n")
     with pytest.raises(UserError, match=r"steps\.lost\.Description"):

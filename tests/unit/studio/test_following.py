@@ -12,7 +12,7 @@ from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlace
 from drivetrain.targets.sagemaker.document.difference.outline import outline
 
 
-def test_all_that_refers_to_a_renamed_step_does_so_by_its_new_name() -> None:
+def test_references_to_a_renamed_step_use_its_new_name() -> None:
     """Also what the code has added since Studio renamed it."""
     parts = outline(
         {
@@ -37,7 +37,7 @@ def test_all_that_refers_to_a_renamed_step_does_so_by_its_new_name() -> None:
             renamed(parts, old, new)
 
 
-def test_a_copy_gets_what_is_generated_now_for_what_was_deployed_and_keeps_what_was_edited() -> None:
+def test_a_copied_step_takes_new_generated_values_and_keeps_edits() -> None:
     before = outline(
         {"Steps": [{"Name": "train", "Type": "Training", "Arguments": {"RoleArn": "old", "Code": "code-1"}}]}
     )

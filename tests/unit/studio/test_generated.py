@@ -31,7 +31,7 @@ def unmarked(one: Any, other: Any, at: str = "") -> list[str]:
     return [] if one == other else [at]
 
 
-def test_what_differs_between_deployments_and_code_is_marked(studio: Studio) -> None:  # noqa: F811
+def test_generated_values_are_marked(studio: Studio) -> None:  # noqa: F811
     """A field that compiling generates and does not mark would freeze in an edit."""
     here = studio.alone()
     studio.edit_code()
@@ -49,7 +49,7 @@ def of_before(studio: Studio) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ["several", "rename middle"])
-def test_a_file_of_before_is_brought_up(studio: Studio, kind: str) -> None:  # noqa: F811
+def test_an_old_patch_file_is_migrated(studio: Studio, kind: str) -> None:  # noqa: F811
     studio.apply()
     studio.edit(kind)
     of_before(studio)
@@ -70,7 +70,7 @@ def test_a_file_of_before_is_brought_up(studio: Studio, kind: str) -> None:  # n
     assert differences(studio.deployed, studio.compile()) == ()
 
 
-def test_only_what_the_author_wrote_is_expected(studio: Studio) -> None:  # noqa: F811
+def test_only_authored_values_are_expected(studio: Studio) -> None:  # noqa: F811
     studio.apply()
     studio.edit("delete leaf")
     studio.pull()
@@ -110,7 +110,7 @@ def test_a_step_follows_its_origin_until_the_code_has_none(studio: Studio) -> No
         studio.compile()
 
 
-def test_what_refers_to_a_renamed_step_in_new_code_follows(studio: Studio) -> None:  # noqa: F811
+def test_references_to_a_renamed_step_in_new_code_follow(studio: Studio) -> None:  # noqa: F811
     studio.apply()
     studio.edit("rename gate")
     studio.pull()

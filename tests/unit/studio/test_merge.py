@@ -69,7 +69,7 @@ def chosen(numbers: list[int]) -> Definition:
 @pytest.mark.slow
 @given(st.permutations(range(len(EDITS))), st.data())
 @settings(deadline=None, max_examples=80)
-def test_edits_that_do_not_meet_are_all_kept(order: list[int], data: st.DataObject) -> None:
+def test_independent_edits_are_all_kept(order: list[int], data: st.DataObject) -> None:
     first, second = sorted((data.draw(st.integers(0, len(order))), data.draw(st.integers(0, len(order)))))
     in_code, in_studio, in_both = sorted(order[:first]), sorted(order[first:second]), sorted(order[second:][:3])
     code, deployed = chosen(sorted(in_code + in_both)), chosen(sorted(in_studio + in_both))
@@ -89,7 +89,7 @@ def test_code_that_has_not_changed_takes_every_edit(two: tuple[Definition, Defin
     assert differences(merged.definition, deployed) == ()
 
 
-def test_a_condition_may_lose_all_it_says() -> None:
+def test_a_condition_may_lose_all_its_terms() -> None:
     def gate(**fields: Any) -> Definition:
         return {"Steps": [{"Name": "Gate", "Type": "Condition", **fields}]}
 
@@ -122,7 +122,7 @@ def test_without_edits_the_code_stays_to_the_byte(two: tuple[Definition, Definit
 
 @given(versions(3))
 @settings(deadline=None, max_examples=70)
-def test_any_three_versions_are_merged_and_stay_merged(three: tuple[Definition, Definition, Definition]) -> None:
+def test_merging_any_three_versions_is_idempotent(three: tuple[Definition, Definition, Definition]) -> None:
     before = json.dumps(three)
     applied, code, deployed = three
     merged = merge(applied, code, deployed)
@@ -199,7 +199,7 @@ def test_conflicts_are_settled_by_choosing(
         ),
     ],
 )
-def test_what_both_changed_is_listed_and_the_code_stays(code: Edit, studio: Edit, said: str) -> None:
+def test_conflicts_are_listed_and_the_code_wins(code: Edit, studio: Edit, said: str) -> None:
     ours, deployed = altered(code), altered(studio)
     merged = merge(RETRAINING, ours, deployed)
     assert any(str(conflict).startswith(said) for conflict in merged.conflicts)
@@ -248,7 +248,7 @@ def test_a_step_that_the_code_took_out_comes_back_with_its_branch() -> None:
         ({"steps.train": "code"}, "30", False),
     ],
 )
-def test_a_choice_may_name_the_beginning_of_places(take: dict[str, Any], epochs: str, spot: bool) -> None:
+def test_a_choice_may_be_a_prefix_of_places(take: dict[str, Any], epochs: str, spot: bool) -> None:
     def change(epochs: str, spot: bool) -> Definition:
         def edit(s: dict[str, Any]) -> None:
             s["train"]["Arguments"]["HyperParameters"].update(epochs=epochs)
@@ -276,7 +276,7 @@ def test_the_same_edit_on_both_sides_is_no_conflict() -> None:
     assert merge(RETRAINING, both, copy.deepcopy(both)).definition == both
 
 
-def test_nothing_is_written_anew_that_nobody_touched() -> None:
+def test_untouched_parts_are_not_rewritten() -> None:
     """Floats, large numbers, text beyond ASCII and the order of keys come out as they came in."""
     text = """{
  "Version": "2020-12-01",
@@ -319,7 +319,7 @@ def test_entries_of_an_object_do_not_land_in_a_list() -> None:
     assert merged.definition == version([])
 
 
-def test_all_that_is_listed_may_be_chosen_though_one_choice_settles_another() -> None:
+def test_every_listed_conflict_may_be_chosen() -> None:
     def edited(steps: dict[str, Any]) -> None:
         steps["gate"]["DisplayName"] = "Good enough?"
         steps["gate"]["Arguments"]["IfSteps"].append({"Name": "mail", "Type": "Lambda", "Arguments": {}})
@@ -364,7 +364,7 @@ def moved(name: str, to: str) -> Edit:
         ("search", moved("search", "IfSteps"), "steps.search", ["search"]),
     ],
 )
-def test_an_edit_of_what_the_code_took_out_is_a_conflict_that_both_choices_settle(
+def test_an_edit_of_a_removed_part_is_a_conflict_with_two_choices(
     gone: str, edited: Edit, at: str, back: list[str]
 ) -> None:
     code, deployed = altered(without(gone)), altered(edited)
@@ -391,7 +391,7 @@ def test_the_condition_above_a_step_that_comes_back_can_still_be_refused() -> No
     assert all("stands in a branch of gate" in conflict.why for conflict in merged.conflicts)
 
 
-def test_an_edit_says_what_the_code_has_as_the_code_spells_it() -> None:
+def test_an_edit_quotes_the_value_of_the_code() -> None:
     def edited(steps: dict[str, Any]) -> None:
         steps["train"]["Arguments"]["EnableManagedSpotTraining"] = True
 
@@ -441,7 +441,7 @@ def test_the_content_of_a_step_is_chosen_without_its_branch() -> None:
 
 
 @pytest.mark.parametrize(("field", "edit"), [("Steps", EDITS[0]), ("Parameters", EDITS[29])])
-def test_where_the_code_has_no_names_the_whole_list_is_in_conflict(field: str, edit: Edit) -> None:
+def test_a_list_without_names_conflicts_as_a_whole(field: str, edit: Edit) -> None:
     code, deployed = altered(lambda s: s[""][field].append(s[""][field][0])), altered(edit)
     [conflict] = merge(RETRAINING, code, deployed).conflicts
     assert conflict.where == f"definition.{field}"
@@ -449,7 +449,7 @@ def test_where_the_code_has_no_names_the_whole_list_is_in_conflict(field: str, e
     assert taken.definition[field] == deployed[field] and taken.conflicts == ()
 
 
-def test_what_was_seen_already_is_no_edit() -> None:
+def test_already_seen_changes_are_no_edits() -> None:
     """It was pulled, and the code has been written since without it: only what Studio changed after that is new."""
     pulled = altered(EDITS[0])
     seen = differences(RETRAINING, pulled)
@@ -463,7 +463,7 @@ def test_what_was_seen_already_is_no_edit() -> None:
     assert edit.where == "steps.train.Arguments.ResourceConfig.InstanceType"
 
 
-def test_what_was_seen_where_nothing_was_applied_changes_nothing() -> None:
+def test_without_an_applied_version_seen_changes_have_no_effect() -> None:
     code, deployed = altered(EDITS[0]), altered(EDITS[3])
     seen = [Change(("steps", "none", "DisplayName"), ABSENT, "x")]
     assert merge(RETRAINING, code, deployed, seen=seen) == merge(RETRAINING, code, deployed)

@@ -28,7 +28,7 @@ Definition = dict[str, Any]
 @pytest.mark.slow
 @given(versions(3))
 @settings(deadline=None, max_examples=70)
-def test_a_patch_gives_what_the_merge_gave(three: tuple[Definition, Definition, Definition]) -> None:
+def test_a_patch_reproduces_the_merge(three: tuple[Definition, Definition, Definition]) -> None:
     applied, code, deployed = three
     merged = merge(applied, code, deployed)
     written = Patch("retraining", merged.edits)
@@ -125,7 +125,7 @@ edits:
     assert yaml.safe_load(text)["edits"][4]["now"]["Arguments"] == {"to": ["a b", "on", 1.0], "empty": {}}
 
 
-def test_an_edit_that_no_longer_fits_says_what_is_there() -> None:
+def test_an_outdated_edit_shows_the_current_value() -> None:
     edits = merge(
         RETRAINING, RETRAINING, altered(lambda s: s["train"]["Arguments"]["HyperParameters"].update(epochs="30"))
     ).edits
@@ -180,7 +180,7 @@ def test_a_step_under_no_condition_is_refused() -> None:
         ("pipeline: p\nedits: [" + "1.5," * 60_000 + "1]", r"edits\[0\] is 1"),
     ],
 )
-def test_what_is_no_patch_is_refused(text: str, said: str) -> None:
+def test_invalid_patches_are_refused(text: str, said: str) -> None:
     started = process_time()
     with pytest.raises(UserError, match=said):
         patches.parse(text, "p.studio.yaml")
@@ -189,7 +189,7 @@ def test_what_is_no_patch_is_refused(text: str, said: str) -> None:
 
 @given(st.text(max_size=60))
 @settings(deadline=None, max_examples=50)
-def test_any_text_is_a_patch_or_refused(text: str) -> None:
+def test_any_patch_text_is_parsed_or_refused(text: str) -> None:
     for given_text in (text, f"pipeline: p\nedits:\n- place: steps.a\n  now: {text}\n"):
         try:
             read = patches.parse(given_text)
@@ -271,7 +271,7 @@ def test_the_name_of_a_secret_is_no_secret(tmp_path: Path) -> None:
     assert patches.read(tmp_path / "retraining.studio.yaml").edits == edits
 
 
-def test_an_expression_under_the_name_of_a_secret_is_none(tmp_path: Path) -> None:
+def test_an_expression_under_a_secret_name_is_no_secret(tmp_path: Path) -> None:
     def edited(steps: dict[str, Any]) -> None:
         steps["prepare"]["Arguments"]["Environment"]["DB_SECRET"] = {"Get": "Parameters.SecretName"}
 
@@ -291,7 +291,7 @@ def test_a_secret_in_conflict_is_not_shown() -> None:
     assert describe_all([change]) == ["prepare: environment API_TOKEN changed (***)"]
 
 
-def test_a_secret_that_the_code_has_is_not_kept_either(tmp_path: Path) -> None:
+def test_a_secret_of_the_code_is_not_stored(tmp_path: Path) -> None:
     code = altered(lambda s: s["prepare"]["Arguments"]["Environment"].update(API_TOKEN="canary-1"))
     edits = merge(code, code, altered(lambda s: None)).edits
     assert [(edit.old, edit.new) for edit in edits] == [("canary-1", ABSENT)]

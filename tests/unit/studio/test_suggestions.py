@@ -78,7 +78,7 @@ def test_a_setting_of_the_deployment_is_named_in_its_block() -> None:
     assert suggestion.setting == "deployment.targets.sagemaker.role"
 
 
-def test_what_else_a_setting_changes_is_said() -> None:
+def test_other_effects_of_a_setting_are_reported() -> None:
     [suggestion] = found(compiled(ResourceConfig={"InstanceType": "ml.g5.xlarge"}))
     assert str(suggestion) == (
         "instance: ml.m5.xlarge -> ml.g5.xlarge   in retraining.yaml (or --set instance=ml.g5.xlarge); it also changes "
@@ -108,7 +108,7 @@ def test_one_setting_for_several_edits() -> None:
         {"Tags": [{"Key": "a", "Value": "b"}]},
     ],
 )
-def test_what_no_setting_says_is_not_suggested(in_studio: dict[str, Any]) -> None:
+def test_edits_without_a_setting_have_no_suggestion(in_studio: dict[str, Any]) -> None:
     assert found(compiled(**in_studio)) == ()
 
 

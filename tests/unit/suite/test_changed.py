@@ -251,14 +251,14 @@ def test_changed_new_and_deleted_files_are_found(plant: Plant) -> None:
     assert {Path(path).stem for path in reached_tests(root, changed)} == {"test_kept", "test_gone", "test_new"}
 
 
-def test_a_test_that_is_gone_is_not_run(plant: Plant) -> None:
+def test_a_deleted_test_is_not_run(plant: Plant) -> None:
     root = plant(PACKAGES | {"tests/test_gone.py": ""})
     (root / "tests/test_gone.py").unlink()
     assert reached_tests(root, changed_files(root, "HEAD")) == {}
 
 
 @pytest.mark.nightly
-def test_in_this_tree_a_change_reaches_what_it_should() -> None:
+def test_changes_in_this_tree_reach_the_expected_tests() -> None:
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     tree = Tree(ROOT, files)
     for changed, test in {
@@ -281,7 +281,7 @@ def test_in_this_tree_a_change_reaches_what_it_should() -> None:
         (["--list"], "components/broken.py, line 2: invalid syntax; mend it first"),
     ],
 )
-def test_what_it_cannot_use_is_told(
+def test_unusable_arguments_are_reported(
     plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], told: str
 ) -> None:
     root = plant(PACKAGES)

@@ -35,7 +35,7 @@ def order(folder: Path) -> list[str]:
     return (folder / "order").read_text().split()
 
 
-def test_the_longest_come_first_and_the_one_alone_last(lanes: ModuleType, tmp_path: Path) -> None:
+def test_the_longest_jobs_come_first_and_the_exclusive_one_last(lanes: ModuleType, tmp_path: Path) -> None:
     jobs = [
         lanes.Job("alone", noting(tmp_path, "alone"), 900, alone=True),
         lanes.Job("short", noting(tmp_path, "short"), 1),
@@ -61,7 +61,7 @@ def test_two_run_at_a_time_and_one_aside(lanes: ModuleType, tmp_path: Path) -> N
     assert [code for code, _ in lanes.run(jobs, 2, tmp_path / "logs").values()] == [0] * 4
 
 
-def test_one_that_fails_is_shown_whole_and_stops_only_what_needs_it(
+def test_a_failed_job_is_shown_in_full_and_blocks_only_its_dependents(
     lanes: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = [
@@ -89,7 +89,7 @@ def test_jobs_that_can_never_start_are_an_error(
         lanes.run([lanes.Job(name, "true", 0, each) for name, each in needs.items()], 2, tmp_path / "logs")
 
 
-def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
+def test_started_processes_end_with_the_runner(tmp_path: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import lanes; from pathlib import Path\n"
         "lanes.run([lanes.Job('a', 'echo $$ > pid.new; mv pid.new pid; sleep 600 & wait')], 1, Path('logs'))"
@@ -106,7 +106,7 @@ def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
         assert select.select([ended], [], [], 60)[0]
 
 
-def test_the_exit_code_and_the_table_tell_of_a_failure(tmp_path: Path) -> None:
+def test_exit_code_and_table_show_a_failure(tmp_path: Path) -> None:
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from lanes import Job, main\n"
         "sys.exit(main([Job('good', 'true'), Job('bad', 'exit 3'), Job('lost', 'true', 0, ('bad',))]))"

@@ -124,7 +124,7 @@ REFUSED = 'test_it[a]: allowed are slow_cases("a", "b") and slow_cases(but=["c"]
 
 
 @pytest.mark.slow
-def test_a_marker_of_cases_that_says_nothing_ends_the_suite(tmp_path: Path) -> None:
+def test_an_unused_case_marker_ends_the_suite(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n")
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
     marked = "@pytest.mark.slow_cases()\n@pytest.mark.parametrize('case', ['a', 'b'])"
@@ -145,9 +145,7 @@ def test_a_marker_of_cases_that_says_nothing_ends_the_suite(tmp_path: Path) -> N
         pytest.mark.slow_cases(but="a"),
     ],
 )
-def test_a_marker_of_cases_that_says_nothing_is_refused(
-    mark: pytest.MarkDecorator, request: pytest.FixtureRequest
-) -> None:
+def test_an_unused_case_marker_is_refused(mark: pytest.MarkDecorator, request: pytest.FixtureRequest) -> None:
     item: pytest.Function = pytest.Function.from_parent(request.node.parent, name="test_it[a]", callobj=lambda: None)
     item.add_marker(mark)
     with pytest.raises(pytest.UsageError, match=f"{re.escape(REFUSED)}$"):

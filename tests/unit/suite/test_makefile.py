@@ -61,7 +61,7 @@ def test_help_shows_seven_verbs_and_more_shows_the_rest() -> None:
 
 
 @pytest.mark.parametrize("verb", ["test", "test-slow"])
-def test_what_needs_another_environment_is_in_no_other_suite(verb: str) -> None:
+def test_tests_of_another_environment_are_in_no_other_suite(verb: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(rf"^{verb}: .*\n\t.* -m '([^']*)'", makefile, re.MULTILINE)
     assert recipe and "not nightly" in recipe[1]

@@ -42,14 +42,14 @@ def test_every_strategy_has_a_row_and_every_result_one() -> None:
     assert recorded().keys() <= set(rows)
 
 
-def test_what_runs_over_a_stand_in_is_said() -> None:
+def test_strategies_over_a_stand_in_are_marked() -> None:
     said = [line.split("`")[1] for line in table({}).splitlines() if "over a stand-in" in line]
     assert said == ["smddp", "smddp_fsdp", "smp"]
     said = [line.split("`")[1] for line in table({}).splitlines() if "asynchronous" in line]
     assert said == ["tf_parameter_server"]
 
 
-def test_the_recorded_tests_are_there_and_show_it() -> None:
+def test_recorded_tests_exist_and_have_the_mark() -> None:
     for strategy, columns in recorded().items():
         for column, test in columns.items():
             path, _, name = test.partition("::")
@@ -63,14 +63,14 @@ def test_the_recorded_tests_are_there_and_show_it() -> None:
             assert any(".shows(" in mark and repr(column) in mark for mark in marks), (strategy, column, test)
 
 
-def test_only_what_passed_is_shown(tmp_path: Path) -> None:
+def test_only_passed_tests_are_shown(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text(REPORT)
     test = "tests/distributed/test_a.py::test_x[ddp-2]"
     assert read([tmp_path / "a.xml"]) == {"ddp": {"resumes": test, "several hosts": test}}
     assert skipped([tmp_path / "a.xml"]) == {"pp: resumes"}
 
 
-def test_what_is_written_must_be_shown_and_the_other_way_round() -> None:
+def test_the_table_matches_the_passed_tests_exactly() -> None:
     shown = {"ddp": {"resumes": "a"}, "tp": {"resumes": "b"}}
     assert differences(shown, shown) == []
     assert differences({"ddp": {"resumes": "other"}, "pp": {"resumes": "c"}}, shown) == [

@@ -34,7 +34,7 @@ def test_the_same_as_json(drivetrain) -> None:
     assert drivetrain("check", file).endswith("one.json: 1 step, nothing that would be refused.\n")
 
 
-def test_problems_come_with_their_places(drivetrain) -> None:
+def test_problems_show_their_position(drivetrain) -> None:
     (drivetrain.folder / "one.yaml").write_text(SOUND.replace("{name: comp-a}", "{name: comp-b}"))
     said = drivetrain("check", "one.yaml", code=1)
     assert said.startswith("A cluster would refuse, or do otherwise:\n")
@@ -46,7 +46,7 @@ def test_problems_come_with_their_places(drivetrain) -> None:
     ]
 
 
-def test_a_step_type_that_is_nearly_one_is_refused_and_an_unknown_one_is_said(drivetrain) -> None:
+def test_a_misspelt_step_type_is_refused_and_an_unknown_one_reported(drivetrain) -> None:
     def checked(kind: str, code: int) -> str:
         file = drivetrain.write("one.json", {"Steps": [{"Name": "a", "Type": kind, "Arguments": {}}]})
         return drivetrain("check", file, code=code)
@@ -73,7 +73,9 @@ def test_a_pipeline_of_ours_compiled_for_kubeflow(drivetrain) -> None:
         ("one.yaml", SOUND, ("--target", "kubflow"), "There is no target 'kubflow'. Did you mean 'kubeflow'?"),
     ],
 )
-def test_what_cannot_be_checked(drivetrain, name: str, text: str, options: tuple[str, ...], said: str) -> None:
+def test_unreadable_files_cannot_be_checked(
+    drivetrain, name: str, text: str, options: tuple[str, ...], said: str
+) -> None:
     (drivetrain.folder / name).write_text(text)
     assert said in drivetrain.error("check", name, *options)
 
@@ -90,5 +92,5 @@ def test_a_target_that_reads_no_definitions(drivetrain, monkeypatch: pytest.Monk
     assert "Shell reads no definitions." in drivetrain.error("check", "one.yaml", "--target", "shell")
 
 
-def test_a_file_that_is_not_there(drivetrain) -> None:
+def test_a_missing_file_is_refused(drivetrain) -> None:
     assert "Definition one.yaml: No such file or directory." in drivetrain.error("check", "one.yaml")

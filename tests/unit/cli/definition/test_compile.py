@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 
-def test_the_definition_on_stdout_and_in_a_file_is_the_same(drivetrain) -> None:
+def test_stdout_and_file_have_the_same_definition(drivetrain) -> None:
     printed = drivetrain("compile", "retraining")
     assert [step["Name"] for step in json.loads(printed)["Steps"]][:2] == ["prepare", "train"]
     assert drivetrain("compile", "retraining", "-o", drivetrain.folder / "r.json") == ""
@@ -19,7 +19,7 @@ def test_the_definition_on_stdout_and_in_a_file_is_the_same(drivetrain) -> None:
     assert told["file"] == str(drivetrain.folder / "r.json") and list(Path(told["objects"]).rglob("*.gz"))
 
 
-def test_a_link_and_a_pipe_stay_what_they_are(drivetrain) -> None:
+def test_output_keeps_links_and_pipes(drivetrain) -> None:
     """Replaced by a file, /dev/null would be gone for the whole machine."""
     folder = drivetrain.folder
     printed = drivetrain("compile", "retraining")
@@ -34,7 +34,7 @@ def test_a_link_and_a_pipe_stay_what_they_are(drivetrain) -> None:
     assert (folder / "pipe").is_fifo() and not list(folder.glob(".*part"))
 
 
-def test_the_ways_out_that_a_decision_names_are_settings(drivetrain) -> None:
+def test_remedies_named_by_a_decision_are_settings(drivetrain) -> None:
     printed = drivetrain("compile", "retraining", "--set", "nights=bonferroni", "--set", "lines=8")
     (compare,) = (step for step in json.loads(printed)["Steps"] if step["Name"] == "compare")
     given = compare["Arguments"]["AppSpecification"]["ContainerArguments"]
@@ -63,7 +63,7 @@ def test_an_error_while_the_users_function_runs_names_its_line(drivetrain) -> No
     assert drivetrain.error("compile", file) == "error: late.py, line 4: KeyError: 'name'\n"
 
 
-def test_the_settings_of_a_pipeline_are_not_written_over(drivetrain, monkeypatch) -> None:
+def test_the_settings_file_of_a_pipeline_is_not_overwritten(drivetrain, monkeypatch) -> None:
     monkeypatch.chdir(drivetrain.folder)
     settings = drivetrain.write("retraining.yaml", "epochs: 7\n")
     error = drivetrain.error("compile", "retraining", "-o", "retraining.yaml")
@@ -73,6 +73,6 @@ def test_the_settings_of_a_pipeline_are_not_written_over(drivetrain, monkeypatch
     assert other.read_text() == "epochs: 8\n"
 
 
-def test_settings_outside_of_their_block_are_refused_with_their_place(drivetrain) -> None:
+def test_settings_outside_their_block_are_refused_with_the_place(drivetrain) -> None:
     error = drivetrain.error("compile", "retraining", "--set", "deployment.prefix=vision")
     assert "It belongs in the block of its target: deployment.targets.sagemaker.prefix" in error

@@ -40,7 +40,7 @@ def test_differences_are_lines_or_json(drivetrain) -> None:
     assert json.loads(drivetrain("diff", old, old, "--json")) == []
 
 
-def test_the_exit_code_is_asked_for(drivetrain) -> None:
+def test_the_exit_code_is_optional(drivetrain) -> None:
     old, new = drivetrain.write("old.json", RETRAINING), drivetrain.write("new.json", altered(in_studio))
     drivetrain("diff", old, new, "--exit-code", code=1)
     drivetrain("diff", old, old, "--exit-code", code=0)
@@ -58,14 +58,14 @@ def test_names_from_a_definition_cannot_steer_the_terminal(drivetrain) -> None:
     assert "added (Training)" in shown and "\x1b" not in shown
 
 
-def test_what_cannot_be_read_is_refused(drivetrain) -> None:
+def test_unreadable_definitions_are_refused(drivetrain) -> None:
     file = drivetrain.write("d.json", RETRAINING)
     assert "No such file" in drivetrain.error("diff", file, "none.json")
     assert "not JSON" in drivetrain.error("diff", drivetrain.write("x.json", "{"), file)
     assert "the definition has no Steps" in drivetrain.error("import", drivetrain.write("y.json", {"a": 1}))
 
 
-def test_import_says_what_it_is_and_writes_the_same(drivetrain) -> None:
+def test_import_describes_the_definition_and_copies_it(drivetrain) -> None:
     unknown = Path(__file__).parents[3] / "fixtures" / "definitions" / "unknown_steps.json"
     said = drivetrain("import", unknown, "-o", "out.json")
     assert said.splitlines() == [
@@ -89,7 +89,7 @@ def test_import_says_what_it_is_and_writes_the_same(drivetrain) -> None:
     assert json.loads(drivetrain("import", "out.json", "--json"))["unknown_types"] == {"AthenaQuery2031": ["Sum"]}
 
 
-def test_import_says_what_the_service_would_refuse(drivetrain) -> None:
+def test_import_reports_what_the_service_refuses(drivetrain) -> None:
     def wrong(steps: dict[str, Any]) -> None:
         steps["train"]["Arguments"]["ResourceConfig"]["InstanceCnt"] = 2
         steps["evaluate"]["DependsOn"] = ["nobody"]
@@ -102,7 +102,7 @@ def test_import_says_what_the_service_would_refuse(drivetrain) -> None:
     assert "train: Arguments.ResourceConfig: unknown member 'InstanceCnt'. Did you mean 'InstanceCount'?" in said
 
 
-def test_check_ends_with_one_where_something_would_be_refused(drivetrain) -> None:
+def test_check_exits_with_1_if_something_would_be_refused(drivetrain) -> None:
     sound = {"Steps": [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}}]}
     assert drivetrain("check", drivetrain.write("s.json", sound)) == (
         f"{drivetrain.folder}/s.json: 1 step, nothing that would be refused.\n"
@@ -129,7 +129,7 @@ def test_every_compile_keeps_what_was_edited_in_studio(drivetrain) -> None:
     assert drivetrain("diff", "r.json", "retraining") == "train: epochs 20 -> 30\n"
 
 
-def test_an_edit_that_does_not_fit_is_refused_for_a_deployment_and_left_out_here(drivetrain) -> None:
+def test_an_unfitting_edit_is_refused_when_deployed_and_skipped_locally(drivetrain) -> None:
     drivetrain.write("retraining.studio.yaml", PATCH)
     said = drivetrain.error("compile", "retraining", "--set", "epochs=5")
     assert "the edit at steps.train.Arguments.HyperParameters.epochs does not fit the code any more" in said
@@ -150,7 +150,7 @@ def test_a_patch_of_another_pipeline_is_refused(drivetrain) -> None:
     assert "is about the pipeline 'other'" in drivetrain.error("compile", "retraining")
 
 
-def test_the_patch_of_a_file_lies_beside_it(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_patch_is_read_from_beside_the_file(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = drivetrain.folder / "mine"
     folder.mkdir()
     (folder / "own_flow.py").write_text(

@@ -14,7 +14,7 @@ def nightly() -> Pipeline:
 """
 
 
-def test_the_folder_holds_what_is_printed(drivetrain) -> None:
+def test_the_folder_has_the_printed_files(drivetrain) -> None:
     printed = drivetrain("infra", "kubeflow", "retraining")
     kinds = [each["kind"] for each in yaml.safe_load_all(printed)]
     assert kinds == ["ServiceAccount", "NetworkPolicy", "NetworkPolicy", "Deployment", "Service"]
@@ -66,7 +66,7 @@ def test_wrong_settings_are_one_line(drivetrain) -> None:
     assert len(said.splitlines()) == 1
 
 
-def test_what_the_target_cannot_express_is_said_in_its_own_words(drivetrain) -> None:
+def test_errors_of_the_target_are_passed_on(drivetrain) -> None:
     file = drivetrain.write(
         "flow.py",
         "from drivetrain import Pipeline, Upload, fail\n\n\n"

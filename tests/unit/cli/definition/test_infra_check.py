@@ -39,7 +39,7 @@ def use(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PATH", f"{cluster.write_program(folder / 'bin').parent}:/usr/bin:/bin")
 
 
-def test_what_a_stock_installation_lacks_is_said_with_the_line_that_mends_it(
+def test_missing_parts_of_an_installation_are_reported_with_the_fix(
     drivetrain: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(Cluster(), drivetrain.folder, monkeypatch)
@@ -75,7 +75,7 @@ def test_what_a_stock_installation_lacks_is_said_with_the_line_that_mends_it(
     }
 
 
-def test_an_installation_that_was_set_up_ends_with_0(
+def test_a_complete_installation_exits_with_0(
     drivetrain: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Cluster()
@@ -87,7 +87,7 @@ def test_an_installation_that_was_set_up_ends_with_0(
     assert "would fail" not in said and "To mend" not in said and "not asked" not in said
 
 
-def test_what_cannot_be_asked_is_said_and_fails_nothing(
+def test_unanswered_checks_are_reported_without_failing(
     drivetrain: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")

@@ -53,7 +53,7 @@ def listed(drivetrain: Any, *more: str) -> dict[str, Any]:
     return {each["pipeline"]: each for each in json.loads(drivetrain("list", "--deployed", "--json", *more))}
 
 
-def test_what_aws_manages_is_left_out_and_cannot_be_pulled(
+def test_pipelines_managed_by_aws_are_hidden_and_cannot_be_pulled(
     drivetrain: Any, account: TestAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_hand(account, "mine", "theirs")
@@ -102,9 +102,7 @@ def test_a_deployed_pipeline_is_imported_by_its_name_or_arn(drivetrain: Any, acc
 
 
 @pytest.mark.slow
-def test_what_the_list_offers_is_taken_over_as_a_file_and_marked_by_apply(
-    drivetrain: Any, account: TestAccount
-) -> None:
+def test_a_listed_pipeline_can_be_adopted_and_applied(drivetrain: Any, account: TestAccount) -> None:
     by_hand(account, "reports")
     place = [
         f"--set=deployment.targets.sagemaker.bucket={account.make_bucket()}",
@@ -134,12 +132,12 @@ def test_what_the_list_offers_is_taken_over_as_a_file_and_marked_by_apply(
     assert "Did you mean 'reports'?" in drivetrain.error("pull", "report", "--adopt", *place)
 
 
-def test_where_nothing_is_it_says_what_to_do(drivetrain: Any, account: TestAccount) -> None:
+def test_an_empty_account_says_what_to_do(drivetrain: Any, account: TestAccount) -> None:
     assert drivetrain("list", "--deployed").startswith("Nothing is deployed in us-east-1. Deploy a pipeline: ")
     assert listed(drivetrain, "--region", "eu-west-1") == {}
 
 
-def test_a_pipeline_that_is_what_apply_wrote(nightly: Any, account: TestAccount) -> None:
+def test_an_unedited_pipeline_is_shown_as_applied(nightly: Any, account: TestAccount) -> None:
     client = account.client("sagemaker")
     there = client.describe_pipeline(PipelineName="nightly")
     found = listed(nightly)["nightly"]
@@ -166,7 +164,7 @@ def test_the_last_execution_and_its_state(nightly: Any, account: TestAccount) ->
 
 
 @pytest.mark.slow
-def test_what_others_did_is_told(nightly: Any, account: TestAccount) -> None:
+def test_edits_of_others_are_shown(nightly: Any, account: TestAccount) -> None:
     by_hand(account, "theirs")
     client = account.client("sagemaker")
     client.update_pipeline(PipelineName="nightly", PipelineDefinition=json.dumps(DEFINITION, indent=3))
@@ -185,7 +183,7 @@ def test_what_others_did_is_told(nightly: Any, account: TestAccount) -> None:
 
 
 @pytest.mark.slow
-def test_every_page_is_read_and_as_many_are_shown_as_asked_for(
+def test_all_pages_are_read_and_the_limit_applies(
     drivetrain: Any, account: TestAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_hand(account, *(f"p{number}" for number in range(5)))
@@ -197,7 +195,7 @@ def test_every_page_is_read_and_as_many_are_shown_as_asked_for(
     assert "There are more" not in drivetrain("list", "--deployed", "-n", "5")
 
 
-def test_one_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_said(account: TestAccount) -> None:
+def test_vanished_pipelines_are_skipped_and_denied_ones_reported(account: TestAccount) -> None:
     class Changing(Account):
         def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
             if operation == "list_tags" and arguments["ResourceArn"].endswith("/gone"):
@@ -211,7 +209,7 @@ def test_one_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_said(acco
     assert found == {"secret": "not readable", "seen": "not ours"}
 
 
-def test_the_start_of_an_execution_that_aws_does_not_say_is_unknown(account: TestAccount) -> None:
+def test_a_missing_start_time_is_unknown(account: TestAccount) -> None:
     class Silent(Account):
         def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
             said = super().call(service, operation, about=about, **arguments)
@@ -236,5 +234,5 @@ def test_no_line_is_wider_than_the_terminal(
     assert len(head.replace("LAST EXECUTION", "LAST").split()) == names
 
 
-def test_a_region_is_of_the_deployed_ones(drivetrain: Any) -> None:
+def test_the_region_option_is_for_deployed_pipelines(drivetrain: Any) -> None:
     assert "Give --deployed, too" in drivetrain.error("list", "--region", "eu-west-1")

@@ -42,7 +42,7 @@ def refused(pipeline: Pipeline, *given: Any, **more: Any) -> str:
     return str(caught.value)
 
 
-def test_what_is_not_installed_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+def test_missing_packages_are_named_with_the_install_command(tmp_path: Path) -> None:
     install = f"{sys.executable} -m pip install"
     assert refused(nightly(), tmp_path) == (
         f"step 'load' needs what is not installed here. Install it:\n{install} 'no-such-package>=3' 'typer>=999'"
@@ -53,7 +53,7 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(tmp_pa
     refuse_lacking(nightly(), tmp_path, only=["train"])
 
 
-def test_what_pypi_has_no_wheel_of_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_without_a_wheel_on_pypi_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drivetrain.operations.needs._is_importable", lambda module: module != "horovod")
     said = refused(nightly(strategy="horovod"), tmp_path, left_out=["load"])
     assert said.endswith("pip install $(python -m drivetrain.infra.horovod.build torch)")
@@ -61,7 +61,7 @@ def test_what_pypi_has_no_wheel_of_is_built(tmp_path: Path, monkeypatch: pytest.
     assert "$(python -m drivetrain.infra.horovod.build tensorflow)" in said
 
 
-def test_what_is_there_under_another_name_or_beside_the_recipe_is_not_asked_for(tmp_path: Path) -> None:
+def test_modules_available_otherwise_are_not_requested(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "faces.py").write_text("import __main__, faces_layers\n")
     (tmp_path / "own" / "faces_layers.py").write_text("")
@@ -69,7 +69,7 @@ def test_what_is_there_under_another_name_or_beside_the_recipe_is_not_asked_for(
     refuse_lacking(Pipeline(name="nightly", steps=[step(other_names)]), tmp_path)
 
 
-def test_what_reaches_aws_is_not_asked_for_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_only_for_aws_are_not_requested_locally(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def version(name: str) -> str:
         raise PackageNotFoundError(name)
 
@@ -80,7 +80,7 @@ def test_what_reaches_aws_is_not_asked_for_here(tmp_path: Path, monkeypatch: pyt
     assert said.endswith("pip install numpy pyarrow safetensors torch")
 
 
-def test_what_a_recipe_imports_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_of_a_recipe_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drivetrain.operations.needs._DISTRIBUTIONS", {"cv2_missing": "opencv-missing"})
     (tmp_path / "faces.py").write_text(
         "import os.path, numpy as np\nimport no_such_module.part\nfrom cv2_missing import x\nimport faces_layers\n"
@@ -115,7 +115,7 @@ def own(folder: Path, body: str, decorated: str = "", *arguments: str) -> int:
     return cli(["run", str(folder / "own.py"), "--home", str(folder / "home"), "--quiet", *arguments])
 
 
-def test_what_a_component_begins_with_importing_is_needed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_top_level_imports_of_a_component_are_needed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "beside.py").write_text("")
     body = '"""Load."""\n    import os, beside\n    from no_such_module.part import x\n    return 1.0'
     assert own(tmp_path, body) == 2
@@ -129,9 +129,7 @@ def test_what_a_component_begins_with_importing_is_needed(tmp_path: Path, capfd:
     assert own(tmp_path, body) == 0
 
 
-def test_a_component_that_names_a_file_by_its_absolute_path_is_told(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_component_with_an_absolute_path_gets_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "numbers.txt").write_text("1")
     assert own(tmp_path, f"return float(open('{tmp_path}/numbers.txt').read())") == 0
     assert capfd.readouterr().err == (
@@ -149,7 +147,7 @@ def test_a_component_that_names_a_file_by_its_absolute_path_is_told(
     "reading",
     ["open('numbers.txt')", "read_csv('numbers.txt')", "Path('numbers.txt').read_text()", "open('numbers.txt', 'rb')"],
 )
-def test_a_file_beside_the_pipeline_is_refused_where_a_component_opens_it(
+def test_opening_a_file_beside_the_pipeline_in_a_component_is_refused(
     reading: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "numbers.txt").write_text("1")
@@ -211,26 +209,24 @@ def test_a_file_beside_the_components_own_is_found(reading: str, tmp_path: Path)
         "return 1\ndef pipeline():\n    return open(NAME).read()",
     ],
 )
-def test_a_file_that_is_not_surely_read_is_let_pass(reading: str, tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read_is_accepted(reading: str, tmp_path: Path) -> None:
     for name in ("rows.txt", "other.py"):
         (tmp_path / name).write_text("1")
     assert read_beside(BESIDE.replace("BODY", reading).encode(), "load", tmp_path) == (0, "")
 
 
-def test_a_file_that_is_found_by_the_components_file_is_refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_path_relative_to_the_component_file_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "numbers.txt").write_text("1")
     assert own(tmp_path, "return float((__import__('pathlib').Path(__file__).parent / 'numbers.txt').read_text())") == 2
     assert "own.py, line 8: step 'load' opens 'numbers.txt', which does not travel" in capfd.readouterr().err
 
 
-def test_a_file_that_a_component_writes_itself_is_its_own(tmp_path: Path) -> None:
+def test_a_file_written_by_the_component_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "numbers.txt").write_text("1")
     assert own(tmp_path, "return float(open('numbers.txt', 'w').write('1') + len('numbers.txt'))") == 0
 
 
-def test_a_value_that_the_pipelines_function_changes_is_refused_where_a_component_reads_it(
+def test_reading_a_module_value_changed_by_the_pipeline_is_refused(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = OWN.format(body="return N", decorated="").replace(
@@ -245,9 +241,7 @@ def test_a_value_that_the_pipelines_function_changes_is_refused_where_a_componen
     )
 
 
-def test_a_hyperparameter_that_the_script_does_not_take_is_refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_hyperparameter_of_a_script_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "fit.py").write_text(
         "import argparse\np = argparse.ArgumentParser()\np.add_argument('--epochs')\np.parse_args()\n"
     )

@@ -18,7 +18,9 @@ ALL = (["settings", "retraining"], ["definition"], ["patch"])
 
 @pytest.mark.slow_cases("definition")
 @pytest.mark.parametrize("which", ALL, ids=lambda which: which[0])
-def test_it_prints_and_writes_the_same(which: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_and_written_schema_are_equal(
+    which: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main.run(["schema", *which]) == 0
     printed = capsys.readouterr().out
     schema = json.loads(printed)
@@ -30,7 +32,7 @@ def test_it_prints_and_writes_the_same(which: list[str], tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
-def test_its_bytes_do_not_depend_on_the_process() -> None:
+def test_the_schema_is_deterministic_across_processes() -> None:
     program = "from drivetrain.cli import main\n" + "".join(f"main.run({['schema', *one]})\n" for one in ALL)
     command = [sys.executable, "-c", program]
     given = [
@@ -64,7 +66,7 @@ def test_a_settings_class_with_a_required_field_is_described(
         (["definitions"], "Did you mean"),
     ],
 )
-def test_what_it_cannot_describe_it_says(
+def test_undescribable_settings_are_reported(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -45,13 +45,13 @@ def test_a_ready_pipeline_is_drawn(drivetrain) -> None:
     assert "register-model" in drivetrain("show", "retraining")
 
 
-def test_a_run_is_drawn_with_how_its_steps_went(drivetrain) -> None:
+def test_a_run_is_drawn_with_its_step_statuses(drivetrain) -> None:
     drivetrain.run()
     drawn = drivetrain("show", "latest", "--home", drivetrain.home)
     assert "✓ prepare" in drawn and "– stop" in drawn and "not run" in drawn
 
 
-def test_where_boxes_do_not_fit_there_is_a_list(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_replaces_boxes_that_do_not_fit(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     lines = drivetrain("show", drivetrain.write("d.json", drivetrain.definition())).splitlines()
     assert lines[0].split() == ["STEP", "TYPE", "STATUS", "AFTER"]
@@ -90,7 +90,7 @@ def test_bad_definitions(drivetrain, content: str, message: str) -> None:
         assert "│ a" in drivetrain("show", file)  # a step that waits for itself can still be looked at
 
 
-def test_something_that_is_nothing(drivetrain) -> None:
+def test_an_unknown_name_is_refused(drivetrain) -> None:
     assert "No execution 'nothing'" in drivetrain.error("show", "nothing", "--home", drivetrain.home)
     assert "retraining" in drivetrain.err
     assert "No such file" in drivetrain.error("show", "gone.json")

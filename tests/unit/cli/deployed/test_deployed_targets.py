@@ -30,12 +30,12 @@ ENDPOINT = "--set=deployment.targets.kubeflow.endpoint=http://127.0.0.1:9/pipeli
         ("list", "--deployed"),
     ],
 )
-def test_a_target_without_an_address_is_refused_without_asking_anybody(drivetrain: Any, words: tuple[str, ...]) -> None:
+def test_a_target_without_an_address_is_refused_without_a_request(drivetrain: Any, words: tuple[str, ...]) -> None:
     message = drivetrain.error(*words, *(ON_KUBEFLOW if words[0] == "runs" else KUBEFLOW))
     assert "deployment.targets.kubeflow.endpoint is not set" in message and "docs/kubeflow.md" in message
 
 
-def test_the_targets_of_settings_count(drivetrain: Any) -> None:
+def test_settings_name_the_target(drivetrain: Any) -> None:
     drivetrain.write("retraining.yaml", {"deployment": {"target": "kubeflow"}})
     assert "kubeflow.endpoint is not set" in drivetrain.error("start", "retraining")
     assert "kubeflow.endpoint is not set" in drivetrain.error("runs", "show", "-p", "other", "-c", "retraining.yaml")
@@ -44,7 +44,7 @@ def test_the_targets_of_settings_count(drivetrain: Any) -> None:
     )
 
 
-def test_a_setting_that_changes_nothing_of_what_is_started_is_refused(drivetrain: Any) -> None:
+def test_start_refuses_a_setting_without_effect(drivetrain: Any) -> None:
     message = drivetrain.error("start", "retraining", ENDPOINT, "--set", "epochs=3")
     assert "--set epochs=3: a deployed pipeline is started as it was applied" in message
     assert "drivetrain apply retraining --set epochs=3" in message and "--param NAME=VALUE" in message
@@ -58,7 +58,7 @@ def test_a_setting_that_changes_nothing_of_what_is_started_is_refused(drivetrain
     assert "--set rows=2: a deployed" in drivetrain.error(*words, "--set", "rows=2")
 
 
-def test_the_command_that_starts_has_settings_of_the_deployment_alone() -> None:
+def test_the_start_command_has_only_deployment_settings() -> None:
     place = ("--target", "kubeflow", "--set", "deployment.targets.kubeflow.namespace=a")
     settings = Deployment(targets={"kubeflow": {"endpoint": "http://127.0.0.1:9/pipeline"}})
     assert Kubeflow(settings, "nightly.py", place).again("nightly") == " ".join(("nightly.py", *place))
@@ -67,7 +67,7 @@ def test_the_command_that_starts_has_settings_of_the_deployment_alone() -> None:
     )
 
 
-def test_what_only_one_target_has_is_refused_on_the_other(drivetrain: Any) -> None:
+def test_options_of_one_target_are_refused_on_the_other(drivetrain: Any) -> None:
     drivetrain.write("d.json", {"Version": "2020-12-01", "Steps": []})
     assert "A definition (-d FILE.json) is of SageMaker" in drivetrain.error(
         "plan", "-d", "d.json", ENDPOINT, *KUBEFLOW
@@ -119,5 +119,5 @@ def test_a_target_that_deploys_nowhere_says_so(monkeypatch: pytest.MonkeyPatch, 
         (("list", "-p", "nightly", "--on", "local"), "runs on this machine are those without --on"),
     ],
 )
-def test_what_says_where_runs_are_goes_together(drivetrain: Any, words: tuple[str, ...], said: str) -> None:
+def test_conflicting_locations_of_runs_are_refused(drivetrain: Any, words: tuple[str, ...], said: str) -> None:
     assert said in drivetrain.error("runs", *words)

@@ -14,7 +14,7 @@ def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "own" / "prices.json"
 
 
-def test_show_says_prices_sources_and_age(drivetrain) -> None:
+def test_show_prints_prices_sources_and_age(drivetrain) -> None:
     text = drivetrain("prices", "show", "--region", "us-east-1")
     assert "days old; refresh with drivetrain prices update" in text.splitlines()[0]
     (line,) = [line.split() for line in text.splitlines() if line.split()[:1] == ["ml.m5.xlarge"]]
@@ -23,7 +23,7 @@ def test_show_says_prices_sources_and_age(drivetrain) -> None:
     assert "eu-west-1" not in text.replace("/eu-west-1/", "")
 
 
-def test_sizes_of_a_family_stand_in_their_order(drivetrain) -> None:
+def test_instance_sizes_are_sorted(drivetrain) -> None:
     rows = [
         line.split()[0] for line in drivetrain("prices", "show", "--region", "us-east-1").splitlines() if "ml." in line
     ]
@@ -40,7 +40,7 @@ def test_show_of_some_types_names_only_their_sources(drivetrain) -> None:
     assert "ml.m5" not in drivetrain("prices", "show", "ml.p5.48xlarge")
 
 
-def test_show_of_what_is_not_known(drivetrain) -> None:
+def test_show_of_unknown_types(drivetrain) -> None:
     assert "Did you mean 'ml.m5.xlarge'?" in drivetrain.error("prices", "show", "ml.m5.xlrge")
     error = drivetrain.error("prices", "show", "--region", "us-east-7")
     assert "Did you mean 'us-east-1'?" in error
@@ -62,7 +62,7 @@ def test_update_fetches_the_region_of_the_environment_and_show_has_it(drivetrain
     assert "AWS Price List API" in shown
 
 
-def test_what_can_be_no_region_is_refused_before_aws_is_asked(drivetrain, monkeypatch) -> None:
+def test_an_invalid_region_is_refused_before_any_request(drivetrain, monkeypatch) -> None:
     with pricing_server([], monkeypatch):
         error = drivetrain.error("prices", "update", "--region", "eu-west-3", "--region", "mars")
     assert "'mars' is no AWS region. Allowed: af-south-1" in error

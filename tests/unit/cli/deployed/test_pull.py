@@ -83,7 +83,7 @@ def working(tmp_path: Path) -> Working:
     return Working(tmp_path)
 
 
-def test_what_pull_gives_as_json_has_no_secret() -> None:
+def test_the_json_of_pull_has_no_secret() -> None:
     def edited(steps: dict[str, Any]) -> None:
         steps["prepare"]["Arguments"]["Environment"]["API_TOKEN"] = "canary-1"
         steps[""]["Parameters"].append({"Name": "DbPassword", "Type": "String", "DefaultValue": "canary-2"})
@@ -103,7 +103,7 @@ def test_a_second_edit_before_the_next_apply_is_no_conflict(working: Working) ->
     assert working.pull(NIGHTLY, NIGHTLY, nightly(epochs(40), rate(0.2))).edits == ()
 
 
-def test_an_edit_that_was_taken_back_in_studio_goes(working: Working) -> None:
+def test_an_edit_reverted_in_studio_is_removed(working: Working) -> None:
     working.pull(NIGHTLY, NIGHTLY, nightly(epochs(30), rate(0.2)))
     again = working.pull(NIGHTLY, NIGHTLY, nightly(rate(0.2)))
     assert [(edit.where, edit.new) for edit in again.edits] == [(EPOCHS, "20")]
@@ -112,7 +112,7 @@ def test_an_edit_that_was_taken_back_in_studio_goes(working: Working) -> None:
     assert patches.read(working.file).edits == () and working.code(NIGHTLY) == NIGHTLY
 
 
-def test_a_step_that_was_added_and_taken_out_again_goes(working: Working) -> None:
+def test_a_step_added_and_removed_again_is_removed(working: Working) -> None:
     def added(steps: dict[str, Any]) -> None:
         told = {"Name": "tell", "Type": "Fail", "Arguments": {"ErrorMessage": "x"}}
         steps["gate"]["Arguments"]["ElseSteps"].append(told)
@@ -124,7 +124,7 @@ def test_a_step_that_was_added_and_taken_out_again_goes(working: Working) -> Non
     assert working.code(NIGHTLY) == NIGHTLY
 
 
-def test_what_a_reviewer_wrote_into_the_file_stays(working: Working) -> None:
+def test_edits_of_a_reviewer_stay(working: Working) -> None:
     working.pull(NIGHTLY, NIGHTLY, nightly(epochs(30)))
     text = working.file.read_text().replace('now: "30"', 'now: "35"')
     own = '- place: steps.train.Arguments.HyperParameters.rate\n  was: "0.1"\n  now: "30"\n'
@@ -146,7 +146,7 @@ def test_what_a_reviewer_wrote_into_the_file_stays(working: Working) -> None:
     assert str(conflict) == f"{EPOCHS}: was 20, the code has 35, Studio has 31"
 
 
-def test_after_an_apply_the_edits_of_before_are_the_codes(working: Working) -> None:
+def test_after_apply_earlier_edits_belong_to_the_code(working: Working) -> None:
     working.pull(NIGHTLY, NIGHTLY, nightly(epochs(30)))
     applied = nightly(epochs(30), rate(0.2))
     merged = working.pull(applied, nightly(rate(0.2)), nightly(epochs(30), rate(0.7)))
@@ -164,7 +164,7 @@ def test_the_code_may_change_between_two_pulls(working: Working) -> None:
     assert merged.conflicts == () and working.code(code) == nightly(epochs(40), rate(0.5))
 
 
-def test_what_reviewers_wrote_beside_an_edit_is_kept(working: Working) -> None:
+def test_comments_of_reviewers_are_kept(working: Working) -> None:
     working.pull(NIGHTLY, NIGHTLY, nightly(epochs(30), rate(0.2)))
     place = f"- place: {EPOCHS}\n"
     text = working.file.read_text().replace(place, f"# Agreed with Ann.\n{place.rstrip()}  # see the ticket\n")
@@ -190,7 +190,7 @@ def test_what_reviewers_wrote_beside_an_edit_is_kept(working: Working) -> None:
     assert "Ann" not in working.file.read_text() and "# too low?" in working.file.read_text()
 
 
-def test_what_could_not_run_is_not_written(working: Working) -> None:
+def test_a_merge_that_cannot_run_is_not_written(working: Working) -> None:
     def reads_it(steps: dict[str, Any]) -> None:
         steps["stop"]["Arguments"]["ErrorMessage"] = {"Get": "Steps.train.TrainingJobName"}
         steps["gate"]["DisplayName"] = "Good enough?"
@@ -206,7 +206,7 @@ def test_what_could_not_run_is_not_written(working: Working) -> None:
     assert [edit.where for edit in merged.edits] == ["steps.gate.DisplayName"]
 
 
-def test_a_step_of_studio_that_is_left_out_leaves_no_branch_behind(working: Working) -> None:
+def test_a_removed_studio_step_leaves_no_branch(working: Working) -> None:
     def added(steps: dict[str, Any]) -> None:
         told = {"Name": "tell", "Type": "Fail", "Arguments": {"ErrorMessage": {"Get": "Steps.none.X"}}}
         steps["gate"]["Arguments"]["ElseSteps"].append(told)
@@ -245,7 +245,7 @@ def test_a_code_change_after_taking_over_is_not_reverted(working: Working) -> No
     assert {edit.new for edit in working.pull(None, NIGHTLY, nightly(epochs(31))).edits} == {"31"}
 
 
-def test_an_edit_that_a_reviewer_deleted_stays_away(working: Working) -> None:
+def test_an_edit_deleted_by_a_reviewer_is_not_restored(working: Working) -> None:
     both = nightly(epochs(30), rate(0.2))
     working.pull(NIGHTLY, NIGHTLY, both)
     text = working.file.read_text()
@@ -261,7 +261,7 @@ def test_an_edit_that_a_reviewer_deleted_stays_away(working: Working) -> None:
     assert working.code(NIGHTLY) == nightly(epochs(31), rate(0.4))
 
 
-def test_a_reviewers_comment_that_begins_as_one_of_ours_is_kept(working: Working) -> None:
+def test_a_reviewer_comment_that_looks_generated_is_kept(working: Working) -> None:
     working.pull(NIGHTLY, NIGHTLY, nightly(rate(0.2)))
     own = "# train: rate limits agreed with Ann -> see the ticket"
     working.file.write_text(working.file.read_text().replace("# train: rate", f"{own}\n# train: rate", 1))
@@ -270,7 +270,7 @@ def test_a_reviewers_comment_that_begins_as_one_of_ours_is_kept(working: Working
     assert own in lines and [line for line in lines if "->" in line and line != own] == ["# train: rate 0.1 -> 0.3"]
 
 
-def test_an_edit_that_does_not_fit_any_more_can_be_given_up(drivetrain) -> None:
+def test_an_outdated_edit_can_be_discarded(drivetrain) -> None:
     place = "steps.train.Arguments.HyperParameters"
     edits = [{"place": f"{place}.{name}", "was": "99", "now": "30"} for name in ("epochs", "seed")]
     edits.append({"place": "steps.train.DisplayName", "now": "Learn"})

@@ -22,7 +22,7 @@ def damage(file: Path) -> None:
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_it_says_what_is_damaged_and_what_to_do(drivetrain: Any) -> None:
+def test_damage_is_reported_with_what_to_do(drivetrain: Any) -> None:
     drivetrain.run()
     assert drivetrain("home", "verify", "--home", drivetrain.home).startswith("Read 1 file (")
     (file,) = drivetrain.home.rglob("metrics.json")
@@ -40,7 +40,9 @@ def test_it_says_what_is_damaged_and_what_to_do(drivetrain: Any) -> None:
     )
 
 
-def test_what_a_later_run_made_again_is_said_and_is_no_error(drivetrain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_remade_by_a_later_run_are_reported_without_error(
+    drivetrain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Home(drivetrain.home).create()
     Home(drivetrain.home).ledger.touch()
     old = verifying.Damage(what="s3://b/old", path="/old", problem="it is gone", advice="Not needed.", superseded=True)
@@ -51,7 +53,7 @@ def test_what_a_later_run_made_again_is_said_and_is_no_error(drivetrain: Any, mo
     assert "all as they were written (1 that a later run made again left out)." in said
 
 
-def test_a_folder_that_is_no_home(drivetrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_without_a_home_is_refused(drivetrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     missing = drivetrain.error("home", "verify", "--home", tmp_path / "mistyped")
     assert f"{tmp_path / 'mistyped'} does not exist. Give the folder of your runs by --home" in missing
     (tmp_path / "other").mkdir()
@@ -62,7 +64,7 @@ def test_a_folder_that_is_no_home(drivetrain: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_checkpoints_are_read_by_the_program_that_knows_them(
+def test_checkpoints_are_read_by_the_checkpoint_program(
     drivetrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     drivetrain.run()

@@ -24,7 +24,7 @@ def made(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_a_version_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_version_replaces_the_previous_one(tmp_path: Path) -> None:
     out = tmp_path / "out"
     copy_outputs({"train": made(tmp_path / "one", "manifest.json", "v1/part.parquet")}, out)
     copy_outputs({"train": made(tmp_path / "two", "manifest.json", "v2/part.parquet")}, out)
@@ -32,7 +32,7 @@ def test_a_version_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert found == ["manifest.json", "v2", "v2/part.parquet"]
 
 
-def test_files_of_somebody_else_are_refused_and_kept(tmp_path: Path) -> None:
+def test_foreign_files_are_refused_and_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
     copy_outputs({"train": made(tmp_path / "one", "manifest.json")}, out)
     made(out / "train", "mine.txt")
@@ -41,7 +41,7 @@ def test_files_of_somebody_else_are_refused_and_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in (out / "train").iterdir()) == ["manifest.json", "mine.txt"]
 
 
-def test_a_manifest_of_somebody_else_is_refused_before_the_run(tmp_path: Path) -> None:
+def test_a_foreign_manifest_is_refused_before_the_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     made(out / "train", "manifest.json")
     with pytest.raises(UserError, match=r"manifest\.json was not written by drivetrain"):
@@ -60,7 +60,7 @@ def test_a_file_is_copied_by_its_own_name(tmp_path: Path) -> None:
         assert found == {"model": tmp_path / "out" / "model.tar.gz"} and found["model"].read_text() == "model.tar.gz"
 
 
-def test_a_full_disk_is_told_by_the_folder_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(source: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
 
@@ -71,7 +71,7 @@ def test_a_full_disk_is_told_by_the_folder_that_is_full(tmp_path: Path, monkeypa
     assert str(caught.value).endswith(f"The output itself is in {place}.")
 
 
-def test_a_copy_into_what_is_read_is_refused(tmp_path: Path) -> None:
+def test_copying_into_an_input_is_refused(tmp_path: Path) -> None:
     raw = made(tmp_path / "raw", "a.csv")
     for out in (raw, raw / "new", tmp_path / "other" / ".." / "raw"):
         with pytest.raises(UserError, match=r"it is the folder of the input raw .* or inside it"):
@@ -97,7 +97,7 @@ def data_set(folder: Path, *contents: str) -> Path:
     return folder
 
 
-def test_earlier_versions_of_a_data_set_stay_by_rule(tmp_path: Path) -> None:
+def test_earlier_versions_of_a_data_set_are_kept_by_rule(tmp_path: Path) -> None:
     """As where the step writes into the folder itself: also after the copies of an older release, which kept a note."""
     train = tmp_path / "out" / "train"
     made(tmp_path / "out", ".train.drivetrain-copied")
@@ -116,7 +116,7 @@ def test_earlier_versions_of_a_data_set_stay_by_rule(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["train"]
 
 
-def test_a_copy_of_the_same_version_leaves_its_date(tmp_path: Path) -> None:
+def test_copying_the_same_version_keeps_its_date(tmp_path: Path) -> None:
     place, train = data_set(tmp_path / "one", "a"), tmp_path / "out" / "train"
     copy_outputs({"train": place}, tmp_path / "out", keep_versions=1)
     manifest = train / Manifest.read(train).version / "manifest.json"
@@ -126,7 +126,7 @@ def test_a_copy_of_the_same_version_leaves_its_date(tmp_path: Path) -> None:
     assert manifest.stat().st_mtime == 1.0 and Manifest.read(train).rows == 1
 
 
-def test_shards_that_two_versions_have_take_room_once(tmp_path: Path) -> None:
+def test_shards_shared_by_versions_are_stored_once(tmp_path: Path) -> None:
     """As where a night adds a shard."""
     train = tmp_path / "out" / "train"
     found: list[Path] = []
@@ -146,7 +146,7 @@ def test_a_folder_of_other_files_is_no_place_for_a_data_set(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("taken", ["out", "out/train"])
-def test_a_file_in_the_way_is_seen_before_anything_runs(tmp_path: Path, taken: str) -> None:
+def test_an_existing_file_is_noticed_before_anything_runs(tmp_path: Path, taken: str) -> None:
     made(tmp_path, taken)
     with pytest.raises(UserError, match=rf"Not a directory: .*{taken}\. Give a folder; it is made where there is none"):
         check_folder(tmp_path / "out" / "deeper" if taken == "out" else tmp_path / "out", ["train"])

@@ -122,7 +122,7 @@ class Served:
         pass
 
 
-def test_a_broken_file_keeps_no_other_from_being_served(
+def test_a_broken_file_does_not_block_others(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "served_and_broken.py").write_text(
@@ -138,7 +138,7 @@ def test_a_broken_file_keeps_no_other_from_being_served(
     assert "'a b'" in capsys.readouterr().err
 
 
-def test_what_never_comes_here_is_said(
+def test_triggers_that_never_fire_here_are_listed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "served_seldom.py").write_text(SELDOM)

@@ -64,7 +64,7 @@ def test_a_job_runs_like_a_pipeline(drivetrain) -> None:
     assert "count: succeeded" in drivetrain("submit", "counting.py", *given, "--no-cache")
 
 
-def test_outputs_are_copied_where_they_are_wanted(drivetrain) -> None:
+def test_outputs_are_copied_to_the_given_folder(drivetrain) -> None:
     drivetrain.write("counting_out.py", COUNTING)
     data = drivetrain.write("words.txt", "a b a")
     home = drivetrain.folder / ".home"
@@ -93,7 +93,7 @@ def test_files_of_others_are_not_mixed_into_an_output(drivetrain) -> None:
     assert "starts: execution" not in drivetrain.out  # it was seen before the job ran
 
 
-def test_versions_are_kept_where_there_is_a_folder_for_them(drivetrain) -> None:
+def test_versions_are_kept_in_their_folder(drivetrain) -> None:
     given = ("submit", "prepare-data", "-s", "raw=raw.csv", "-s", "key=id", "-s", "keep_versions=3")
     assert "Give --out DIR, or leave keep_versions out" in drivetrain.error(*given, "--home", drivetrain.folder / "h")
     assert not (drivetrain.folder / "h").exists()
@@ -112,7 +112,7 @@ def test_prepared_data_keeps_its_versions(drivetrain) -> None:
         assert there == {"manifest.json", *versions[-3:]} and len(set(versions)) == len(versions)
 
 
-def test_variables_reach_the_job_where_they_are_given(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_variables_reach_the_job(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     drivetrain.write(
         "variables.py",
         "import os\nfrom drivetrain.components import Output, component\n\n@component\n"
@@ -131,7 +131,7 @@ def test_variables_reach_the_job_where_they_are_given(drivetrain, monkeypatch: p
     assert drivetrain.err == ""
 
 
-def test_the_launchers_variables_are_those_of_its_options() -> None:
+def test_launcher_variables_match_its_options() -> None:
     text = (Path(__file__).parents[4] / "docs/launcher.md").read_text(encoding="utf-8")
     options = text.partition("## Options")[2].partition("\n## ")[0]
     named = {name.replace("-", "_").upper() for name in re.findall(r"`--([a-z-]+)(?: [A-Z:]+)?`", options)}
@@ -140,7 +140,7 @@ def test_the_launchers_variables_are_those_of_its_options() -> None:
     assert expected == LAUNCHER_VARIABLES
 
 
-def test_help_lists_what_can_be_set(drivetrain) -> None:
+def test_help_lists_settings(drivetrain) -> None:
     text = " ".join(drivetrain("submit", "train", "--help").split())
     assert text.startswith("Usage: drivetrain submit [OPTIONS] train --set NAME=VALUE ... Run one component")
     component, _ = find_component("train")
@@ -162,7 +162,7 @@ def test_a_job_that_fails_fails(drivetrain) -> None:
     assert "✗ submit-count failed" in text and "FileNotFoundError" in text
 
 
-def test_a_file_that_a_job_names_by_its_absolute_path_is_to_be_set(drivetrain) -> None:
+def test_a_job_with_an_absolute_path_runs_each_time_with_a_warning(drivetrain) -> None:
     data = drivetrain.write("two numbers.txt", "1")
     drivetrain.write(
         "looking.py",
@@ -180,7 +180,7 @@ def test_a_file_that_a_job_names_by_its_absolute_path_is_to_be_set(drivetrain) -
 
 
 @pytest.mark.parametrize("line", ["import no_such_module", '"""Fit."""; from no_such_module.part import x'])
-def test_what_a_job_of_one_line_imports_is_looked_for_before_it_starts(drivetrain, line: str) -> None:
+def test_imports_of_a_small_job_are_checked_before_it_starts(drivetrain, line: str) -> None:
     file = f"lacking_{len(line)}.py"
     drivetrain.write(file, f"from drivetrain.components import component\n\n@component\ndef fit() -> None: {line}\n")
     said = drivetrain.error("submit", file, "--home", drivetrain.folder / "h")
@@ -188,7 +188,7 @@ def test_what_a_job_of_one_line_imports_is_looked_for_before_it_starts(drivetrai
     assert not (drivetrain.folder / "h").exists()
 
 
-def test_a_uri_has_a_stand_in_here(drivetrain) -> None:
+def test_a_uri_can_be_replaced_by_local_data(drivetrain) -> None:
     drivetrain.write("counting_uris.py", COUNTING)
     (drivetrain.folder / "folder").mkdir()
     (drivetrain.folder / "folder" / "words.txt").write_text("a")
@@ -212,7 +212,7 @@ def test_a_training_is_a_job_on_hosts_and_processes(tmp_path: Path, monkeypatch:
     assert (cluster.instance_type, cluster.count, cluster.processes) == ("ml.g5.12xlarge", 2, 4)
 
 
-def test_the_number_of_hosts_counts_for_the_cache() -> None:
+def test_the_number_of_hosts_is_part_of_the_cache_key() -> None:
     def key(hosts: int, *environment: str) -> str:
         job = Job(component="train", set_=["train=s3://b/k/", "recipe=digits_cnn"], hosts=hosts, env=list(environment))
         (step,) = compile_pipeline(one_step_pipeline(job)[0]).definition["Steps"]
@@ -224,7 +224,7 @@ def test_the_number_of_hosts_counts_for_the_cache() -> None:
     assert key(2, "DRIVETRAIN_NODES=1:2") not in (key(1), key(2))
 
 
-def test_a_recipe_of_ones_own_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_recipe_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "faces.py").touch()
     job = Job(component="train", set_=["train=s3://b/k/", "recipe=faces"])
@@ -235,7 +235,7 @@ def test_a_recipe_of_ones_own_goes_along(tmp_path: Path, monkeypatch: pytest.Mon
     assert one_step_pipeline(job)[1] == elsewhere
 
 
-def test_a_script_in_the_current_folder_goes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_in_the_current_folder_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     job = Job(component="train-script", set_=["train=data", "script=train.py"])
@@ -248,7 +248,7 @@ def test_a_script_in_the_current_folder_goes_along(tmp_path: Path, monkeypatch: 
         one_step_pipeline(job)
 
 
-def test_paths_are_meant_from_where_they_are_written(drivetrain) -> None:
+def test_paths_are_relative_to_where_they_are_written(drivetrain) -> None:
     for folder, words in (("../beside", "a a"), ("mine", "a"), ("settings", "")):
         (drivetrain.folder / folder).mkdir()
         (drivetrain.folder / folder / "words.txt").write_text(words)
@@ -309,7 +309,7 @@ def test_a_training_with_auto_runs_here(drivetrain) -> None:
     assert shown["steps"][0]["settings"]["strategy"] == "ddp"
 
 
-def test_a_file_of_values_below_what_is_set(drivetrain) -> None:
+def test_options_override_a_file_of_values(drivetrain) -> None:
     drivetrain.write("counting_config.py", COUNTING)
     data = drivetrain.write("words.txt", "a b a")
     file = drivetrain.write("count.yaml", "word: b\ntimes: 3\nloud: true\n")
@@ -325,7 +325,7 @@ def test_a_file_of_values_below_what_is_set(drivetrain) -> None:
         ("- word\n", "count.yaml"),
     ],
 )
-def test_a_file_that_says_nothing_useful(drivetrain, text: str, message: str) -> None:
+def test_a_useless_file_of_values_is_refused(drivetrain, text: str, message: str) -> None:
     module = f"counting_typo_{len(text)}"  # a module is loaded once in a process
     drivetrain.write(f"{module}.py", COUNTING)
     file = drivetrain.write("count.yaml", text)

@@ -129,7 +129,7 @@ def test_replay_shows_no_secret(folder: Path, capsys: pytest.CaptureFixture[str]
         assert "ApiToken" in said and "***" in said and "canary" not in said
 
 
-def test_replay_on_all_that_is_found_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_uses_all_pipelines_of_the_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "broken_one.py").write_text("from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return 3\n")
     both = folder / "events.json"
     both.write_text(
@@ -145,7 +145,7 @@ def test_replay_on_all_that_is_found_here(folder: Path, capsys: pytest.CaptureFi
     assert second["detail-type"] == "SageMaker Training Job State Change"
 
 
-def test_a_hostile_event_moves_no_cursor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hostile_event_cannot_control_the_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     event = json.loads((EVENTS / "model_package.json").read_text())
     event["id"] = "\x1b[2Jgone"
     event["detail"]["ModelApprovalStatus"] = "\x1b]0;title\x07\nApproved"

@@ -78,7 +78,7 @@ def test_two_people_approve(models) -> None:
     assert found["people"] == 2 and [each["version"] for each in found["approvals"]] == [2, 2]
 
 
-def test_approvals_of_a_group_that_is_not_there(models, drivetrain) -> None:
+def test_approvals_of_a_missing_group(models, drivetrain) -> None:
     told = drivetrain.error("models", "approvals", "digitz", "--home", drivetrain.home)
     assert "has no group 'digitz'. Did you mean 'digits'?" in told
 
@@ -111,7 +111,7 @@ def test_rollback(models, drivetrain) -> None:
     )
 
 
-def test_an_older_version_that_is_approved_is_the_champion(models) -> None:
+def test_an_approved_older_version_becomes_the_champion(models) -> None:
     models("approve", "digits", "2")
     assert models("approve", "digits", "1").splitlines() == [
         "digits version 1 is approved (was waiting for approval)",
@@ -235,7 +235,7 @@ def test_the_card(drivetrain, models, decision_json: dict[str, Any]) -> None:
     assert "has no model card" in drivetrain.error("models", "show", "digits", "--card", "--home", drivetrain.home)
 
 
-def test_a_decision_of_which_a_registry_keeps_a_few_words(drivetrain) -> None:
+def test_a_decision_kept_as_short_texts_is_shown(drivetrain) -> None:
     registry = LocalRegistry(drivetrain.home / "ledger.db")
     package = {"CustomerMetadataProperties": {"drivetrain-decision-verdict": "register"}}
     registry.register("digits", "a" * 64, record_of(package))
@@ -262,7 +262,7 @@ def test_two_versions_side_by_side(drivetrain, decision_json: dict[str, Any]) ->
     assert "Both have the same content." in same
 
 
-def test_versions_that_nobody_compared_have_no_interval(models, drivetrain) -> None:
+def test_versions_without_a_comparison_have_no_interval(models, drivetrain) -> None:
     shown = drivetrain("models", "compare", "digits", "1", "2", "--home", drivetrain.home)
     assert "accuracy  0.9100     0.9200     +0.01\n" in shown and "INTERVAL" not in shown
     assert "so the differences may be chance" in shown
@@ -293,7 +293,7 @@ COMMANDS = [("list",), ("list", "g"), ("show", "g"), ("compare", "g"), ("approve
 
 @pytest.mark.parametrize("command", [*COMMANDS, ("predict", "g", "--input", "rows.csv")])
 @pytest.mark.parametrize("folder", ["there", "mistyped"])
-def test_a_registry_at_a_mistyped_path_is_refused_and_not_made(
+def test_a_mistyped_registry_path_is_refused_and_not_created(
     drivetrain, monkeypatch: pytest.MonkeyPatch, folder: str, command: tuple[str, ...]
 ) -> None:
     (drivetrain.folder / "there").mkdir()
@@ -307,7 +307,7 @@ def test_a_registry_at_a_mistyped_path_is_refused_and_not_made(
 
 
 @pytest.mark.parametrize("options", [(), ("--registry", "local"), ("--registry", "local:"), ("--registry", "auto")])
-def test_where_no_path_is_named_nothing_is_registered_yet(drivetrain, options: tuple[str, ...]) -> None:
+def test_without_a_registry_path_there_are_no_models_yet(drivetrain, options: tuple[str, ...]) -> None:
     assert drivetrain("models", "list", *options).startswith("No model has been registered yet.")
     assert list(drivetrain.folder.iterdir()) == []
 
@@ -330,7 +330,7 @@ def test_a_registry_that_cannot_be_reached_is_one_line(
     assert said == "error: the registry at example answered 503. Try again later.\n"
 
 
-def test_a_package_of_anybodys_is_shown(drivetrain) -> None:
+def test_a_foreign_package_is_shown(drivetrain) -> None:
     registry = LocalRegistry(drivetrain.home / "ledger.db")
     package = {"InferenceSpecification": 3, "ModelCard": {"ModelCardContent": "{"}, "CustomerMetadataProperties": [1]}
     registry.register("digits", "a" * 64, record_of(package), execution="\x1b[31m")
@@ -399,7 +399,7 @@ def test_the_card_says_which_health_rules_failed() -> None:
 
 
 @pytest.mark.parametrize("code", [False, True])
-def test_the_card_of_a_model_of_ones_own_has_no_empty_sections(tmp_path: Path, code: bool) -> None:
+def test_the_card_of_a_users_model_has_no_empty_sections(tmp_path: Path, code: bool) -> None:
     folder = tmp_path / "model"
     (folder / "code").mkdir(parents=True)
     (folder / "model.json").write_text('{"owner": "team"}')

@@ -93,7 +93,7 @@ def models(drivetrain, registry: LocalRegistry, tmp_path: Path):
 @pytest.mark.parametrize(
     ("version", "number"), [("1", 1), ("latest", 3), ("approved", 2), ("3", 3)], ids=lambda value: str(value)
 )
-def test_the_version_that_was_asked_for(version: str, number: int, models) -> None:
+def test_the_requested_version_answers(version: str, number: int, models) -> None:
     found = json.loads(models("--version", version, "--json"))
     assert (found["group"], found["version"], len(found["predictions"])) == ("digits", number, 12)
     assert found["predictions"][0] == {"predicted": number % 3, "scores": [0.25, 0.5, 0.25]}
@@ -151,7 +151,7 @@ def test_all_answers_in_a_file(models, tmp_path: Path) -> None:
     assert json.loads(models("--output", out, "--json"))["output"] == str(out)
 
 
-def test_the_input_is_not_written_over(models, tmp_path: Path) -> None:
+def test_the_input_is_not_overwritten(models, tmp_path: Path) -> None:
     before = (tmp_path / "rows.csv").read_bytes()
     (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
     for output in (tmp_path / "rows.csv", tmp_path / "v1" / ".." / "rows.csv", tmp_path / "link.csv"):
@@ -162,13 +162,13 @@ def test_the_input_is_not_written_over(models, tmp_path: Path) -> None:
     assert (tmp_path / "rows.csv").read_bytes() == before
 
 
-def test_nothing_is_left_in_the_model(models) -> None:
+def test_predicting_leaves_no_files_in_the_model(models) -> None:
     before = content_hash(models.paths[0])
     models("--version", "1")
     assert content_hash(models.paths[0]) == before
 
 
-def test_files_that_are_not_those_that_were_registered(models) -> None:
+def test_files_that_differ_from_the_registered_ones_are_refused(models) -> None:
     entry = models.paths[0] / "code" / "inference.py"
     entry.write_text(entry.read_text() + "\n")
     said = models("--version", "1", code=2)
@@ -176,17 +176,17 @@ def test_files_that_are_not_those_that_were_registered(models) -> None:
     assert "are not those that were registered (" in said and "its files have changed" in said
 
 
-def test_files_that_are_gone(models) -> None:
+def test_missing_files_are_refused(models) -> None:
     models.paths[2].unlink()
     assert "there is nothing at s3://bucket/model.tar.gz" in models("--version", "3", code=2)
 
 
-def test_a_version_that_says_no_place(models, registry: LocalRegistry) -> None:
+def test_a_version_without_a_location_is_refused(models, registry: LocalRegistry) -> None:
     registry.register("bare", "a" * 64, ModelRecord())
     assert "its version names no ModelDataUrl" in models(group="bare", code=2)
 
 
-def test_a_model_without_code(models, registry: LocalRegistry, tmp_path: Path) -> None:
+def test_a_model_without_code_is_refused(models, registry: LocalRegistry, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "old", "{}")
     (folder / "code" / "inference.py").unlink()
     (folder / "model.json").write_text('{"format": 1, "weights": {}}')
@@ -247,7 +247,7 @@ def test_what_is_not_there(arguments: dict[str, Any], message: str, models) -> N
     assert said.startswith("error: ") and message in said and len(said.splitlines()) == 1
 
 
-def test_what_the_model_says_of_the_rows(models, tmp_path: Path) -> None:
+def test_errors_of_the_model_about_rows_are_shown(models, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("bad\n")
     assert models(source="bad.csv", code=2) == "error: the rows lack p0.\n"
     (tmp_path / "crash.csv").write_text("crash\n")
@@ -274,7 +274,7 @@ SEEN = """
 """
 
 
-def test_the_model_sees_what_steps_see_and_no_network(
+def test_the_model_runs_like_a_step_without_network(
     models, registry: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_model(tmp_path / "curious", "{}")
@@ -294,9 +294,7 @@ def test_the_model_sees_what_steps_see_and_no_network(
     assert seen["network"] == (left.returncode != 0)
 
 
-def test_a_model_that_takes_too_long_is_ended_with_all_that_it_started(
-    models, registry: LocalRegistry, tmp_path: Path
-) -> None:
+def test_a_slow_model_is_ended_with_its_child_processes(models, registry: LocalRegistry, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "slow", "{}")
     held = tmp_path / "held"
     program = f"import fcntl, os, time; file = open({str(held)!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX); os.fork()"
@@ -361,7 +359,7 @@ def test_a_model_of_a_training_answers_a_file_of_each_kind(drivetrain, registry:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_files_are_fetched_where_they_are_those_that_were_registered(
+def test_files_that_match_the_registered_hash_are_fetched(
     version: int, models, drivetrain, registry: LocalRegistry, tmp_path: Path
 ) -> None:
     kept, lies = tmp_path / "kept", models.paths[version - 1]
@@ -393,7 +391,7 @@ def test_files_are_fetched_where_they_are_those_that_were_registered(
     assert not elsewhere.exists() and not [each for each in tmp_path.iterdir() if each.name.startswith(".drivetrain-")]
 
 
-def test_files_of_which_no_hash_is_known_are_not_fetched(models, drivetrain, registry: LocalRegistry) -> None:
+def test_files_without_a_known_hash_are_not_fetched(models, drivetrain, registry: LocalRegistry) -> None:
     with sqlite3.connect(drivetrain.home / "ledger.db") as connection:
         connection.execute("UPDATE model_versions SET content_hash = '' WHERE version = 1")
     drivetrain("models", "fetch", "digits", 1, "--home", drivetrain.home, code=2)
@@ -401,7 +399,7 @@ def test_files_of_which_no_hash_is_known_are_not_fetched(models, drivetrain, reg
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_what_had_to_be_downloaded_is_kept(
+def test_downloads_are_kept(
     version: int, models, drivetrain, registry: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = models.paths[version - 1]
@@ -422,6 +420,6 @@ def test_what_had_to_be_downloaded_is_kept(
 
 
 @pytest.mark.parametrize("line", ['{"stays": "1"}', "[1]", "stays"])
-def test_an_answer_without_a_prediction_is_told(line: str) -> None:
+def test_an_answer_without_a_prediction_is_reported(line: str) -> None:
     with pytest.raises(UserError, match="Allowed for each row"):
         answer(line)

@@ -70,7 +70,7 @@ def test_several_instances(drivetrain) -> None:
     assert found.count("Choice: ") == 2 and "Choice: single" in found and "Choice: ddp" in found
 
 
-def test_a_pipeline_says_recipe_batch_and_machines(
+def test_a_pipeline_gives_recipe_batch_and_machines(
     drivetrain, measured: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")  # the last column is shortened to the width
@@ -94,7 +94,7 @@ def test_facts_are_written_beside_the_pipeline(drivetrain, measured: list[Any]) 
     assert written.checkpoint_bytes_per_second == {"ml.g5.12xlarge": 5e8}
 
 
-def test_what_was_never_measured_is_measured_now(drivetrain, measured: list[Any]) -> None:
+def test_unmeasured_recipes_are_measured(drivetrain, measured: list[Any]) -> None:
     drivetrain("recommend", "--recipe", "digits_cnn", "--recipe-options", '{"hidden": 7}')
     assert measured == [("digits_cnn", {"hidden": 7})]
     assert "Measuring recipe digits_cnn (there are no facts of recipe 'digits_cnn' with options" in drivetrain.err

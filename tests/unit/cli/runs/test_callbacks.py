@@ -51,7 +51,7 @@ def started(drivetrain) -> tuple[subprocess.Popen[str], str]:
     raise AssertionError(f"the run ended with {process.wait()} and asked nothing")
 
 
-def test_a_run_goes_on_with_the_answer(drivetrain) -> None:
+def test_a_run_continues_with_the_answer(drivetrain) -> None:
     process, token = started(drivetrain)
     with process:
         listed = drivetrain("runs", "callback", "--home", drivetrain.home)
@@ -75,7 +75,7 @@ def test_a_run_fails_with_the_reason(drivetrain) -> None:
 
 
 @pytest.mark.slow
-def test_a_stopped_run_is_answered_and_goes_on_when_it_is_resumed(drivetrain) -> None:
+def test_a_stopped_run_keeps_the_answer_for_its_resume(drivetrain) -> None:
     process, token = started(drivetrain)
     with process:
         stopping = drivetrain("runs", "stop", "--home", drivetrain.home)
@@ -89,7 +89,7 @@ def test_a_stopped_run_is_answered_and_goes_on_when_it_is_resumed(drivetrain) ->
     assert "approved=False" in out and "waits for" not in out
 
 
-def test_what_is_no_answer_is_refused(drivetrain) -> None:
+def test_invalid_answers_are_refused(drivetrain) -> None:
     error = drivetrain.error("runs", "callback", "abcdefghij", "--output", "x=1", "--home", drivetrain.home)
     assert "no step waits with the token 'abcdefghij'" in error
     error = drivetrain.error("runs", "callback", "abcdefghij", "-o", "x=1", "--fail", "no", "--home", drivetrain.home)

@@ -40,7 +40,7 @@ def test_the_verdict_and_its_reasons(decision_json: dict[str, Any]) -> None:
     ]
 
 
-def test_what_is_not_there_is_not_told() -> None:
+def test_missing_facts_are_not_shown() -> None:
     assert evaluation_lines(evaluation("e", {}, {})) == ["e: nothing measured"]
     broken = EvaluationFacts(step="e", problem="evaluation.json is no JSON")
     assert evaluation_lines(broken) == ["e: cannot be shown, its evaluation.json is no JSON"]
@@ -48,7 +48,7 @@ def test_what_is_not_there_is_not_told() -> None:
     assert evaluation_text(evaluation("e", {}, {})) == ""
 
 
-def test_a_terminal_is_not_obeyed(evaluation_json: dict[str, Any], decision_json: dict[str, Any]) -> None:
+def test_terminal_commands_are_escaped(evaluation_json: dict[str, Any], decision_json: dict[str, Any]) -> None:
     bad = "\x1b[31mred\x07"
     evaluation_json["metrics"] = {bad: {"value": 1, "advice": bad}}
     evaluation_json |= {"slices": [{"column": bad, "value": bad, "metrics": {bad: 1}}], "undefined": {bad: bad}}

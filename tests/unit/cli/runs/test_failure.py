@@ -40,7 +40,7 @@ def test_the_users_frames_and_the_exception_come_last() -> None:
     ]
 
 
-def test_what_a_launcher_says_afterwards_is_left_out() -> None:
+def test_later_launcher_lines_are_left_out() -> None:
     after = DEEP + (
         "\nE1120 torch.distributed.elastic failed (exitcode: 1)\nTraceback (most recent call last):\n"
         '  File "/venv/lib/python3.11/site-packages/torch/run.py", line 9, in main\n    run()\n'
@@ -49,7 +49,7 @@ def test_what_a_launcher_says_afterwards_is_left_out() -> None:
     assert telling_lines(after)[-2:] == ["ValueError: too few rows", "  in shard 3"]
 
 
-def test_ranks_and_colours_are_taken_off() -> None:
+def test_ranks_and_colours_are_removed() -> None:
     ranked = "".join(f"[rank1]: \x1b[31m{line}\x1b[0m\n" for line in DEEP.splitlines())
     assert telling_lines(ranked) == telling_lines(DEEP)
 
@@ -81,7 +81,7 @@ def test_a_real_traceback_of_a_real_script(tmp_path: Path) -> None:
     assert not any("decoder.py" in line for line in lines)
 
 
-def test_of_two_hosts_the_one_that_failed(tmp_path: Path) -> None:
+def test_the_failed_host_of_two_is_shown(tmp_path: Path) -> None:
     (tmp_path / "127.0.0.1.log").write_text("stopped by the supervisor\n")
     (tmp_path / "127.0.0.2.log").write_text("working\nOSError: no disk\n")
     log, lines = end_of_log(tmp_path, "Traceback\nOSError: no disk")
@@ -129,7 +129,7 @@ def test_the_failing_rank_comes_before_its_traceback(tmp_path: Path) -> None:
     assert lines[-1] == "  in shard 3"
 
 
-def test_a_traceback_of_another_rank_is_not_shown_as_that_of_the_killed_one(tmp_path: Path) -> None:
+def test_the_traceback_of_another_rank_is_not_attributed_to_the_killed_one(tmp_path: Path) -> None:
     killed = "rank 0 of 2 on 127.0.0.1 failed: it was killed (SIGKILL)"
     (tmp_path / "127.0.0.1.log").write_text(f"{DEEP}step 3\n{killed}\nthen rank 1: ValueError: too few rows\n")
     _, lines = end_of_log(tmp_path, f"{killed}\nthen rank 1: ValueError: too few rows")
@@ -142,7 +142,7 @@ def test_without_a_log_the_reason_says_which_rank(tmp_path: Path) -> None:
     assert lines[0] == RANK and lines[-1] == "  in shard 3"
 
 
-def test_of_a_hang_the_users_frames(tmp_path: Path) -> None:
+def test_a_hang_shows_the_users_frames(tmp_path: Path) -> None:
     hangs = "rank 1 of 2 on 127.0.0.1 hangs: it did not come to a collective before the others timed out"
     stack = (
         "It was here (most recent call first):\n"
@@ -162,7 +162,7 @@ def test_of_a_hang_the_users_frames(tmp_path: Path) -> None:
     assert [line for line in lines if "/code/drivetrain/" in line] == [] and len(lines) == 4
 
 
-def test_a_message_names_files_as_the_user_does(tmp_path: Path) -> None:
+def test_messages_show_the_paths_of_the_user(tmp_path: Path) -> None:
     code = '    open("/opt/ml/input/data/x/y")'
     own = f'Traceback (most recent call last):\n  File "{SOURCE}/a.py", line 2, in f\n{code}\n'
     (tmp_path / "127.0.0.1.log").write_text(f"{own}OSError: /opt/ml/input/data/x/y is missing\n")
@@ -173,7 +173,7 @@ def test_a_message_names_files_as_the_user_does(tmp_path: Path) -> None:
     assert failure_block(Home(tmp_path), "e", step) == "✗ train failed\nerror: recipe 'a' cannot be used (a.py)."
 
 
-def test_what_a_program_printed_of_its_secrets_is_not_shown(tmp_path: Path) -> None:
+def test_secrets_printed_by_a_program_are_not_shown(tmp_path: Path) -> None:
     home = Home(tmp_path)
     logs = home.logs("e-1", "train", 1)
     logs.mkdir(parents=True)

@@ -39,7 +39,7 @@ def times() -> JobTimes:
     return found
 
 
-def test_a_few_lines_say_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_of_interruptions_in_a_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")  # a table shortens its last column to the width
     head, time, columns, row, hint = interrupted_lines(times(), None)
     assert head == "train: interrupted 1 time, 20 steps taken again, goodput 60.0 % (Young's estimate: 47.7 %)"
@@ -61,13 +61,13 @@ def test_a_few_lines_say_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hint == "  --spot-discount 0.7 says what was saved"
 
 
-def test_prices_say_what_was_saved() -> None:
+def test_prices_give_the_saving() -> None:
     share = interrupted_lines(times(), Prices(discount=0.7))[-1]
     assert share.startswith("  saved 63.") and "off; it pays from 18.5 % off" in share and "cost" not in share
     assert "cost 0.008100, on demand 0.02200" in interrupted_lines(times(), Prices(discount=0.7, on_demand=3.6))[-1]
 
 
-def test_what_ran_on_demand_is_told_beside_the_saving() -> None:
+def test_on_demand_time_is_shown_beside_the_saving() -> None:
     first, second = times().attempts
     mixed = replace(times(), attempts=(first, replace(second, spot=False)))
     line = interrupted_lines(mixed, Prices(discount=0.7))[-1]
@@ -120,13 +120,13 @@ def test_the_prices_that_are_given() -> None:
         ("on_demand=nan,spot=0", None, "above 0"),
     ],
 )
-def test_what_is_no_price_is_refused(price: str | None, discount: float | None, says: str) -> None:
+def test_invalid_prices_are_refused(price: str | None, discount: float | None, says: str) -> None:
     with pytest.raises(UserError) as refused:
         read_prices(price, discount)
     assert says in str(refused.value)
 
 
-def test_the_commands_tell_it(drivetrain: Any, tmp_path: Path) -> None:
+def test_the_commands_print_the_summary(drivetrain: Any, tmp_path: Path) -> None:
     home = Home(tmp_path / "spot-home")
     home.create()
     ledger = LedgerWriter(home)

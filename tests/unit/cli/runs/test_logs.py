@@ -40,7 +40,7 @@ def test_a_log_that_grows_is_copied_line_by_line(tmp_path: Path) -> None:
     assert reading.written == b"one\ntwo\nthree\n"
 
 
-def test_of_several_hosts_every_line_says_whose_it_is(drivetrain) -> None:
+def test_lines_of_several_hosts_name_their_host(drivetrain) -> None:
     drivetrain.run()
     logged(drivetrain, "evaluate", "a\n")
     logged(drivetrain, "evaluate", "b\n", host="127.0.0.2")
@@ -77,9 +77,7 @@ def test_the_log_of_a_step(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     assert drivetrain("runs", "logs", *at_home) == "reading\ndone\n"
 
 
-def test_of_a_run_that_was_cached_as_a_whole_the_log_of_its_last_step_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fully_cached_run_prints_the_log_of_its_last_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = Home(tmp_path)
     home.create()
     writer = LedgerWriter(home)

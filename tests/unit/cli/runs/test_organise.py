@@ -12,9 +12,7 @@ from tests.fixtures.many_runs import write_runs
 from tests.unit.cli.conftest import CommandLine
 
 
-def test_runs_are_found_by_what_was_said_and_what_came_out(
-    drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_found_by_labels_and_results(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     drivetrain.run("--tag", "team=vision", "--tag", "version=1.10")
     drivetrain.run("--param", "MinAccuracy=0.5", accuracy=0.7)
@@ -63,7 +61,7 @@ def test_tags_names_and_notes(drivetrain: CommandLine) -> None:
     assert "No execution 'first'" in drivetrain.error("runs", "show", "first", *home)
 
 
-def test_what_would_go_is_shown_before_it_goes(drivetrain: CommandLine) -> None:
+def test_deletions_are_shown_before_they_happen(drivetrain: CommandLine) -> None:
     write_runs(Home(drivetrain.home), 30)
     home = ("--home", drivetrain.home)
     text = drivetrain("runs", "prune", "--keep", "3", *home)

@@ -45,7 +45,7 @@ def test_a_run_from_its_start_to_its_page(drivetrain) -> None:
     assert "0.9500" in page and "ml.m5.large" in page and "accuracy by class" in page
 
 
-def test_show_tells_what_the_run_told(drivetrain) -> None:
+def test_show_prints_what_the_run_printed(drivetrain) -> None:
     out = drivetrain.run()
     shown = drivetrain("runs", "show", "--home", drivetrain.home)
     assert shown.splitlines()[2:] == out.partition("\n\n")[2].splitlines()[2:]
@@ -100,14 +100,14 @@ def test_parameters(drivetrain) -> None:
     assert "'MinAccuracy'" in drivetrain.err and "number" in drivetrain.err
 
 
-def test_a_step_that_cannot_run_here_is_told_before_anything_starts(drivetrain) -> None:
+def test_a_step_that_cannot_run_here_is_reported_before_anything_starts(drivetrain) -> None:
     file = drivetrain.write("nightly.json", drivetrain.definition())
     message = drivetrain.error("run", "-d", file, "--home", drivetrain.home)
     assert "'prepare'" in message and "--stub" in message
     assert json.loads(drivetrain("runs", "list", "--json", "--home", drivetrain.home)) == []
 
 
-def test_what_the_service_would_refuse_is_a_warning_of_a_run_that_begins(drivetrain) -> None:
+def test_refusals_of_the_service_are_warnings_of_a_local_run(drivetrain) -> None:
     wrong = drivetrain.definition()
     del wrong["Steps"][0]["Arguments"]["RoleArn"]
     file = drivetrain.write("nightly.json", wrong)
@@ -134,7 +134,7 @@ def test_json_lines_from_start_to_end(drivetrain) -> None:
     drivetrain.run("--json", accuracy=0.1, code=1)
 
 
-def test_secrets_are_nowhere(drivetrain) -> None:
+def test_secrets_appear_nowhere(drivetrain) -> None:
     """A parameter that is named like a secret: not in the output, the page, or what `runs show` and the ledger tell."""
     said = drivetrain.run("--param", f"ApiToken={SECRET}") + drivetrain.err
     said += drivetrain("runs", "show", "--json", "--home", drivetrain.home)
@@ -221,7 +221,7 @@ def test_the_page_can_be_written_anew(drivetrain, monkeypatch: pytest.MonkeyPatc
     assert report.is_file() and opened == [report.as_uri()]
 
 
-def test_stand_ins_come_from_the_settings_too(drivetrain) -> None:
+def test_local_replacements_come_from_settings_too(drivetrain) -> None:
     """The handler of a Lambda in the file, and another one on the command line, which wins."""
     arn = "arn:aws:lambda:us-east-1:000000000000:function:ask"
     handlers = drivetrain.write(

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.unit.cli.conftest import CommandLine
 
 
-def test_a_run_is_told_afterwards_and_its_page_leads_there(drivetrain: CommandLine) -> None:
+def test_an_ended_run_is_tracked_and_its_page_links_there(drivetrain: CommandLine) -> None:
     id = drivetrain.run("--quiet").strip()
     place = ["--home", drivetrain.home]
     folder = drivetrain.folder / "boards"
@@ -21,7 +21,7 @@ def test_a_run_is_told_afterwards_and_its_page_leads_there(drivetrain: CommandLi
     assert str(board) in (drivetrain.folder / page).read_text()
 
 
-def test_what_is_typed_wrong_is_said(drivetrain: CommandLine) -> None:
+def test_typing_errors_are_explained(drivetrain: CommandLine) -> None:
     drivetrain.run("--quiet")
     place = ["--home", drivetrain.home]
     assert "names no tracker" in drivetrain.error("runs", "track", "latest", *place)

@@ -131,7 +131,7 @@ def test_a_run_means_its_own_training(run, checkpoints: Called, drivetrain, monk
     assert asked.pop()[-1] == str(place), "what is left of the place"
 
 
-def test_a_step_from_the_cache_kept_them_in_the_run_that_ran(
+def test_checkpoints_of_a_cached_step_are_in_the_original_run(
     run, checkpoints: Called, drivetrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dataclasses import replace
@@ -161,7 +161,7 @@ def test_a_run_without_any(run, checkpoints: Called) -> None:
     assert "No execution 'nightl'" in checkpoints.error("list", "nightl")
 
 
-def test_a_latest_run_without_any_is_named_beside_the_newest_with_some(run, checkpoints: Called, drivetrain) -> None:
+def test_a_latest_run_without_checkpoints_suggests_the_newest_with_some(run, checkpoints: Called, drivetrain) -> None:
     from drivetrain.run_store.reader import Ledger
 
     run(train="s3://bucket/oldest/")
@@ -186,7 +186,7 @@ def test_a_place(checkpoints: Called, drivetrain) -> None:
     assert "step 1: good" in checkpoints("verify", "--", f"-odd/{dashed.name}", home=False)
 
 
-def test_the_code_of_the_program_is_the_commands(checkpoints: Called, drivetrain) -> None:
+def test_the_exit_code_of_the_program_is_passed_on(checkpoints: Called, drivetrain) -> None:
     folder = save(drivetrain.folder / "ck", 5)
     (folder / "step-00000005" / "weights").write_bytes(b"1235")
     assert "weights has the checksum" in checkpoints("verify", folder, code=1)
@@ -195,7 +195,7 @@ def test_the_code_of_the_program_is_the_commands(checkpoints: Called, drivetrain
     assert "--out" in checkpoints.error("export", folder)
 
 
-def test_a_file_of_the_current_folder_is_no_module(checkpoints: Called, drivetrain) -> None:
+def test_files_of_the_current_folder_are_not_imported(checkpoints: Called, drivetrain) -> None:
     drivetrain.write("json.py", "raise SystemExit('taken for a module')")
     folder = save(drivetrain.folder / "ck", 5)
     assert "step 5: good" in checkpoints("verify", folder)
@@ -205,6 +205,6 @@ def test_a_file_of_the_current_folder_is_no_module(checkpoints: Called, drivetra
     ("where", "message"),
     [("", "Nothing is given."), (" ", "Nothing is given."), ("s3://", "s3:// names no bucket."), ("s3:", "no bucket.")],
 )
-def test_nothing_is_named(checkpoints: Called, where: str, message: str) -> None:
+def test_an_empty_location_is_refused_in_one_line(checkpoints: Called, where: str, message: str) -> None:
     said = checkpoints.error("list", where)
     assert message in said and "s3://BUCKET/PREFIX" in said and len(said.splitlines()) == 1

@@ -47,7 +47,7 @@ def test_a_runs_training_is_unpacked(home: Home) -> None:
     assert not folder.exists()
 
 
-def test_of_a_training_that_failed_what_it_left_is_read(home: Home) -> None:
+def test_files_of_a_failed_training_are_read(home: Home) -> None:
     left = home.run("e-1") / "again/attempt-1/hosts/algo-1/opt/ml/output/data/health"
     left.mkdir(parents=True)
     (left / "records.jsonl").write_text("{}")
@@ -60,7 +60,7 @@ def test_of_a_training_that_failed_what_it_left_is_read(home: Home) -> None:
         pass
 
 
-def test_what_a_scripts_own_hook_of_smdebug_saved_is_found(home: Home) -> None:
+def test_files_of_a_scripts_smdebug_hook_are_found(home: Home) -> None:
     """Unpacked of a training that has ended, in its place of one that has not."""
     saved = ("collections/000000000/w_collections.json", "index/000000000/000000000000_w.json")
     others = ("model.bin", "tensors/training_job_end.ts", "../index/000000000/evil.json")
@@ -86,7 +86,7 @@ def test_what_a_scripts_own_hook_of_smdebug_saved_is_found(home: Home) -> None:
         ("other", None, "No execution 'other'"),
     ],
 )
-def test_what_is_not_there_is_refused(what: str, step: str | None, says: str, home: Home) -> None:
+def test_missing_runs_and_steps_are_refused(what: str, step: str | None, says: str, home: Home) -> None:
     with pytest.raises(UserError) as caught, recorded(what, step, home.root):
         pass
     assert str(caught.value).startswith(says)
@@ -97,7 +97,7 @@ def test_a_run_without_processes_cannot_be_attached_to(drivetrain, home: Home) -
     assert "Run e-1 has no process on this machine: it has ended" in drivetrain.error("attach", "--home", home.root)
 
 
-def test_the_program_gets_what_was_asked(drivetrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_program_gets_the_requested_options(drivetrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from drivetrain.cli.training import checkpoints
 
     asked: list[tuple[list[str], str]] = []
