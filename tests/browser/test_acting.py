@@ -46,7 +46,7 @@ def follow(browser: Browser, selector: str) -> None:
     browser.leave_by(lambda: browser.run(f"document.querySelector({json.dumps(selector)}).click()"))
 
 
-def test_stop_go_on_run_again_look_at_files_and_roll_back(home: Home, base: str) -> None:
+def test_stop_resume_run_again_view_files_and_roll_back(home: Home, base: str) -> None:
     go_on = home.root.parent / "go-on"
     run = started(home, "run", "shop_pipelines.py:shop", "--set", f"until={go_on}")
     with Browser() as browser:

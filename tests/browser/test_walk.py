@@ -163,7 +163,7 @@ def test_run_watch_compare_approve_and_see_the_retraining_start(home: Home, addr
     assert browser.errors == []
 
 
-def test_keys_find_their_way_and_every_width_fits(home: Home, address: str, browser: Browser) -> None:
+def test_keyboard_navigation_works_and_every_width_fits(home: Home, address: str, browser: Browser) -> None:
     for rate in ("0.25", "0.5"):
         assert started(home, "run", "shop_pipelines.py:shop", "--set", f"rate={rate}", "--tag", "t=1").wait(120) == 0
     base = address.partition("/?")[0]
@@ -209,7 +209,7 @@ def test_a_step_cannot_run_scripts_on_the_page(tmp_path: Path, browser: Browser)
     assert browser.run("document.title").startswith("p") and browser.run("document.scripts.length") == 0
 
 
-def test_costs_are_tried_by_the_keyboard_on_a_page_without_a_server(tmp_path: Path, browser: Browser) -> None:
+def test_cost_sliders_work_by_keyboard_without_a_server(tmp_path: Path, browser: Browser) -> None:
     random = np.random.default_rng(0)
     scores = random.random(2_000)
     samples = Samples(scores=scores, targets=(random.random(2_000) < scores).astype(np.int64))

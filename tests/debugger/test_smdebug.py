@@ -27,7 +27,7 @@ SAVED = (1, 3, 5, 7)
 
 
 @pytest.mark.debugger
-def test_what_a_hook_of_smdebug_saves_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tensors_saved_by_an_smdebug_hook_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [str(MADE / "bin/python"), str(SCRIPT), str(tmp_path / "trial")]
     ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     lengths = json.loads(ran.stdout.splitlines()[-1])
@@ -42,7 +42,7 @@ def test_what_a_hook_of_smdebug_saves_is_read(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.debugger
-def test_a_second_run_leaves_the_environment_as_it_is() -> None:
+def test_a_second_run_leaves_the_environment_unchanged() -> None:
     def state() -> dict[str, int]:
         return {str(path): path.lstat().st_mtime_ns for path in MADE.rglob("*") if "__pycache__" not in path.parts}
 
@@ -55,7 +55,7 @@ def test_a_second_run_leaves_the_environment_as_it_is() -> None:
 
 
 @pytest.mark.debugger
-def test_without_a_network_it_is_one_clear_error_and_the_next_run_goes_on(
+def test_without_a_network_there_is_one_clear_error_and_the_next_run_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CONSTRAINT"):

@@ -34,7 +34,7 @@ def family_of(trial: Any) -> Family:
     return Family("toy", "toy", 4, 1, 1, (), 10.0, lambda folder: None, trial)
 
 
-def test_what_was_made_is_not_made_again(tmp_path: Path) -> None:
+def test_finished_trials_are_not_repeated(tmp_path: Path) -> None:
     first = progress_of(tmp_path)
     first.begin(7)
     first.add(Made(0, 1.0, {"kills": 2}, []))
@@ -44,7 +44,7 @@ def test_what_was_made_is_not_made_again(tmp_path: Path) -> None:
     assert [made.trial for made in again.violating] == [2]
 
 
-def test_of_times_the_slowest_is_told(tmp_path: Path) -> None:
+def test_the_slowest_time_is_reported(tmp_path: Path) -> None:
     progress = progress_of(tmp_path)
     progress.begin(7)
     for number, slowest in enumerate((120, 340, 90)):
@@ -52,7 +52,7 @@ def test_of_times_the_slowest_is_told(tmp_path: Path) -> None:
     assert progress.did == {"refused": 3, "slowest refusal, ms": 340}
 
 
-def test_a_line_that_was_cut_off_is_a_trial_that_was_not_made(tmp_path: Path) -> None:
+def test_a_truncated_line_counts_as_a_missing_trial(tmp_path: Path) -> None:
     first = progress_of(tmp_path)
     first.begin(7)
     for number in (0, 1):
@@ -65,14 +65,14 @@ def test_a_line_that_was_cut_off_is_a_trial_that_was_not_made(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("changed", [{"code": "d"}, {"trials": 5}])
-def test_what_other_code_or_another_campaign_made_does_not_count(changed: dict[str, Any], tmp_path: Path) -> None:
+def test_trials_of_other_code_or_campaigns_do_not_count(changed: dict[str, Any], tmp_path: Path) -> None:
     first = progress_of(tmp_path)
     first.begin(7)
     first.add(Made(0, 1.0, {}, []))
     assert progress_of(tmp_path, **changed).seed is None
 
 
-def test_an_unfinished_campaign_goes_on_with_its_seed(tmp_path: Path) -> None:
+def test_an_unfinished_campaign_continues_with_its_seed(tmp_path: Path) -> None:
     both = {name: progress_of(tmp_path, name=name, trials=1) for name in ("one", "two")}
     both["one"].begin(7)
     both["one"].add(Made(0, 1.0, {}, []))
@@ -103,7 +103,7 @@ def test_two_campaigns_do_not_share_the_progress_of_a_family(tmp_path: Path, mon
     assert program.lock("one") is not None
 
 
-def test_a_campaign_that_is_given_minutes_ends_well_and_says_what_is_left(
+def test_a_campaign_with_a_time_limit_ends_well_and_reports_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began: list[tuple[str, float]] = []
@@ -163,7 +163,7 @@ def test_the_folder_of_a_violating_trial_is_kept(tmp_path: Path) -> None:
     assert [*scratch.iterdir()] == []
 
 
-def test_a_trial_that_cannot_be_made_is_a_violation(tmp_path: Path) -> None:
+def test_a_trial_that_fails_to_run_is_a_violation(tmp_path: Path) -> None:
     def trial(given: Trial, shared: None) -> Found:
         raise ValueError("nothing there")
 
@@ -171,7 +171,7 @@ def test_a_trial_that_cannot_be_made_is_a_violation(tmp_path: Path) -> None:
     assert "nothing there" in made.violations[0]
 
 
-def test_the_record_says_how_to_see_a_violation_again(tmp_path: Path) -> None:
+def test_the_record_tells_how_to_reproduce_a_violation(tmp_path: Path) -> None:
     progress = progress_of(tmp_path)
     progress.begin(7)
     progress.add(Made(3, 1.0, {}, ["bad"]))
@@ -180,7 +180,7 @@ def test_the_record_says_how_to_see_a_violation_again(tmp_path: Path) -> None:
     assert found["violated"] == [{"trial": 3, "violations": ["bad"]}]
 
 
-def test_time_left_counts_only_what_this_start_has_made(tmp_path: Path) -> None:
+def test_the_estimate_uses_only_trials_of_this_start(tmp_path: Path) -> None:
     progress = progress_of(tmp_path)
     progress.begin(7)
     for number in range(3):
@@ -191,7 +191,7 @@ def test_time_left_counts_only_what_this_start_has_made(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.nightly_cases(str(int(signal.SIGKILL)))
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_campaign_that_is_killed_leaves_nobody_and_goes_on(how: signal.Signals, tmp_path: Path) -> None:
+def test_a_killed_campaign_leaves_no_process_and_resumes(how: signal.Signals, tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.faults", "--only", "checkpoint_two_runs", "--trials", "12", "--seed", "4"]
     environment = {**os.environ, "PYTHONPATH": str(root)}

@@ -21,7 +21,7 @@ SEED = 20261120
 
 
 @pytest.mark.parametrize("name", family_names())
-def test_it_has_what_a_campaign_asks_for(name: str) -> None:
+def test_every_family_has_the_required_parts(name: str) -> None:
     found = family(name)
     assert found.fault and 0 < found.quick <= found.trials and found.at_once > 0 and found.patience_s > 0
     assert callable(found.prepare) and callable(found.trial)
@@ -29,7 +29,7 @@ def test_it_has_what_a_campaign_asks_for(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_campaign_goes_on_with_what_is_missing_until_its_time_is_over(tmp_path: Path) -> None:
+def test_a_campaign_runs_missing_trials_until_its_time_is_over(tmp_path: Path) -> None:
     chosen = family("checkpoint_clock")
     context, line = campaign.forkserver([chosen]), Line(io.StringIO())
 

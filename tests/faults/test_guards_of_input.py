@@ -17,7 +17,7 @@ FILE = "tests/faults/harness/guards_of_input.py"
 
 
 @pytest.mark.nightly
-def test_what_a_missing_guard_lets_through_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_guard_is_noticed(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",

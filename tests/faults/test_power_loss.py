@@ -52,7 +52,7 @@ def left(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
 
 
-def test_only_what_was_made_durable_is_left(recorded: Path) -> None:
+def test_only_durable_writes_survive(recorded: Path) -> None:
     torn: set[str] = set()
     for seed in range(20):
         (recorded / "torn").write_text("new and longer")
@@ -64,14 +64,14 @@ def test_only_what_was_made_durable_is_left(recorded: Path) -> None:
     assert (recorded / "folder").is_dir(), "its name is durable, and no name in it"
 
 
-def test_all_is_left_that_the_disk_had_got_to(recorded: Path) -> None:
+def test_writes_that_reached_the_disk_survive(recorded: Path) -> None:
     before = left(recorded)
     power_loss.lose_power(recorded, recorded.with_name("shadow"), random.Random(1), 1.0)
     assert left(recorded) == before
     assert before == {"gone": "new", "replaced": "after", "torn": "new and longer", "folder/lost": "text"}
 
 
-def test_a_process_ends_at_its_instant(recorded: Path, tmp_path: Path) -> None:
+def test_a_process_is_killed_at_the_chosen_call(recorded: Path, tmp_path: Path) -> None:
     count = power_loss.instants(tmp_path / "shadow")
     assert count > 20
     command = [sys.executable, "-S", "-c", PROGRAM, str(tmp_path / "again")]

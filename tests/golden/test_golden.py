@@ -22,7 +22,7 @@ def without_code_hashes(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))
-def test_ready_pipeline(name: str, request: pytest.FixtureRequest) -> None:
+def test_the_definition_of_a_ready_pipeline_is_unchanged(name: str, request: pytest.FixtureRequest) -> None:
     loaded = load(name)
     text = without_code_hashes(compile_pipeline(loaded.pipeline, loaded.source, loaded.base).text)
     golden = HERE / f"{name}.json"

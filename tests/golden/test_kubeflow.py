@@ -102,11 +102,11 @@ def test_compiled_for_kubeflow(name: str, request: pytest.FixtureRequest) -> Non
     assert list(map(str, problems(read(text.encode(), name)))) == []
 
 
-def test_what_has_no_file_here_is_refused_by_step_and_field() -> None:
+def test_sagemaker_only_examples_are_refused_by_step_and_field() -> None:
     found = {(problem.step, problem.field) for problem in check(test_training_options.pipeline())}
     assert found >= {("mounted", "inputs.train"), ("mounted", "cluster.efa"), ("streamed", "cluster.network")}
     assert ("search", "tune") in {(problem.step, problem.field) for problem in check(test_searches.pipeline())}
 
 
-def test_there_are_no_files_of_examples_that_are_gone() -> None:
+def test_no_golden_files_of_removed_examples_remain() -> None:
     assert {path.stem for path in HERE.iterdir()} == set(EXAMPLES)

@@ -88,7 +88,7 @@ def _steps(home: Home, id: str) -> Iterator[dict[str, Any]]:
         yield {**said, "settings": dict(step.settings), "metrics": dict(step.metrics), **folders, "log": step.log()}
 
 
-def test_nothing_of_an_old_home_is_told_otherwise(
+def test_an_old_home_is_shown_unchanged(
     home: Home, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     said = dict(_said(home, capsys))

@@ -181,7 +181,7 @@ def nightly(key: str) -> Names:
     )
 
 
-def test_the_roles_that_are_deployed_allow_every_call(folder: Path) -> None:
+def test_the_deployed_roles_allow_every_call(folder: Path) -> None:
     names = nightly(BUCKET_KEY)
     deployed = {name: statements(role, BUCKET_KEY) for name, role in roles(template(folder, "every kind"))}
     asked = [request for request in requests(definition(), names) if not request.role.endswith(("-ci", "-destroyer"))]
@@ -190,7 +190,7 @@ def test_the_roles_that_are_deployed_allow_every_call(folder: Path) -> None:
     assert denied == []
 
 
-def test_the_roles_that_are_deployed_are_those_derived(folder: Path) -> None:
+def test_the_deployed_roles_equal_the_derived_ones(folder: Path) -> None:
     def plain(policy: Policy) -> list[Json]:
         return [statement.to_json() for statement in policy.statements]
 
@@ -203,7 +203,7 @@ def test_the_roles_that_are_deployed_are_those_derived(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_nobody_else_takes_a_role_on(folder: Path, name: str) -> None:
+def test_only_the_named_principals_can_assume_a_role(folder: Path, name: str) -> None:
     count = 0
     for role, properties in roles(template(folder, name)):
         for statement in properties["AssumeRolePolicyDocument"]["Statement"]:
@@ -224,7 +224,7 @@ def test_nobody_else_takes_a_role_on(folder: Path, name: str) -> None:
     assert count >= 3
 
 
-def test_ci_has_a_role_where_it_is_asked_for(folder: Path) -> None:
+def test_ci_has_a_role_on_request(folder: Path) -> None:
     names = {stack: {name for name, _ in roles(template(folder, stack))} for stack in ("plain", "full", "events")}
     assert "drivetrain-retraining-ci" not in names["plain"]
     assert "drivetrain-retraining-ci" in names["full"] & names["events"]
@@ -237,7 +237,7 @@ def test_ci_has_a_role_where_it_is_asked_for(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_what_is_encrypted_kept_and_closed(folder: Path, name: str) -> None:
+def test_buckets_and_queues_are_encrypted_kept_and_private(folder: Path, name: str) -> None:
     found = template(folder, name)
     for bucket in of_type(found, "AWS::S3::Bucket").values():
         properties = bucket["Properties"]
@@ -294,7 +294,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_what_outlives_the_stack_does_not_outlive_a_creation_that_failed(folder: Path, name: str) -> None:
+def test_retained_resources_are_deleted_after_a_failed_creation(folder: Path, name: str) -> None:
     """With `Retain` the second `cdk deploy` finds the bucket of the first, which failed, and fails of that."""
     resources = template(folder, name)["Resources"].values()
     assert "Retain" not in {resource.get("DeletionPolicy") for resource in resources}
@@ -307,14 +307,14 @@ def test_what_outlives_the_stack_does_not_outlive_a_creation_that_failed(folder:
 
 
 @pytest.mark.parametrize(("name", "protected"), [("plain", False), ("full", True)])
-def test_a_stack_is_protected_once_that_is_asked_for(folder: Path, name: str, protected: bool) -> None:
+def test_a_stack_is_protected_on_request(folder: Path, name: str, protected: bool) -> None:
     """`cdk deploy` protects a stack before it makes it, and cannot delete it any more where that fails."""
     artifacts = json.loads((folder / name / "manifest.json").read_text())["artifacts"].values()
     (stack,) = (each for each in artifacts if each["type"] == "aws:cloudformation:stack")
     assert stack["properties"].get("terminationProtection", False) is protected
 
 
-def test_log_groups_of_all_jobs_are_made_where_that_is_asked_for(folder: Path) -> None:
+def test_log_groups_of_all_jobs_are_created_on_request(folder: Path) -> None:
     """Each account that ever ran a job has them, and CloudFormation takes over none."""
 
     def shared(name: str) -> set[str]:
@@ -325,7 +325,7 @@ def test_log_groups_of_all_jobs_are_made_where_that_is_asked_for(folder: Path) -
     assert [shared(name) for name in CLEAN if name != "full"] == [set()] * 4
 
 
-def test_outputs_of_jobs_lie_under_the_key_of_the_stack(folder: Path) -> None:
+def test_job_outputs_are_encrypted_with_the_stack_key(folder: Path) -> None:
     """Without a key of their own they lie under aws/s3, which no other account can be given."""
     found = template(folder, "full")
     (key,) = of_type(found, "AWS::KMS::Key")
@@ -343,7 +343,7 @@ def test_outputs_of_jobs_lie_under_the_key_of_the_stack(folder: Path) -> None:
     assert of_type(template(folder, "events"), "AWS::KMS::Alias") == {}
 
 
-def test_ci_is_trusted_for_the_named_runs_alone(folder: Path) -> None:
+def test_ci_is_trusted_only_for_the_named_workflows(folder: Path) -> None:
     trusts = {
         name: dict(roles(template(folder, name)))["drivetrain-retraining-ci"]["AssumeRolePolicyDocument"]["Statement"]
         for name in ("full", "events")
@@ -372,7 +372,7 @@ def test_the_bucket(folder: Path) -> None:
     assert of_type(template(folder, "events"), "AWS::S3::Bucket") == {}
 
 
-def test_only_the_bucket_that_a_trigger_watches_tells_of_uploads(folder: Path) -> None:
+def test_only_a_watched_bucket_sends_upload_events(folder: Path) -> None:
     def tells(name: str) -> list[Any]:
         buckets = of_type(template(folder, name), "AWS::S3::Bucket").values()
         return [
@@ -429,13 +429,13 @@ def test_events_go_through_the_queue_to_the_starter(folder: Path) -> None:
     assert of_type(template(folder, "full"), "AWS::Scheduler::Schedule") == {}
 
 
-def test_the_starter_travels_whole(folder: Path) -> None:
+def test_the_starter_archive_is_complete(folder: Path) -> None:
     (asset,) = (folder / "plain").glob("asset.*.zip")
     with zipfile.ZipFile(asset) as archive:
         assert {name: archive.read(name) for name in archive.namelist()} == bundle.files()
 
 
-def test_spaces_get_the_wheel_that_is_named(folder: Path) -> None:
+def test_spaces_get_the_named_wheel(folder: Path) -> None:
     found = only(template(folder, "full"), "AWS::SageMaker::StudioLifecycleConfig")["Properties"]
     script = base64.b64decode(found["StudioLifecycleConfigContent"]).decode()
     first, source, digest, *_ = script.splitlines()
@@ -446,7 +446,7 @@ def test_spaces_get_the_wheel_that_is_named(folder: Path) -> None:
     assert of_type(template(folder, "plain"), "AWS::SageMaker::StudioLifecycleConfig") == {}
 
 
-def test_another_script_or_tag_is_another_configuration(folder: Path) -> None:
+def test_a_changed_script_or_tag_is_a_new_configuration(folder: Path) -> None:
     """CloudFormation replaces what can only be made, and does not where the name stays."""
     given = [
         only(template(folder, name), "AWS::SageMaker::StudioLifecycleConfig")["Properties"]
@@ -459,7 +459,7 @@ def test_another_script_or_tag_is_another_configuration(folder: Path) -> None:
         assert re.fullmatch(r"drivetrain-retraining-start-[0-9a-f]{8}", name)
 
 
-def test_groups_are_made_where_the_pipeline_lives(folder: Path) -> None:
+def test_named_and_own_model_groups_are_created(folder: Path) -> None:
     groups = of_type(template(folder, "groups"), "AWS::SageMaker::ModelPackageGroup").values()
     assert sorted(group["Properties"]["ModelPackageGroupName"] for group in groups) == ["named", "own"]
 
@@ -485,7 +485,7 @@ def test_zones_can_be_named(folder: Path) -> None:
     assert zones("full") == [{"Fn::Select": [n, {"Fn::GetAZs": ""}]} for n in range(3)]
 
 
-def test_no_bucket_but_the_pipelines_is_reached_from_the_network(folder: Path) -> None:
+def test_only_the_pipeline_bucket_is_reachable_from_the_network(folder: Path) -> None:
     found = template(folder, "full")
     (gateway,) = [
         endpoint["Properties"]
@@ -545,7 +545,7 @@ def _fits(resource: str, form: str) -> bool:
     return re.fullmatch(pattern, resource) is not None
 
 
-def test_the_command_line_says_what_to_mend(tmp_path: Path) -> None:
+def test_the_command_line_reports_what_to_correct(tmp_path: Path) -> None:
     wrong = tmp_path / "infra.yaml"
     wrong.write_text("checkpoint_days: soon\n")
     for arguments, expected in (

@@ -14,7 +14,7 @@ from tests.mutants.recorded import MUTANTS
 ROOT = Path(__file__).parents[2]
 
 
-def test_there_are_enough_each_with_a_name_of_its_own() -> None:
+def test_there_are_enough_mutants_with_unique_names() -> None:
     assert len(MUTANTS) >= 100
     assert [name for name, count in Counter(each.name for each in MUTANTS).items() if count > 1] == []
 
@@ -27,18 +27,18 @@ def test_every_mutation_applies_and_compiles(file: str) -> None:
         compile(mutant.mutated(source), f"{file} ({mutant.name})", "exec")
 
 
-def test_the_tests_that_notice_them_are_there() -> None:
+def test_the_tests_that_catch_mutants_exist() -> None:
     named = {name for each in MUTANTS for name in each.tests}
     assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
 
 
-def test_a_text_that_does_not_stand_there_once_is_refused() -> None:
+def test_a_text_that_does_not_occur_exactly_once_is_refused() -> None:
     for find, count in (("c", 0), ("a", 2)):
         with pytest.raises(ValueError, match=f"stands {count} times in f.py, not once"):
             Mutant("m", "f.py", find, "b", ()).mutated("a = a")
 
 
-def test_a_result_holds_until_code_tests_or_the_mutation_change(tmp_path: Path) -> None:
+def test_a_result_is_valid_until_code_tests_or_mutation_change(tmp_path: Path) -> None:
     files = ["components/a.py", "tests/unit/test_a.py", "tests/unit/test_b.py", "tests/conftest.py", "README.md"]
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def test_a_result_holds_until_code_tests_or_the_mutation_change(tmp_path: Path) 
     ("words", "told"),
     [(["--only", "nosuch"], "--only nosuch: no mutation's name"), (["--jobs", "0"], "--jobs 0; allowed are")],
 )
-def test_what_it_cannot_use_is_told(
+def test_unusable_arguments_are_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], told: str
 ) -> None:
     monkeypatch.setattr("sys.argv", ["mutants", *words])

@@ -45,7 +45,7 @@ def mutant(find: str, replace: str, test: str = TEST) -> Mutant:
         (mutant("10", "ten"), ("survived", "")),
     ],
 )
-def test_what_came_of_it(copy: Copy, tmp_path: Path, made: Mutant, came: tuple[str, str]) -> None:
+def test_the_outcome_of_a_trial(copy: Copy, tmp_path: Path, made: Mutant, came: tuple[str, str]) -> None:
     process = copy.start(made, 1)
     process.join()
     assert copy.end(made, process) == came
@@ -62,7 +62,7 @@ def test_tests_that_cannot_run_notice_nothing(copy: Copy) -> None:
     assert came == "broken" and why.startswith("pytest ended with 4")
 
 
-def test_one_that_does_not_end_is_ended(copy: Copy) -> None:
+def test_a_hanging_trial_is_ended(copy: Copy) -> None:
     made = mutant("10", "for ever")
     process = copy.start(made, 1)
     assert copy.end(made, process) == ("timed out", "")

@@ -151,7 +151,7 @@ def found(definitions: tuple[dict[str, Any], dict[str, Any]]) -> list[Found]:
     return list(compare(*definitions))
 
 
-def test_nothing_differs_without_a_reason(found: list[Found]) -> None:
+def test_every_difference_has_a_reason(found: list[Found]) -> None:
     assert [each for each in found if not explaining(each)] == []
 
 
@@ -159,7 +159,7 @@ def test_every_reason_is_still_needed(found: list[Found]) -> None:
     assert unmet(found) == []
 
 
-def test_what_is_compared_is_the_whole_pipeline(definitions: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_the_whole_pipeline_is_compared(definitions: tuple[dict[str, Any], dict[str, Any]]) -> None:
     sdk, ours = definitions
     assert [step["Name"] for step in sdk["Steps"]] == ["prepare", "train", "evaluate", "compare", "register"]
     same = sum(1 for _ in leaves(ours)) - sum(sum(1 for _ in leaves(each.ours)) for each in compare(sdk, ours))

@@ -25,7 +25,7 @@ REFERENCES = {
 }
 
 
-def test_the_definition_is_ours(offline: dict[str, Any]) -> None:
+def test_the_sdk_pipeline_has_our_definition(offline: dict[str, Any]) -> None:
     said = offline["flagship"]
     assert len(said["compiled"]["Steps"]) == 5
     assert json.loads(said["sdk"]) == said["compiled"]
@@ -49,7 +49,7 @@ def test_the_sdk_sees_the_edges(offline: dict[str, Any]) -> None:
     assert offline["graph"] == REFERENCES
 
 
-def test_people_add_to_it_with_the_sdk_s_own_classes(offline: dict[str, Any]) -> None:
+def test_steps_of_the_sdk_can_be_added(offline: dict[str, Any]) -> None:
     changed, graph = offline["changed"]["definition"], offline["changed"]["graph"]
     lines = {change.where: (change.old, change.new) for change in differences(offline["flagship"]["compiled"], changed)}
     check = {
@@ -87,14 +87,14 @@ def test_people_add_to_it_with_the_sdk_s_own_classes(offline: dict[str, Any]) ->
     assert "where" in graph["train"]
 
 
-def test_nothing_is_left_in_the_environment_and_nothing_told_to_others(offline: dict[str, Any]) -> None:
+def test_the_environment_is_restored_and_no_telemetry_is_sent(offline: dict[str, Any]) -> None:
     """The program also refuses every connection; it would have failed."""
     assert (offline["region before"], offline["region after"]) == (None, None)
     assert offline["region"] == "us-east-1", "the deployment's"
     assert offline["telemetry off"] == {"TelemetryOptOut": True}
 
 
-def test_what_is_wrong_is_said_in_a_line(offline: dict[str, Any]) -> None:
+def test_errors_are_one_line(offline: dict[str, Any]) -> None:
     assert offline["errors"] == {
         "no type": "the definition of wrong: Steps[0] ('stop') has no Type. Given: Name.",
         "nobody": "Step 'last' depends on 'stpo'. Did you mean 'stop'? Allowed: stop.",
@@ -105,7 +105,7 @@ def test_what_is_wrong_is_said_in_a_line(offline: dict[str, Any]) -> None:
     }
 
 
-def test_images_that_only_the_sdk_knows(offline: dict[str, Any]) -> None:
+def test_images_known_only_to_the_sdk(offline: dict[str, Any]) -> None:
     images = offline["images"]
     assert images["known"].endswith("/pytorch:2.13.0-cpu-amzn2023-sagemaker"), "ours comes first"
     assert images["older version"] == "763104351884.dkr.ecr.eu-west-1.amazonaws.com/pytorch-training:2.8-gpu-py312"
@@ -114,7 +114,7 @@ def test_images_that_only_the_sdk_knows(offline: dict[str, Any]) -> None:
     assert (images["another region"], images["compiled for another region"]) == (isolated, isolated)
 
 
-def test_images_that_nobody_knows(offline: dict[str, Any]) -> None:
+def test_unknown_images_are_refused(offline: dict[str, Any]) -> None:
     images = offline["images"]
     assert images["no version"].startswith("No stock image of pytorch 9.9 is known. Allowed: 2.10.0, ")
     assert images["no framework"].startswith("No stock image of 'pytorhc'. Did you mean 'pytorch'?")
@@ -134,7 +134,7 @@ def test_upsert_uploads_then_creates_and_updates(online: dict[str, Any], account
     assert deployed["PipelineDescription"] == "Another one.", "what is given counts"
 
 
-def test_what_the_definition_names_lies_in_the_bucket(online: dict[str, Any], account: TestAccount) -> None:
+def test_objects_of_the_definition_are_in_the_bucket(online: dict[str, Any], account: TestAccount) -> None:
     assert online["uploaded again"] == 0
     s3 = account.client("s3")
     assets = online["deployed"]["assets"]

@@ -98,7 +98,7 @@ def told(found: dict[str, Any], base: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_script_is_told_the_same(name: str, tmp_path: Path) -> None:
+def test_a_script_gets_the_same_arguments_and_variables(name: str, tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     for base in (theirs, ours):
         lay_out(base, VALUES[name])
@@ -115,7 +115,7 @@ def test_a_script_is_told_the_same(name: str, tmp_path: Path) -> None:
     assert len(found) > 25
 
 
-def test_the_drivers_are_told_of_processes_as_we_tell_them(tmp_path: Path) -> None:
+def test_the_sdk_drivers_get_the_same_number_of_processes(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     for base in (theirs, ours):
         lay_out(base, {})

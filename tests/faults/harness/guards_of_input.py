@@ -1,4 +1,4 @@
-"""That the families about malicious input and secrets would notice: each guard is taken away in turn.
+"""The families about malicious input and secrets notice when a guard is missing: each is taken away in turn.
 
 ../test_guards_of_input.py runs this file in a process of its own: a forked command takes its modules and its memory
 from the process, in which other tests have imported what is to be patched before it is, and used gigabytes.
@@ -145,21 +145,21 @@ HOSTILE: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("guard", HOSTILE)
-def test_malice_is_noticed_without(guard: str, hostile: malicious_input.Shared, tmp_path: Path) -> None:
+def test_missing_input_checks_are_noticed(guard: str, hostile: malicious_input.Shared, tmp_path: Path) -> None:
     way, instead, said = HOSTILE[guard]
     with replaced(instead):
         found = violations("malicious_input", "VECTORS", way, malicious_input.trial, hostile, tmp_path)
     assert any(said in text for text in found), found
 
 
-def test_malice_is_noticed_without_a_look_into_archives(hostile: malicious_input.Shared, tmp_path: Path) -> None:
+def test_a_missing_archive_check_is_noticed(hostile: malicious_input.Shared, tmp_path: Path) -> None:
     with mock.patch("tests.faults.malicious_input.START", unguarded_start(tmp_path)):
         way = malicious_input.by_archive
         found = violations("malicious_input", "VECTORS", way, malicious_input.trial, hostile, tmp_path)
     assert any("it was executed" in text for text in found), found
 
 
-def test_every_word_of_a_shell_is_one(tmp_path: Path) -> None:
+def test_every_shell_exploit_works_unquoted(tmp_path: Path) -> None:
     """Also where all that was drawn have to close a quote first."""
     for number in range(60):
         canary = tmp_path / f"canary-{number}"
@@ -168,7 +168,7 @@ def test_every_word_of_a_shell_is_one(tmp_path: Path) -> None:
         assert canary.exists(), words[0]
 
 
-def test_a_dud_is_noticed(hostile: malicious_input.Shared, tmp_path: Path) -> None:
+def test_a_harmless_input_is_noticed(hostile: malicious_input.Shared, tmp_path: Path) -> None:
     """An exploit that would harm nobody tests nothing."""
     dud = malicious_input.Exploit("dud", lambda draw, canary: b"epochs: many\n", lambda content, folder: None)
     with mock.patch("tests.faults.malicious_input.YAML", (dud,)):
@@ -250,7 +250,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("guard", SECRETS)
-def test_a_leak_is_noticed_without(guard: str, secrets: canary_secrets.Shared, tmp_path: Path) -> None:
+def test_a_leak_is_noticed_without_masking(guard: str, secrets: canary_secrets.Shared, tmp_path: Path) -> None:
     way, instead, said = SECRETS[guard]
     with replaced(instead):
         found = violations("canary_secrets", "WAYS", way, canary_secrets.trial, secrets, tmp_path)

@@ -55,7 +55,7 @@ def refuse_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assets, "_content", refused)
 
 
-def test_a_package_that_has_not_changed_is_not_read_again(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_package_is_not_read_again(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later(monkeypatch)
     first = CodeArchive()
     sha256, content = first.sha256, first.content

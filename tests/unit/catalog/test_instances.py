@@ -77,7 +77,7 @@ def test_every_type_is_one_that_the_service_trains_on() -> None:
     assert set(instance_names()) <= set(known)
 
 
-def test_processing_jobs_have_what_the_table_says() -> None:
+def test_the_table_has_the_types_of_processing_jobs() -> None:
     shapes = json.loads(SHAPES.read_text(encoding="utf-8"))
     known = set(shapes.get("shapes", shapes)["ProcessingInstanceType"]["enum"])
     assert {name for name in instance_names() if get_instance(name).processing} == known & set(instance_names())

@@ -40,5 +40,5 @@ def test_the_compiler_and_the_training_refuse_the_same(value: Any, annotation: s
         (["a"], "tuple[str, ...]", None),
     ],
 )
-def test_which_type_it_should_be(value: Any, annotation: str, wanted: str | None) -> None:
+def test_a_value_of_a_wrong_type_names_the_expected_one(value: Any, annotation: str, wanted: str | None) -> None:
     assert wrong_type(value, annotation) == wanted

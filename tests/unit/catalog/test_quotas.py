@@ -59,6 +59,6 @@ def test_the_least_that_a_job_waits_is_that_of_the_service_model() -> None:
     assert service()["shapes"]["MaxPendingTimeInSeconds"]["min"] == quotas.PENDING_SECONDS[0]
 
 
-def test_what_can_be_raised_on_request_is_below_what_cannot() -> None:
+def test_default_limits_are_below_the_maximum_ones() -> None:
     assert quotas.DEFAULT_MAX_RUN_SECONDS < quotas.MAX_RUN_SECONDS["Training"] == 28 * 24 * 3600
     assert quotas.DEFAULT_WARM_POOL_SECONDS < quotas.MAX_WARM_POOL_SECONDS

@@ -43,7 +43,7 @@ def test_the_recipes_of_the_package_lack_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", RECIPE_MEMBERS)
-def test_a_member_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
+def test_a_missing_member_is_named(name: str, tmp_path: Path) -> None:
     lines = [line for line in WHOLE.format(bases="").splitlines(True) if f" {name}(" not in line]
     text = "".join(line for line in lines if not line.strip().startswith(name))
     assert lacking(tmp_path, text) == [name]
@@ -55,7 +55,7 @@ def test_a_whole_recipe_and_none_lack_nothing(tmp_path: Path) -> None:
     assert lacking(tmp_path, WHOLE.format(bases="")) == lacking(tmp_path, "x = 1") == lacking(tmp_path, "class") == []
 
 
-def test_it_is_refused_where_the_pipeline_is_compiled(tmp_path: Path) -> None:
+def test_a_recipe_without_a_member_is_refused_at_compile_time(tmp_path: Path) -> None:
     (tmp_path / "rec.py").write_text(WHOLE.format(bases="").replace("optimizer", "optimiser"))
     pipeline = Pipeline(name="p", steps=[step(train, train="s3://b/train/", recipe="rec")])
     with pytest.raises(SpecError) as refused:

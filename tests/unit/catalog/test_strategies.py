@@ -58,7 +58,7 @@ def test_options_of_a_base_in_another_file_come_first(tmp_path: Path) -> None:
     assert list(read_strategy("more", tmp_path).options) == ["stage", "names", "must", "b"]
 
 
-def test_allowed_values_stand_beside_the_options_and_are_inherited(tmp_path: Path) -> None:
+def test_allowed_values_of_options_are_inherited(tmp_path: Path) -> None:
     allowed = 'CHOICES = {"must": ("a", "b")}\nBOUNDS = {"stage": (1, 4)}\n'
     (tmp_path / "mine.py").write_text(FILE.replace("class Options", f"{allowed}\nclass Options", 1))
     (tmp_path / "more.py").write_text(f"{HEAD}class Options(mine.Options):\n    stage: int = 1\n")
@@ -96,7 +96,7 @@ def test_of_another_framework(tmp_path: Path) -> None:
     assert framework_of_recipe(tmp_path / "theirs.py") == "other"
 
 
-def test_a_recipe_that_names_none_is_of_torch(tmp_path: Path) -> None:
+def test_a_recipe_without_a_framework_is_for_torch(tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text("class Recipe: ...\n")
     (tmp_path / "torn.py").write_text("class (")
     assert [framework_of_recipe(tmp_path / f"{name}.py") for name in ("old", "torn", "none")] == ["torch"] * 3

@@ -92,7 +92,7 @@ def test_one_process_and_two_a_folder_and_an_archive(model: Path, data: Path, tm
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_one_line_and_nothing_is_written(model: Path, data: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line_and_nothing_is_written(model: Path, data: Path, tmp_path: Path) -> None:
     done = command(model, data, tmp_path / "out", "--keep=lable", "--processes=1")
     assert done.returncode == 2
     assert done.stderr.startswith("error: no column 'lable'. Did you mean 'label'?")

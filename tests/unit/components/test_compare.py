@@ -41,7 +41,7 @@ def test_the_declaration() -> None:
     assert "difference" not in compare.metrics, "without a champion there is none"
 
 
-def test_no_group_is_a_decision(
+def test_without_a_champion_the_floors_decide_in_the_step(
     place: Place, evaluations: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = place.compare(floors='{"accuracy": 0.85}')
@@ -57,14 +57,14 @@ def test_no_group_is_a_decision(
     assert not any((place.folder / "home").iterdir()), "asking registers nothing"
 
 
-def test_versions_of_which_none_is_approved_are_no_champion(place: Place, evaluations: list[dict[str, Any]]) -> None:
+def test_unapproved_versions_are_no_champion(place: Place, evaluations: list[dict[str, Any]]) -> None:
     place.register(write_model(place.folder / "old", "old"))
     assert place.compare()["register"] == 1 and evaluations == []
     assert place.compare(floors='{"accuracy": 0.95}')["register"] == 0
     assert place.decided["verdict"] == "below floors"
 
 
-def test_the_champion_is_evaluated_as_the_candidate_was(place: Place, evaluations: list[dict[str, Any]]) -> None:
+def test_the_champion_is_evaluated_like_the_candidate(place: Place, evaluations: list[dict[str, Any]]) -> None:
     old = write_model(place.folder / "old", "old")
     version = place.register(old, approved=True)
     found = place.compare()
@@ -136,7 +136,7 @@ def test_comparisons_on_a_test_set_are_counted(place: Place, evaluations: list[d
     assert "comparison" not in place.compare(nights="bonferroni", horizon=1), "which corrects for nothing"
 
 
-def test_what_is_registered_already_is_not_compared_again(place: Place, evaluations: list[dict[str, Any]]) -> None:
+def test_registered_content_is_not_compared_again(place: Place, evaluations: list[dict[str, Any]]) -> None:
     place.register(write_model(place.folder / "old", "old"), approved=True)
     version = place.register(place.model)
     found = place.compare()
@@ -173,14 +173,14 @@ def test_a_registry_s_password_is_not_recorded(place: Place, monkeypatch: pytest
     assert "secret" not in (place.folder / "decision" / "decision.md").read_text()
 
 
-def test_a_registry_that_cannot_be_asked_is_an_error(place: Place, evaluations: list[dict[str, Any]]) -> None:
+def test_an_unavailable_registry_is_an_error(place: Place, evaluations: list[dict[str, Any]]) -> None:
     assert str(place.folder) in place.refused(registry=f"local:{place.folder}")
     (place.folder / "no database").write_text("x" * 4096)
     assert "is damaged or no SQLite file" in place.refused(registry=f"local:{place.folder}/no database")
     assert "unknown kind 'lokal'. Did you mean 'local'?" in place.refused(registry="lokal:x")
 
 
-def test_a_champion_whose_files_are_gone_or_others(place: Place, evaluations: list[dict[str, Any]]) -> None:
+def test_a_champion_with_missing_or_changed_files(place: Place, evaluations: list[dict[str, Any]]) -> None:
     old = write_model(place.folder / "old", "old")
     place.register(old, approved=True)
     (old / "weights").write_text("changed")
@@ -248,7 +248,7 @@ def test_the_evaluation_of_another_model(place: Place) -> None:
     assert "is the evaluation of another model" in message and content_hash(other)[:12] in message
 
 
-def test_what_cannot_be_decided_is_said_before_anything_is_asked(place: Place) -> None:
+def test_undecidable_inputs_are_refused_before_any_request(place: Place) -> None:
     nowhere = {"registry": f"local:{place.folder}"}
     assert "has no 'f1'" in place.refused(metric="f1", **nowhere)
     assert "has no slice 'site=north'" in place.refused(floors='{"accuracy@site=north": 0.9}', **nowhere)

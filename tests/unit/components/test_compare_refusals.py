@@ -42,7 +42,7 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_a_test_set_that_the_model_knows_decides_nothing(
+def test_a_test_set_seen_in_training_is_refused(
     data: dict[str, Any], said: str, place: Place, evaluations: list[dict[str, Any]]
 ) -> None:
     write_report(place.report, 0.9, content_hash(place.model), **data)
@@ -56,7 +56,7 @@ def test_a_test_set_that_the_model_knows_decides_nothing(
     assert place.compare()["register"] == 1 and place.decided["seen"] == []
 
 
-def test_that_the_champion_knows_the_test_set_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_set_seen_by_the_champion_is_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(model: Path, data: Path, report: Path, **settings: Any) -> None:
         write_report(report, 0.8, content_hash(model), trained_on=True)
 
@@ -81,7 +81,7 @@ def test_a_mistyped_group_or_registry_is_not_a_first_night(
     assert place.compare(first=False)["has_champion"] == 1
 
 
-def test_an_edited_report_decides_nothing(place: Place, evaluations: list[dict[str, Any]]) -> None:
+def test_an_edited_report_is_refused(place: Place, evaluations: list[dict[str, Any]]) -> None:
     file = place.report / "evaluation.json"
     whole = json.loads(file.read_bytes())
     whole |= {"parts": {"bootstrap.json": hashlib.sha256((place.report / "bootstrap.json").read_bytes()).hexdigest()}}

@@ -104,12 +104,12 @@ def test_the_folder_of_a_training_without_checkpoints(data: Path, tmp_path: Path
         evaluate(data, data)
 
 
-def test_a_step_of_what_is_no_folder_of_checkpoints(model: Path, data: Path) -> None:
+def test_a_checkpoint_step_of_another_folder_is_refused(model: Path, data: Path) -> None:
     with pytest.raises(InputError, match=r"checkpoint='120', but .*model is no folder of checkpoints"):
         evaluate(model, data, checkpoint="120")
 
 
-def test_a_place_of_checkpoints_in_which_nothing_is_whole(data: Path, tmp_path: Path) -> None:
+def test_a_folder_without_complete_checkpoints_is_refused(data: Path, tmp_path: Path) -> None:
     """What the program that opens it says is the reason of the step."""
     folder = tmp_path / "checkpoints" / "step-00000012"
     folder.mkdir(parents=True)

@@ -58,7 +58,7 @@ def test_the_declarations() -> None:
     assert all(each.help for each in helped)
 
 
-def test_it_is_the_approved_version(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+def test_previous_is_the_approved_version(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
     assert group.find() == NONE
     assert capsys.readouterr().out == "starts anew: digits has no approved version\n"
     approved = group.add("first", "Approved")
@@ -70,7 +70,7 @@ def test_it_is_the_approved_version(group: Group, capsys: pytest.CaptureFixture[
     assert group.find() == NONE
 
 
-def test_it_is_the_version_that_was_named(group: Group) -> None:
+def test_a_named_version_is_found(group: Group) -> None:
     group.add("first", "Rejected")
     second = group.add("second", "PendingManualApproval")
     assert group.find("2") == {"version": "2", "content_hash": second}
@@ -86,7 +86,7 @@ def test_it_is_the_version_that_was_named(group: Group) -> None:
         group.find("newest")
 
 
-def test_it_is_what_a_run_has_registered(group: Group) -> None:
+def test_the_version_registered_by_a_run_is_found(group: Group) -> None:
     arn = "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/nightly/execution/"
     first = group.add("first", "PendingManualApproval", f"{arn}12ab")
     second = group.add("second", "Approved", f"{arn}34cd")
@@ -111,7 +111,7 @@ def test_it_is_what_a_run_has_registered(group: Group) -> None:
 
 
 @pytest.mark.parametrize("which", ["previous", "1"])
-def test_a_fresh_start_has_none(
+def test_a_fresh_start_finds_no_previous_model(
     group: Group, which: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group.add("first", "Approved")
@@ -120,7 +120,7 @@ def test_a_fresh_start_has_none(
     assert capsys.readouterr().out == "starts anew: --fresh\n"
 
 
-def test_a_fresh_start_goes_on_from_a_model_of_its_own_run_alone(
+def test_a_fresh_start_continues_only_a_model_of_its_own_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model").mkdir()
@@ -142,7 +142,7 @@ def test_the_files_of_a_version(group: Group) -> None:
     assert given.state is not None and (given.state / "last.pt").read_text() == "state of first"
 
 
-def test_none_is_a_folder_that_says_so(group: Group) -> None:
+def test_without_a_previous_model_the_folder_says_so(group: Group) -> None:
     folder = group.fetch(**NONE)
     assert [path.name for path in folder.iterdir()] == ["continues.json"], "no channel is empty"
     assert read_continuation(folder).model is None
@@ -158,7 +158,7 @@ def test_files_that_have_changed_since_are_refused(group: Group) -> None:
         group.fetch(**group.find())
 
 
-def test_a_torn_archive_says_of_which_version_it_is(group: Group) -> None:
+def test_a_torn_archive_names_its_version(group: Group) -> None:
     group.add("first", "Approved")
     archive = group.folder / "first" / "model.tar.gz"
     for file in list((group.folder / "first").rglob("*")):
@@ -171,7 +171,7 @@ def test_a_torn_archive_says_of_which_version_it_is(group: Group) -> None:
         group.fetch(**group.find())
 
 
-def test_a_model_that_is_given_as_a_platform_packs_it(tmp_path: Path) -> None:
+def test_a_model_archive_of_the_platform_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "weights").write_text("mine")
     with tarfile.open(tmp_path / "model" / "model.tar.gz", "w:gz") as archive:

@@ -71,19 +71,19 @@ def test_a_small_gain_is_found_on_the_third_night(nights: Place) -> None:
     assert "4 lines of candidates a year" in (nights.folder / "decision" / "decision.md").read_text()
 
 
-def test_a_candidate_that_is_equal_but_for_rounding_is_no_worse(nights: Place) -> None:
+def test_a_candidate_that_differs_by_rounding_is_no_worse(nights: Place) -> None:
     assert night(nights, 1, wrong=100)["register"] == 1
     assert night(nights, 2, wrong=WRONG_OF_CHAMPION, less=2e-16)["register"] == 1
     assert nights.decided["difference"]["value"] < 0 and nights.decided["line"]["gain"] == 0
 
 
-def test_more_lines_than_were_said_are_not_tested(nights: Place) -> None:
+def test_lines_beyond_the_limit_are_not_tested(nights: Place) -> None:
     assert night(nights, 1, wrong=100, lines=1)["register"] == 1
     found = night(nights, 2, wrong=100, lines=1, margin=0.01)
     assert (found["register"], found["verdict"]) == (0, "keep champion") and "lines=1" in found["why"]
 
 
-def test_bonferroni_is_a_choice_and_what_is_left_without_rows(
+def test_bonferroni_is_optional_and_the_fallback_without_rows(
     nights: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert night(nights, 1, wrong=188, nights="bonferroni")["comparison"] == 1

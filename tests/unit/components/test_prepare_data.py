@@ -83,7 +83,7 @@ def test_every_row_is_on_one_side_in_its_order(tmp_path: Path) -> None:
     assert 50 < len(sides["test"]) < 150 and 50 < len(sides["validation"]) < 150
 
 
-def test_the_manifest_says_what_the_shards_hold(tmp_path: Path) -> None:
+def test_the_manifest_describes_the_shards(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text(csv_text(rows(1000)))
     sides = split(tmp_path / "raw.csv", tmp_path / "out", rows_per_shard=300)
     train = tmp_path / "out" / "train"
@@ -118,7 +118,7 @@ def test_the_manifest_says_what_the_shards_hold(tmp_path: Path) -> None:
     assert manifest["content_hash"] == hashlib.sha256(canonical).hexdigest()
 
 
-def test_the_same_rows_give_the_same_bytes_however_they_are_cut(
+def test_equal_rows_give_equal_bytes_for_any_sharding_of_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tabular_shard_files, "ROW_GROUP_ROWS", 128)
@@ -191,7 +191,7 @@ def test_files_of_several_formats_are_one_table(tmp_path: Path) -> None:
     assert Manifest.read(tmp_path / "out" / "train").schema[2].type == "double"
 
 
-def test_percent_zero_leaves_a_side_empty_but_whole(tmp_path: Path) -> None:
+def test_percent_zero_gives_an_empty_valid_side(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text(csv_text(rows(50)))
     sides = split(tmp_path / "raw.csv", tmp_path / "out", validation_percent=0, test_percent=20)
     assert sides["validation"] == []
@@ -230,7 +230,7 @@ def test_a_failed_run_leaves_the_earlier_result_as_it_was(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("survived", range(0, 24, 3))
-def test_a_run_killed_while_it_replaces_leaves_each_set_old_or_new(
+def test_a_run_killed_while_replacing_leaves_each_set_old_or_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survived: int
 ) -> None:
     """Killed after any number of changes in the outputs: what readers find is whole, and never of both."""
@@ -352,7 +352,7 @@ def test_columns_that_repeat_have_a_dictionary(tmp_path: Path) -> None:
     assert [column.path_in_schema for column in columns if column.has_dictionary_page] == ["few"]
 
 
-def test_it_needs_nothing_but_numpy_and_pyarrow(tmp_path: Path) -> None:
+def test_prepare_data_needs_only_numpy_and_pyarrow(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text(csv_text(rows(100)))
     folders = [argument for side in SIDES for argument in (f"--{side}", str(tmp_path / side))]
     program = (

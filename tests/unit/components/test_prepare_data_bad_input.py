@@ -315,7 +315,7 @@ def test_a_side_without_rows(tmp_path: Path, count: int) -> None:
     assert re.search(rf"no row falls into (validation|test|train): {count} rows? (is|are) too few for \d+ %", message)
 
 
-def test_classes_that_cannot_be_measured_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unmeasurable_classes_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A class with one row that is in train can be trained on; that test knows nothing of it must be seen."""
     rows = "".join(f"{key},{9 if key == 50 else key % 2}\n" for key in range(1000))
     (tmp_path / "raw.csv").write_text("id,label\n" + rows)
@@ -358,7 +358,7 @@ def test_decimal_commas_need_another_delimiter_first(tmp_path: Path) -> None:
         (COMMAS.replace(",", ", "), ";", None),
     ],
 )
-def test_columns_of_decimal_commas_are_told(
+def test_columns_with_decimal_commas_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], table: str, delimiter: str, warning: str | None
 ) -> None:
     (tmp_path / "a.csv").write_text(table)
@@ -460,7 +460,7 @@ def test_a_file_size_limit_ends_with_code_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+def test_a_real_full_disk_is_reported(tmp_path: Path) -> None:
     """A small file system of its own, where the kernel lets an ordinary user mount one."""
     (tmp_path / "raw.csv").write_text(noise(20_000))
     folders = [argument for side in SIDES for argument in (f"--{side}", str(tmp_path / "disk" / side))]

@@ -27,7 +27,7 @@ def test_the_file_is_scikit_learns_data_set() -> None:
     assert (digits.data == digits.data.astype(int)).all()  # so that int() above lost nothing
 
 
-def test_the_file_says_nothing_of_when_and_where_it_was_made() -> None:
+def test_the_file_contains_no_time_or_place() -> None:
     head = DIGITS.read_bytes()[:10]
     assert head[:3] == b"\x1f\x8b\x08"
     assert head[3] == 0, "a file name or another field in the gzip header"

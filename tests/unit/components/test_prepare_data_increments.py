@@ -35,7 +35,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [row for shard in Manifest.read(folder).shards for row in pq.read_table(folder / shard.file).to_pylist()]
 
 
-def test_it_reads_what_is_new_and_comes_to_the_same(
+def test_an_increment_reads_new_files_and_gives_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(3000))
@@ -71,7 +71,7 @@ def test_it_reads_what_is_new_and_comes_to_the_same(
         assert found.statistics["x"]["histogram"]["edges"] == full.statistics["x"]["histogram"]["edges"]
 
 
-def test_it_can_go_on_and_on_also_elsewhere(tmp_path: Path) -> None:
+def test_increments_can_be_chained_across_folders(tmp_path: Path) -> None:
     raw = tmp_path / "raw"
     for number in range(4):
         night(raw, f"{number}.csv", range(1000 * number, 1000 * number + (1000 if number == 0 else 50)))
@@ -113,7 +113,7 @@ def test_a_night_without_a_new_file_is_the_same_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["before", "new"])
-def test_a_key_that_was_there_is_refused(tmp_path: Path, where: str) -> None:
+def test_an_existing_key_is_refused(tmp_path: Path, where: str) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(1000))
     prepare(raw, tmp_path / "out")
     before = (tmp_path / "out" / "train" / "manifest.json").read_bytes()
@@ -138,7 +138,7 @@ def test_a_key_that_was_there_is_refused(tmp_path: Path, where: str) -> None:
         (lambda raw: None, {"split_by": "strata:label"}, "rows change sides in a split by strata"),
     ],
 )
-def test_why_all_is_prepared_anew(
+def test_the_reason_for_a_full_run_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, parameters: dict[str, Any], reason: str
 ) -> None:
     raw = night(tmp_path / "raw", "0.csv", range(5000, 5000))
@@ -195,7 +195,7 @@ def test_a_column_gets_its_type_with_its_first_value(tmp_path: Path, capsys: pyt
         assert len({Manifest.read(tmp_path / name / side).content_hash for name in ("out", "full")}) == 1
 
 
-def test_a_file_that_says_its_types_is_held_to_them_too(tmp_path: Path) -> None:
+def test_a_file_with_types_of_its_own_must_match_those_before(tmp_path: Path) -> None:
     raw = tmp_path / "raw"
     raw.mkdir()
     pq.write_table(pa.table({"id": range(500), "label": [0, 1] * 250, "x": [1.5] * 500}), raw / "1.parquet")
@@ -216,7 +216,7 @@ def test_an_earlier_run_that_kept_nothing(tmp_path: Path, capsys: pytest.Capture
     assert "all is prepared anew: it was prepared without incremental=true" in capsys.readouterr().out
 
 
-def test_statistics_of_another_version_are_not_gone_on_from(
+def test_statistics_of_another_format_are_not_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(500))
@@ -270,7 +270,7 @@ def test_a_new_file_with_other_columns_is_refused(tmp_path: Path) -> None:
         prepare(raw, tmp_path / "out", tmp_path / "out")
 
 
-def test_what_a_manifest_says_of_where_rows_come_from(tmp_path: Path) -> None:
+def test_the_manifest_records_the_origin_of_rows(tmp_path: Path) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(500))
     prepare(raw, tmp_path / "out")
     lineage = json.loads((tmp_path / "out" / "train" / "manifest.json").read_bytes())["lineage"]

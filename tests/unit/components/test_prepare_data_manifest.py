@@ -40,7 +40,7 @@ def refusal(folder: Path, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_what_was_written_is_read(folder: Path) -> None:
+def test_a_manifest_round_trips(folder: Path) -> None:
     manifest = Manifest.read(folder)
     assert (manifest.rows, manifest.bytes, manifest.key, manifest.label) == (6, 11, "id", None)
     assert manifest.schema == (Column("id", "int64"), Column("städte", "string"))

@@ -100,7 +100,7 @@ def test_each_stratum_is_divided_alike(tmp_path: Path) -> None:
         ({"keep_versions": -1}, r"keep_versions is -1. Allowed: 0 and more"),
     ],
 )
-def test_a_split_that_cannot_be(tmp_path: Path, parameters: dict[str, Any], expected: str) -> None:
+def test_impossible_splits_are_refused(tmp_path: Path, parameters: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError, match=expected):
         split(tmp_path, **parameters)
     assert not [path for side in SIDES for path in (tmp_path / side).glob("*")]

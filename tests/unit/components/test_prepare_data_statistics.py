@@ -54,7 +54,7 @@ FLOATS = st.floats(-1e100, 1e100).filter(lambda value: value == 0 or abs(value) 
 
 @settings(deadline=None)
 @given(pieces_of(FLOATS | st.sampled_from([math.nan, math.inf, -math.inf])))
-def test_floats_leave_out_what_is_not_finite(pieces: list[list[float | None]]) -> None:
+def test_float_statistics_ignore_nonfinite_values(pieces: list[list[float | None]]) -> None:
     found = entries(pieces, pa.float64())
     present = [value for piece in pieces for value in piece if value is not None]
     values = [value for value in present if math.isfinite(value)]
@@ -69,7 +69,7 @@ def test_floats_leave_out_what_is_not_finite(pieces: list[list[float | None]]) -
     assert math.isclose(found["std"], statistics.pstdev(values), rel_tol=1e-6, abs_tol=1e-6 * spread)
 
 
-def test_what_no_double_holds_is_null() -> None:
+def test_values_beyond_a_double_are_null() -> None:
     found = entries([[1e308, 1e308], [1e308, -1e308]], pa.float64())
     assert (found["min"], found["max"], found["mean"], found["std"]) == (-1e308, 1e308, None, None)
 
@@ -163,7 +163,7 @@ def test_the_key_is_not_counted() -> None:
     assert found["x"]["values"] == [{"value": 3, "rows": 2}]
 
 
-def test_of_very_many_columns_those_with_few_values_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_columns_limit_counting_to_those_with_few_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular_statistics, "MAX_ALL_VALUES", 5)
     columns = {"a": [1, 2, 3], "b": [1, 1, 2], "c": [0, 0, 0], "d": [5, 6, 6]}
     gathered = TableStatistics(pa.schema([(name, pa.int64()) for name in columns]), None)
@@ -172,7 +172,7 @@ def test_of_very_many_columns_those_with_few_values_are_counted(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", "date"])
-def test_days_that_stand_for_no_date_are_counted(unit: str) -> None:
+def test_placeholder_dates_are_counted(unit: str) -> None:
     day = datetime.datetime
     values = [day(1900, 1, 1), day(1900, 1, 1, 23, 59, 59), day(1899, 12, 31), day(1900, 1, 2), day(2026, 5, 6), None]
     late = [] if unit == "ns" else [day(9999, 12, 31, 23), day(9999, 12, 30)]

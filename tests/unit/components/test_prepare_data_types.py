@@ -274,9 +274,7 @@ def test_whole_numbers_beyond_int64_do_not_become_floats_unasked(
         ("a.jsonl", '\n{"id": 1, "x": [1]}\n', "x:int64", r"a\.jsonl, line 2, column 'x': \[1\] is not an int64"),
     ],
 )
-def test_a_cell_that_is_not_of_its_type_is_named(
-    tmp_path: Path, name: str, text: str, schema: str, expected: str
-) -> None:
+def test_a_cell_of_a_wrong_type_is_named(tmp_path: Path, name: str, text: str, schema: str, expected: str) -> None:
     assert re.search(expected, refused(tmp_path, {name: text}, schema=schema, extra_columns="keep"))
 
 
@@ -295,7 +293,7 @@ def test_patterns_name_many_columns(tmp_path: Path) -> None:
     assert types == {"id": "int64", "label": "int64", "p0": "float", "p1": "int8", "note": "string"}
 
 
-def test_columns_that_the_schema_does_not_name(tmp_path: Path) -> None:
+def test_columns_missing_from_the_schema(tmp_path: Path) -> None:
     files = {"a.csv": TEXT}
     assert refused(tmp_path, files, schema="p*:float32", label="label") == (
         "a.csv: column 'note' is not in schema. Add it there, or give extra_columns=keep (types are inferred) or "
@@ -341,7 +339,7 @@ def test_dropped_fields_of_json_may_be_anything(tmp_path: Path, monkeypatch: pyt
         ("label:date32", "label: column 'label' is a date32[day] column. Allowed: integers, bools or text for classes"),
     ],
 )
-def test_a_schema_that_cannot_be(tmp_path: Path, schema: str, expected: str) -> None:
+def test_invalid_schemas_are_refused(tmp_path: Path, schema: str, expected: str) -> None:
     message = refused(tmp_path, {"a.csv": TEXT}, schema=schema, extra_columns="keep", label="label")
     assert expected in message
 
@@ -369,7 +367,7 @@ def test_a_schema_file_in_both_forms(tmp_path: Path) -> None:
         ("{}", "names no column"),
     ],
 )
-def test_a_schema_file_that_cannot_be(tmp_path: Path, text: str, expected: str) -> None:
+def test_invalid_schema_files_are_refused(tmp_path: Path, text: str, expected: str) -> None:
     message = refused(tmp_path, {"a.csv": TEXT, "schema.json": text})
     assert "schema.json" in message and expected in message
 
@@ -521,7 +519,7 @@ def test_a_line_that_is_null_is_no_row(line: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("brackets", ["[]", '{"a":}'])
-def test_what_is_nested_is_written_if_it_can_be_read_again(brackets: str, tmp_path: Path) -> None:
+def test_nested_values_are_written_if_readable(brackets: str, tmp_path: Path) -> None:
     def nested(levels: int) -> str:
         return (
             '{"id":1,"v":' + brackets[:-1] * levels + ("" if brackets == "[]" else "1") + brackets[-1] * levels + "}\n"

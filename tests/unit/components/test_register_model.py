@@ -75,7 +75,7 @@ def test_registers_once(model: Path, evaluation: Path, registry: str, capsys: py
     assert request_of(version.record)["SourceUri"] == model.as_uri()
 
 
-def test_a_path_of_this_machine_is_no_place_for_others(
+def test_a_local_path_is_refused_for_a_remote_registry(
     model: Path, registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = f"mlflow:sqlite:///{tmp_path}/mlflow.db"
@@ -130,7 +130,7 @@ def test_a_training_image_does_not_serve(model: Path, registry: str) -> None:
         open_registry(registry).versions("digits")
 
 
-def test_nothing_is_registered_of_bad_input(model: Path, evaluation: Path, registry: str, tmp_path: Path) -> None:
+def test_bad_input_registers_nothing(model: Path, evaluation: Path, registry: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "holds no files" in refused(tmp_path / "empty", group="digits", registry=registry)
     (evaluation / "metrics.json").write_text('{"accuracy": NaN}')
@@ -152,7 +152,7 @@ def test_nothing_is_registered_of_bad_input(model: Path, evaluation: Path, regis
         (b'{"a": 1e999}', "metric 'a' is inf"),
     ],
 )
-def test_metrics_that_are_none(model: Path, evaluation: Path, registry: str, text: bytes, said: str) -> None:
+def test_invalid_metrics_are_refused(model: Path, evaluation: Path, registry: str, text: bytes, said: str) -> None:
     (evaluation / "metrics.json").write_bytes(text)
     assert said in refused(model, evaluation, group="digits", registry=registry)
 
@@ -161,7 +161,7 @@ def test_metrics_are_read_from_a_file_too(evaluation: Path) -> None:
     assert read_metrics(evaluation / "metrics.json") == read_metrics(evaluation) == {"accuracy": 0.98, "rows": 360}
 
 
-def test_what_a_step_returned_beside_its_numbers_is_left_out(model: Path, evaluation: Path, registry: str) -> None:
+def test_returned_texts_are_not_registered_as_metrics(model: Path, evaluation: Path, registry: str) -> None:
     """As where the local runner registers: texts, and what a script of one's own nests."""
     (evaluation / "metrics.json").write_text('{"accuracy": 1, "verdict": "go", "sure": true, "mse": {"value": 0.5}}')
     register_model(model, evaluation, group="digits", registry=registry)

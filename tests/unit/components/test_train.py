@@ -43,7 +43,7 @@ def test_a_training_job_can_carry_them() -> None:
     assert all(len(name) <= 256 and len(str(p.default)) <= 256 for name, p in train.parameters.items())
 
 
-def test_what_may_change_in_a_resumed_training_keeps_the_place_of_its_checkpoints() -> None:
+def test_resumable_parameters_keep_the_checkpoint_location() -> None:
     assert set(LOOKS_ON) < set(SAME_TRAINING) < set(train.resumable)
     assert {"epochs", "max_steps"} == set(train.resumable) - set(SAME_TRAINING)
 
@@ -131,7 +131,7 @@ def test_as_a_step_it_becomes_the_launcher(monkeypatch: pytest.MonkeyPatch) -> N
     assert not any(argument.startswith(("--validation", "--weights")) for argument in command)
 
 
-def test_called_from_python_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_from_python_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = given(monkeypatch, is_the_step=False)
     monkeypatch.delenv(train_module.TENSORBOARD_FOLDER, raising=False)
     train(**read(train, [*COMMAND, "--validation", "v", "--weights", "w", "--processes", "2"]))
@@ -141,7 +141,7 @@ def test_called_from_python_it_comes_back(monkeypatch: pytest.MonkeyPatch) -> No
     assert {"--validation=v", "--weights=w", "--processes=2"} <= set(command)
 
 
-def test_called_from_python_a_failure_is_none_of_ours_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_from_python_passes_on_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, is_the_step=False, returncode=75)
     with pytest.raises(SystemExit) as ended:
         train(**read(train, COMMAND))
@@ -184,9 +184,7 @@ def test_its_page_names_every_field_and_strategy() -> None:
     assert set(plugins.names("strategies")) <= named
 
 
-def test_weights_travel_with_the_job_and_are_part_of_what_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_are_shipped_and_part_of_the_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache and a resumption compare where an input lies, and that is where its content says."""
     from drivetrain.cli.local.job import Job
     from drivetrain.cli.local.submitted import one_step_pipeline

@@ -146,14 +146,14 @@ def test_a_job_is_created_followed_and_its_model_unpacked(service: Service, tmp_
 
 
 @pytest.mark.usefixtures("service")
-def test_both_services_are_asked_with_the_same_credentials() -> None:
+def test_both_services_use_the_same_credentials() -> None:
     """A profile with a second factor asks for it once."""
     clients = module._Clients(REGION)
     credentials = [each._request_signer._credentials for each in (clients.sagemaker, clients.logs)]
     assert credentials[0] is credentials[1]
 
 
-def test_a_step_that_is_started_again_follows_its_job(service: Service, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_restarted_step_follows_its_job(service: Service, tmp_path: Path, monkeypatch: Any) -> None:
     class KilledError(Exception):
         pass
 
@@ -173,7 +173,7 @@ def test_a_step_that_is_started_again_follows_its_job(service: Service, tmp_path
     assert run(tmp_path).job == name
 
 
-def test_another_run_or_request_is_another_job(service: Service, tmp_path: Path) -> None:
+def test_a_new_run_or_request_is_a_new_job(service: Service, tmp_path: Path) -> None:
     for number, given in enumerate(({}, {"execution": "run-8"}, {"train": "s3://data/other"}), 1):
         told = beside(lambda number=number: service.end(service.job(number)))
         run(tmp_path, **given)
@@ -183,7 +183,7 @@ def test_another_run_or_request_is_another_job(service: Service, tmp_path: Path)
     assert channel["DataSource"]["S3DataSource"]["S3Uri"] == "s3://data/other"
 
 
-def test_what_the_program_did_is_final(service: Service, tmp_path: Path) -> None:
+def test_a_failure_of_the_program_is_final(service: Service, tmp_path: Path) -> None:
     told = beside(lambda: service.end(service.job(), "Failed", "AlgorithmError: rank 1 failed: boom"))
     for _ in range(2):  # and stays so for the platform's next attempt
         with pytest.raises(RuntimeError, match=r"the training job .* failed: AlgorithmError: rank 1 failed: boom"):
@@ -192,7 +192,7 @@ def test_what_the_program_did_is_final(service: Service, tmp_path: Path) -> None
     assert len(service.jobs) == 1
 
 
-def test_after_a_failure_of_the_service_there_is_another_job(service: Service, tmp_path: Path) -> None:
+def test_a_service_failure_starts_another_job(service: Service, tmp_path: Path) -> None:
     def happens() -> None:
         service.end(service.job(), "Failed", "CapacityError: Unable to provision requested ML compute capacity")
         service.end(service.job(2))
@@ -204,7 +204,7 @@ def test_after_a_failure_of_the_service_there_is_another_job(service: Service, t
     assert found.job == second == f"{first}-2"
 
 
-def test_failures_of_the_service_have_an_end(service: Service, tmp_path: Path) -> None:
+def test_service_failures_are_limited(service: Service, tmp_path: Path) -> None:
     def happens() -> None:
         for number in range(1, 6):
             service.end(service.job(number), "Failed", "CapacityError: none")
@@ -233,7 +233,7 @@ def test_a_step_that_is_cancelled_stops_its_job(service: Service, tmp_path: Path
     again.join()
 
 
-def test_a_service_that_is_away_lets_the_platform_try_again(
+def test_an_unavailable_service_lets_the_platform_retry(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     from botocore.exceptions import EndpointConnectionError
@@ -268,7 +268,7 @@ def test_a_service_that_is_away_lets_the_platform_try_again(
     again.join()
 
 
-def test_a_job_that_somebody_else_stops_is_told(service: Service, tmp_path: Path) -> None:
+def test_a_job_stopped_by_others_is_reported(service: Service, tmp_path: Path) -> None:
     told = beside(lambda: service.end(service.job(), "Stopped"))
     with pytest.raises(RuntimeError, match="was stopped by somebody else"):
         run(tmp_path)
@@ -288,14 +288,14 @@ REFUSED: dict[str, tuple[Json, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_asked_is_refused(service: Service, tmp_path: Path, what: str) -> None:
+def test_unsupported_requests_are_refused(service: Service, tmp_path: Path, what: str) -> None:
     given, message = REFUSED[what]
     with pytest.raises(InputError, match=message):
         run(tmp_path, **given)
     assert service.jobs == {}
 
 
-def test_an_output_path_takes_the_place_of_a_reference(service: Service, tmp_path: Path) -> None:
+def test_an_output_path_replaces_a_reference(service: Service, tmp_path: Path) -> None:
     told = beside(lambda: service.end(service.job()))
     referring = asked(OutputDataConfig={"S3OutputPath": {"Get": "Parameters.where"}})
     found = run(tmp_path, request=referring, output_path="s3://models/mine")
@@ -303,7 +303,7 @@ def test_an_output_path_takes_the_place_of_a_reference(service: Service, tmp_pat
     assert found.model_uri.startswith("s3://models/mine/")
 
 
-def test_no_region_is_told(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_region_is_reported(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InputError, match="no region: give --region, or set AWS_REGION"):

@@ -118,7 +118,7 @@ def test_a_script_finds_the_earlier_ones_checkpoints_once(
     assert capsys.readouterr().out == "starts from: what this training has kept\n"
 
 
-def test_a_script_starts_anew_where_there_is_nothing_to_continue(
+def test_a_script_starts_fresh_without_a_previous_model(
     started: list[Started], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train_script(**read(train_script, [*FOLDERS, "--continue-from", str(earlier(tmp_path / "earlier"))]))
@@ -131,14 +131,14 @@ def test_a_script_starts_anew_where_there_is_nothing_to_continue(
     assert not (tmp_path / "m" / "continues.json").exists()
 
 
-def test_roles_are_the_launchers(started: list[Started]) -> None:
+def test_roles_are_passed_to_the_launcher(started: list[Started]) -> None:
     words = ["--launcher", "tf_config", "--roles", "chief=1,worker=2,ps=1"]
     train_script(**read(train_script, [*FOLDERS, *words]))
     (call,) = started
     assert {"--launcher=tf_config", "--processes=0", "--roles=chief=1,worker=2,ps=1"} < set(call.command)
 
 
-def test_plain_python_meets_where_the_pytorch_container_says(
+def test_plain_python_uses_the_rendezvous_of_the_pytorch_container(
     started: list[Started], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ports(hosts: str) -> list[str]:
@@ -154,20 +154,20 @@ def test_plain_python_meets_where_the_pytorch_container_says(
     assert ports("127.0.0.1,127.0.0.2") == []
 
 
-def test_called_from_python_it_comes_back(started: list[Started], tmp_path: Path) -> None:
+def test_a_call_from_python_returns(started: list[Started], tmp_path: Path) -> None:
     train_script(**read(train_script, FOLDERS))
     (call,) = started
     assert (call.how, call.folder) == ("run", str(tmp_path))
     assert call.environment["DRIVETRAIN_PARENT_PID"] == str(os.getpid())
 
 
-def test_called_from_python_a_failure_is_none_of_ours_to_explain(started: list[Started]) -> None:
+def test_a_call_from_python_passes_on_the_exit_code(started: list[Started]) -> None:
     with pytest.raises(SystemExit) as ended:
         train_script(**read(train_script, [*FOLDERS, "--hyperparameters", '{"why": "fail"}']))
     assert ended.value.code == 75
 
 
-def test_what_the_script_is_told_in_a_shell(started: list[Started], tmp_path: Path) -> None:
+def test_arguments_and_variables_of_a_script_in_a_shell(started: list[Started], tmp_path: Path) -> None:
     words = ["--test", "data/test", "--channels", '{"train": "training"}', "--hyperparameters", '{"lr": 0.1}']
     train_script(**read(train_script, [*FOLDERS, *words]))
     found = started[0].environment
@@ -193,7 +193,7 @@ def test_several_hosts_of_a_shell(started: list[Started], monkeypatch: pytest.Mo
     assert found["SM_NETWORK_INTERFACE_NAME"] == "eth0"
 
 
-def test_what_the_platform_says_comes_from_its_files(
+def test_platform_facts_come_from_its_files(
     started: list[Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "opt" / "ml" / "input" / "config"
@@ -311,7 +311,7 @@ def test_the_compiled_step() -> None:
         assert name.encode() in archive.content
 
 
-def test_a_folder_of_its_own_travels_with_all_that_lies_in_it(tmp_path: Path) -> None:
+def test_a_source_folder_is_shipped_completely(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     for name, text in {"report.py": "", "run.sh": "#!/bin/sh\n", "settings.yaml": "a: 1\n"}.items():
         (tmp_path / "mine" / name).write_text(text)
@@ -329,7 +329,7 @@ def test_a_folder_of_its_own_travels_with_all_that_lies_in_it(tmp_path: Path) ->
         ("launch.sh", r"script 'launch\.sh' in .* does not travel: only Python files do\. Give the folder"),
     ],
 )
-def test_a_script_that_would_not_be_there_is_found_before_anything_runs(script: str, message: str) -> None:
+def test_a_script_that_is_not_shipped_is_reported_before_anything_runs(script: str, message: str) -> None:
     fit = step(train_script, train="s3://bucket/train/", script=script)
     with pytest.raises(SpecError, match=message):
         compile_pipeline(Pipeline(name="own", steps=[fit]), source=FIXTURES)
@@ -343,7 +343,7 @@ def test_its_name_in_the_compiler() -> None:
     assert train_script.target == TRAIN_SCRIPT
 
 
-def test_a_script_is_told_as_by_model_trainer(started: list[Started], tmp_path: Path) -> None:
+def test_a_script_gets_the_arguments_of_model_trainer(started: list[Started], tmp_path: Path) -> None:
     values = {"z": "3", "a-b": True, "sizes": [1, "a"], "map": {"b": None}, "off": False, "no": None, "text": "x y"}
     words = ["--contract", "model_trainer", "--processes", "2", "--hyperparameters", json.dumps(values)]
     train_script(**read(train_script, [*FOLDERS, *words]))
@@ -361,7 +361,7 @@ def test_a_script_is_told_as_by_model_trainer(started: list[Started], tmp_path: 
 
 
 @pytest.mark.parametrize(("kind", "warned"), [("bool", True), ("int", False)])
-def test_an_argument_that_is_always_true_is_warned_of(
+def test_an_always_true_argument_gives_a_warning(
     kind: str, warned: bool, started: list[Started], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = f"import argparse\np = argparse.ArgumentParser()\np.add_argument('-b', '--bool-like', type={kind})\n"

@@ -46,7 +46,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [row for shard in Manifest.read(folder).shards for row in pq.read_table(folder / shard.file).to_pylist()]
 
 
-def test_tables_come_in_and_parquet_goes_out(place: Path) -> None:
+def test_tables_are_read_and_parquet_is_written(place: Path) -> None:
     found = transform(place, rows_per_file=5)
     manifest = Manifest.read(place / "out")
     assert [shard.file for shard in manifest.shards] == [
@@ -64,7 +64,7 @@ def test_tables_come_in_and_parquet_goes_out(place: Path) -> None:
     assert found == list(seen.values())
 
 
-def test_it_is_repeated_in_place_and_prepared(place: Path) -> None:
+def test_a_transform_can_be_repeated_in_place_and_prepared(place: Path) -> None:
     first = transform(place, rows_per_file=5)
     assert transform(place) == first
     assert len(Manifest.read(place / "out").shards) == 1
@@ -88,7 +88,7 @@ def test_it_is_repeated_in_place_and_prepared(place: Path) -> None:
             "the transformation failed: verb 1, derive of 'y': 9223372036854775808 is beyond int64"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_one_error_and_the_output_stays(place: Path, change: dict[str, Any], expected: str) -> None:
+def test_errors_are_single_and_keep_the_output(place: Path, change: dict[str, Any], expected: str) -> None:
     before = transform(place)
     with pytest.raises(InputError) as caught:
         transform(place, **change)
@@ -124,7 +124,7 @@ def test_types_are_those_of_all_rows(place: Path, monkeypatch: pytest.MonkeyPatc
         transform(place, Plan().select("price"), schema="price:float64")
 
 
-def test_cells_that_look_like_rows_are_kept_where_the_user_says_so(place: Path) -> None:
+def test_cells_that_look_like_rows_are_kept_on_request(place: Path) -> None:
     cell = "1,2,3,4\n" * 12
     (place / "raw" / "orders.csv").write_text(f'id,user,price,count\n1,"{cell}",0.5,1\n2,u1,0.5,1\n')
     with pytest.raises(InputError, match=r"give cells_like_rows=keep\.$"):
@@ -134,7 +134,7 @@ def test_cells_that_look_like_rows_are_kept_where_the_user_says_so(place: Path) 
 
 
 @pytest.mark.parametrize("output", ["raw", "raw/inner", "tables", "."])
-def test_nothing_is_written_where_it_is_read(place: Path, output: str) -> None:
+def test_the_output_must_not_be_an_input(place: Path, output: str) -> None:
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     with pytest.raises(InputError, match="are one, or one inside the other"):
         transform_data(place / "raw", place / output, place / "tables", plan=PLAN.to_json())

@@ -308,7 +308,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "0.9", None, True, [0.9]])
-def test_what_is_no_finite_number_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], value: Any) -> None:
+def test_nonfinite_metrics_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], value: Any) -> None:
     """A gate that compares with NaN would decide something nobody meant."""
     SEEN["answer"] = {"accuracy": value}
     assert run(answer, "--metrics", tmp_path) == 2
@@ -342,7 +342,7 @@ def failing() -> None:
         (KeyError("a"), ""),
     ],
 )
-def test_what_code_lacks_where_it_has_travelled_is_told_with_what_to_do(
+def test_modules_missing_in_the_container_are_reported_with_what_to_do(
     error: Exception, advice: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
@@ -379,7 +379,9 @@ def test_texts_are_written_beside_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["two\nlines", "x" * 1025, 0.5, None, "half a \ud800"])
-def test_texts_that_no_pipeline_hands_on(tmp_path: Path, capsys: pytest.CaptureFixture[str], value: Any) -> None:
+def test_texts_that_a_pipeline_cannot_pass_on_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], value: Any
+) -> None:
     SEEN["answer"] = {"accuracy": 0.5, "why": value}
     assert run(told, "--metrics", tmp_path) == 2
     assert "told returned why=" in (said := capsys.readouterr().err) and "a text of one line" in said
@@ -394,7 +396,7 @@ def test_a_promised_number_that_is_missing(capsys: pytest.CaptureFixture[str]) -
     assert "two did not return 'wrong', which its declaration promises" in capsys.readouterr().err
 
 
-def test_a_result_that_is_not_declared_is_said_to_be_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_undeclared_result_is_dropped_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(silent) == 0
     told = capsys.readouterr()
     assert told.out == ""
@@ -412,7 +414,7 @@ def test_bad_input_is_one_line_and_code_2(
     assert (tmp_path / "failure").read_text() == "error: the file a.csv has no column 'id'.\n"
 
 
-def test_a_service_that_is_away_is_one_line_and_code_75(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unavailable_service_is_one_line_and_code_75(capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody's input is wrong, and a platform may try again."""
     assert run(away) == 75
     assert capsys.readouterr().err == "error: S3 did not list s3://bucket/data\n"
@@ -434,7 +436,7 @@ def test_a_service_that_is_away_is_one_line_and_code_75(capsys: pytest.CaptureFi
     ],
     ids=lambda value: errno.errorcode[value] if isinstance(value, int) else "",
 )
-def test_what_the_machine_refuses_a_shipped_component_is_one_line(
+def test_operating_system_errors_of_shipped_components_are_one_line(
     number: int, advice: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     SEEN["error"] = OSError(number, os.strerror(number), "/data/1.csv")
@@ -444,9 +446,7 @@ def test_what_the_machine_refuses_a_shipped_component_is_one_line(
     assert told.startswith("error: /data/1.csv: ") and advice in told and told.count("\n") == 1
 
 
-def test_metrics_that_cannot_be_written_are_told_in_one_line_in_any_step(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unwritable_metrics_are_one_line_in_any_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "metrics" / "metrics.json").mkdir(parents=True)
     assert run_step(tmp_path, "--metrics", tmp_path / "metrics") == 2
     told = capsys.readouterr().err
@@ -585,13 +585,13 @@ def test_the_frame_that_raised_in_a_library_is_shown_where_there_is_room(user_fi
         ("broken:parse", 1, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
     ],
 )
-def test_what_is_not_found_is_said(user_file: Path, target: str, code: int, expected: str) -> None:
+def test_a_missing_target_is_reported(user_file: Path, target: str, code: int, expected: str) -> None:
     done = command(user_file, target)
     assert done.returncode == code
     assert expected in done.stderr.splitlines()[-1]
 
 
-def test_a_module_that_ends_the_program_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_exits_on_import_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script that parses arguments where it is imported."""
     (tmp_path / "arguments_at_the_top.py").write_text("import argparse\nargparse.ArgumentParser().parse_args(['x'])\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -96,14 +96,14 @@ def test_long_tables_are_cut_and_say_so(tmp_path: Path) -> None:
         (lambda card: [card.text("x") for _ in range(51)], "at most 50 parts"),
     ],
 )
-def test_what_a_card_refuses(call: Any, said: str, tmp_path: Path) -> None:
+def test_invalid_card_parts_are_refused(call: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         call(Card(tmp_path))
     assert said in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["<script>x()</script>", "[a](javascript:x())", "![a](http://example.com/a.png)"])
-def test_markdown_runs_and_fetches_nothing(text: str, tmp_path: Path) -> None:
+def test_markdown_is_rendered_without_scripts_or_requests(text: str, tmp_path: Path) -> None:
     Card(tmp_path).text(text)
     page = shown(tmp_path)
     assert "<script" not in page and 'href="javascript' not in page and "<img" not in page
@@ -121,7 +121,7 @@ def test_markdown_runs_and_fetches_nothing(text: str, tmp_path: Path) -> None:
         ({"kind": "table", "columns": 3, "rows": {"a": 1}}, ""),
     ],
 )
-def test_cards_that_others_wrote_are_shown_as_far_as_they_can_be(part: Any, said: str, tmp_path: Path) -> None:
+def test_foreign_cards_are_shown_as_far_as_possible(part: Any, said: str, tmp_path: Path) -> None:
     (tmp_path / "card").mkdir()
     (tmp_path / "secret.png").write_bytes(PIXEL)
     (tmp_path / "card" / "link.png").symlink_to(tmp_path / "secret.png")

@@ -193,13 +193,13 @@ def test_returned_numbers(returned: str, metrics: tuple[str, ...] | None) -> Non
 
 
 @pytest.mark.parametrize("kind", ["Told", "ToldByTexts"])
-def test_texts_come_back_beside_numbers_and_what_may_be_missing_is_not_promised(kind: str) -> None:
+def test_returned_texts_and_optional_numbers_are_declared(kind: str) -> None:
     found = declare(f"def f() -> {kind}: ...")
     assert (found.metrics, found.texts) == (("accuracy", "why"), ("why",))
     assert declare("def f() -> float: ...").texts == ()
 
 
-def test_a_component_says_whether_it_may_be_cached() -> None:
+def test_a_component_declares_whether_it_is_cached() -> None:
     assert declare("def f(data: Input): ...").cached
     assert not declare("def f(data: Input): ...", cached=False).cached
 
@@ -287,7 +287,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_declared(case: str) -> None:
+def test_invalid_declarations_are_refused(case: str) -> None:
     text, expected = REFUSED[case]
     with pytest.raises(DeclarationError, match=expected) as caught:
         declare(text)
@@ -318,13 +318,13 @@ TRAINING: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", TRAINING)
-def test_what_a_training_job_cannot_declare(case: str) -> None:
+def test_invalid_training_declarations_are_refused(case: str) -> None:
     text, options, expected = TRAINING[case]
     with pytest.raises(DeclarationError, match=expected):
         declare(text, job="training", **options)
 
 
-def test_options_that_do_not_fit() -> None:
+def test_unfitting_options_are_refused() -> None:
     assert issubclass(DeclarationError, SpecError)  # what people catch of everything that cannot be built
     with pytest.raises(DeclarationError, match=r"job is 'tranining'\. Allowed: processing, training"):
         declare("def f(): ...", job="tranining")
@@ -436,13 +436,13 @@ def test_the_fields_of_a_dataclass_are_parameters() -> None:
         ({"kind": "aa"}, "no kind 'aa'. Did you mean 'a'? Allowed: a, b."),
     ],
 )
-def test_what_a_program_is_told_is_held_against_its_fields(given: dict[str, Any], message: str) -> None:
+def test_arguments_are_checked_against_the_dataclass_fields(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         Settings(recipe="r", **given)
     assert str(caught.value) == message
 
 
-def test_what_is_no_function() -> None:
+def test_objects_that_are_no_function_are_refused() -> None:
     class Callable:
         def __call__(self) -> None: ...
 

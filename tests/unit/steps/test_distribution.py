@@ -94,12 +94,12 @@ def test_both_versions_of_the_model_parallel_library(parameters: str, more: str,
         (smp(context_parallel_degree=4, hybrid_shard_degree=2), "context_parallel_degree 4 is above hybrid_shard_deg"),
     ],
 )
-def test_what_is_none(text: str, said: str) -> None:
+def test_invalid_distributions_are_refused(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         read(text)
 
 
-def test_degrees_that_divide_the_processes_are_taken_and_others_are_not() -> None:
+def test_degrees_must_divide_the_processes() -> None:
     parameters = read(smp(hybrid_shard_degree=4, context_parallel_degree=2, expert_parallel_degree=4)).hyperparameters
     assert parameters == {
         "mp_parameters": {"hybrid_shard_degree": 4, "context_parallel_degree": 2, "expert_parallel_degree": 4}

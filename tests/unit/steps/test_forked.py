@@ -16,7 +16,9 @@ from drivetrain.training.launch.processes.supervision import supervise
 PROGRAM = "import os, pathlib; pathlib.Path(os.environ['FILE']).write_text(str(os.getpgid(0) == os.getpid()))"
 
 
-def test_each_goes_on_as_its_program_after_what_it_does_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_prepares_and_then_becomes_its_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
     children = forked(3, lambda: os.setpgid(0, 0))
     files = [tmp_path / str(number) for number in range(3)]
@@ -26,12 +28,12 @@ def test_each_goes_on_as_its_program_after_what_it_does_first(tmp_path: Path, mo
     assert [child.returncode for child in children] == [0, 0, 0]
 
 
-def test_nobody_is_forked_where_torch_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_no_process_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert forked(2) == []
 
 
-def test_one_that_gets_no_program_ends_with_its_launcher() -> None:
+def test_a_fork_without_a_program_ends_with_its_launcher() -> None:
     first = Forked([])
     second = Forked([first])
     assert (first.poll(), second.poll()) == (None, None)

@@ -47,7 +47,7 @@ def test_a_users_file_imports_beside_the_stand_in(monkeypatch: pytest.MonkeyPatc
     assert isinstance(namespace["Mine"], type)
 
 
-def test_import_star_finds_the_names_that_it_finds_at_home(tmp_path: Path) -> None:
+def test_import_star_finds_the_same_names(tmp_path: Path) -> None:
     """With the archive as it travels, and nothing else of ours."""
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "stars.py").write_text(
@@ -67,7 +67,7 @@ def test_import_star_finds_the_names_that_it_finds_at_home(tmp_path: Path) -> No
     ), done.stderr
 
 
-def test_it_is_no_package_attribute_for_python_itself() -> None:
+def test_the_stand_in_does_not_answer_python_internals() -> None:
     with pytest.raises(AttributeError):
         _ = inert.__no_such_dunder__  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="Anything"):

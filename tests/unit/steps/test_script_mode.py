@@ -99,6 +99,6 @@ def test_a_cluster_of_several_groups() -> None:
 
 
 @pytest.mark.parametrize("hyperparameters", [{"a=b": 1}, {"a": "x\0y"}])
-def test_what_cannot_be_a_variable(hyperparameters: dict[str, Any]) -> None:
+def test_invalid_variable_names_are_refused(hyperparameters: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="cannot become the variable"):
         variables(job(hyperparameters=hyperparameters), {"PATH": "/nowhere"})

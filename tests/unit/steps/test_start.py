@@ -166,7 +166,7 @@ def test_training_reads_the_platforms_files(tmp_path: Path) -> None:
     assert (channel.base / "output").is_dir()
 
 
-def test_started_by_the_images_toolkit_it_takes_its_own_arguments_from_the_environment(tmp_path: Path) -> None:
+def test_under_the_toolkit_arguments_come_from_the_environment(tmp_path: Path) -> None:
     """In a training of a tuning, which can name no entry point: the command line is the hyperparameters'."""
     channel = Channel(tmp_path, {"source/report.py": REPORT.encode()})
     channel.write(
@@ -246,7 +246,7 @@ def test_a_reason_holds_no_secret(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert looks_secret(name) and "hunter2" not in without_secrets(message)  # as the rest of the package does
 
 
-def test_it_imports_no_more_than_it_needs(tmp_path: Path) -> None:
+def test_the_start_file_imports_only_what_it_needs(tmp_path: Path) -> None:
     """What it imports, every step waits for."""
     channel = Channel(tmp_path, {"source/report.py": b"pass"})
     channel.write("config/resourceconfig.json", {"hosts": ["algo-1"], "current_host": "algo-1"})
@@ -275,7 +275,7 @@ def test_an_altered_archive_is_refused_before_anything_is_unpacked(tmp_path: Pat
     assert "damaged or replaced" in (channel.base / "output" / "message").read_text()
 
 
-def test_nothing_is_made_where_there_is_no_opt_ml(tmp_path: Path) -> None:
+def test_without_opt_ml_nothing_is_created(tmp_path: Path) -> None:
     channel = Channel(tmp_path, {"source/report.py": REPORT.encode()})
     missing = tmp_path / "missing"
     done = channel.run("--code", channel.sha256, "script:report.py", environment={"SAGEMAKER_BASE_DIR": str(missing)})
@@ -309,7 +309,7 @@ def test_listed_wheels_are_importable_with_their_metadata(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("case", ["unlisted", "altered", "missing"])
-def test_a_wheel_that_the_archive_does_not_vouch_for_is_refused(tmp_path: Path, case: str) -> None:
+def test_a_wheel_with_another_hash_than_the_archive_states_is_refused(tmp_path: Path, case: str) -> None:
     name = "tiny-1.0-py3-none-any.whl"
     sha256 = wheel(tmp_path / name, {"tiny.py": b""})
     listing = f"{sha256 if case != 'altered' else '0' * 64}  {name}\n" if case != "unlisted" else ""

@@ -29,7 +29,7 @@ def test_an_execution_is_known_by_its_job() -> None:
     assert execution_of({}) == ""
 
 
-def test_the_last_ended_one_and_what_may_be_at_work_stay() -> None:
+def test_the_last_ended_training_and_running_ones_are_kept() -> None:
     kept = [
         Kept("ended-1", {"lr": "1"}, "e1", NOW - 3 * DAY, True),
         Kept("ended-2", {"lr": "2"}, "e2", NOW - 2 * DAY, True),
@@ -106,7 +106,7 @@ def test_a_script_is_what_it_imports_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("told", [{"TrainingInputMode": "FastFile"}, {"S3DistributionType": "ShardedByS3Key"}])
-def test_data_that_no_host_has_whole_are_those_of_the_execution(told: dict[str, str], tmp_path: Path) -> None:
+def test_sharded_data_are_identified_by_the_execution(told: dict[str, str], tmp_path: Path) -> None:
     from drivetrain.components.train_script import train_script
 
     (tmp_path / "input/config").mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_data_that_no_host_has_whole_are_those_of_the_execution(told: dict[str, 
     assert parts["data of validation"] == content_hash(tmp_path / "data") and "data of test" not in parts
 
 
-def test_one_that_was_changed_on_its_way_is_that_of_its_run_alone() -> None:
+def test_a_training_resumed_with_changes_belongs_to_its_run_only() -> None:
     begun = Kept("name-of-3", {"epochs": 3}, "e1", NOW - DAY)
     resumed = choice(begun, parts={"epochs": 4}, execution="e1")
     assert (resumed.folder, resumed.changed) == ("name-of-3", ("epochs 3 -> 4",))
@@ -139,7 +139,7 @@ def test_one_that_was_changed_on_its_way_is_that_of_its_run_alone() -> None:
         assert other.folder == "name" and other.lines[0].endswith("It differs in: epochs 3 -> 4 on its way")
 
 
-def test_a_start_that_dies_while_it_empties_leaves_what_is_known_to_go(
+def test_a_start_killed_while_cleaning_leaves_only_removable_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "ended"

@@ -22,13 +22,13 @@ def write(path: Path, text: str, mode: int = 0o644) -> Path:
     return path
 
 
-def test_in_a_shell_the_code_lies_where_one_is_or_where_one_says(tmp_path: Path) -> None:
+def test_in_a_shell_code_is_in_the_current_or_given_folder(tmp_path: Path) -> None:
     assert code_folder(None) == tmp_path / "here"
     (tmp_path / "mine").mkdir()
     assert code_folder(Path("../mine")) == tmp_path / "mine"
 
 
-def test_in_a_container_it_is_what_travelled_with_the_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_container_code_is_the_shipped_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIVETRAIN_SOURCE", str(tmp_path / "code" / "source"))
     assert code_folder(None) == tmp_path / "code" / "source"
 
@@ -50,7 +50,7 @@ def test_in_a_container_an_input_is_copied_and_its_scripts_can_be_started(
     check_script("bin/run.sh", folder)
 
 
-def test_a_source_that_is_no_folder(tmp_path: Path) -> None:
+def test_an_invalid_source_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--source .*train\.py is no folder"):
         code_folder(write(tmp_path / "train.py", ""))
 

@@ -55,7 +55,7 @@ def test_a_component_of_values_is_still_a_function() -> None:
     assert take(make(size=2)) == {"sum": 1}
 
 
-def test_what_cannot_be_pickled_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unpicklable_values_are_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         unpicklable.main(["--returned", str(tmp_path)])
     assert caught.value.code == 2
@@ -74,7 +74,7 @@ def test_a_value_that_cannot_be_read_is_refused(content: bytes, tmp_path: Path) 
         load(tmp_path, "--data")
 
 
-def test_a_value_is_as_it_was(tmp_path: Path) -> None:
+def test_a_value_round_trips(tmp_path: Path) -> None:
     value = {"parts": (1, [2.5, None]), "text": "ü"}
     save(value, tmp_path, "step")
     assert load(tmp_path, "--data") == value
@@ -91,6 +91,6 @@ def with_the_name(returned: Input) -> Value: ...
         (lambda: component(with_the_name), "the name 'returned' is taken"),
     ],
 )
-def test_where_no_value_can_be_returned(declare: Callable[[], Component[..., Any]], said: str) -> None:
+def test_training_jobs_cannot_return_values(declare: Callable[[], Component[..., Any]], said: str) -> None:
     with pytest.raises(DeclarationError, match=said):
         declare()

@@ -85,7 +85,7 @@ def test_where_a_pod_finds_the_api(cluster: Cluster, monkeypatch: pytest.MonkeyP
     assert ClusterApi().address == "https://[fd00::1]:6443"
 
 
-def test_a_pod_without_a_token_is_told(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_pod_without_a_token_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(cluster_api.ACCOUNT_VARIABLE, str(tmp_path))
     with pytest.raises(TaskError, match=r"no service account's namespace .*automountServiceAccountToken"):
         ClusterApi()
@@ -117,7 +117,7 @@ def test_pauses_grow_and_end(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) 
     assert waited[0] <= 0.5 and waited[1] <= 1.0
 
 
-def test_a_log_that_breaks_off_is_taken_on_each_line_once(cluster: Cluster) -> None:
+def test_an_interrupted_log_continues_without_repeated_lines(cluster: Cluster) -> None:
     """Broken off within a line, several times, with lines of one second before and after."""
     pod = cluster.add_pod("job", 0)["metadata"]["name"]
     lines = [f"line {number}" for number in range(60)]
@@ -143,7 +143,7 @@ def test_a_log_that_breaks_off_is_taken_on_each_line_once(cluster: Cluster) -> N
     assert sum(path.endswith("/log") for _, path in cluster.requests) >= 7
 
 
-def test_lines_of_one_instant_are_told_apart(cluster: Cluster) -> None:
+def test_lines_with_equal_timestamps_are_distinguished(cluster: Cluster) -> None:
     pod = cluster.add_pod("job", 0)["metadata"]["name"]
     instant = "2026-11-25T10:00:00.000000001Z"
     cluster.logs[pod] = [(instant, "a"), (instant, "a"), (instant, "b")]

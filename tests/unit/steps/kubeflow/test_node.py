@@ -93,7 +93,7 @@ def keys(bucket: str, prefix: str) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "minio"])
-def test_inputs_come_and_the_first_nodes_outputs_go(
+def test_inputs_are_fetched_and_outputs_of_the_first_node_are_stored(
     bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     for name, text in {"data/a.txt": "a", "data/deep/b.txt": "b", "data-of-others/c.txt": "c"}.items():
@@ -111,7 +111,7 @@ def test_inputs_come_and_the_first_nodes_outputs_go(
     assert (pod / "message").exists() is False
 
 
-def test_an_input_that_is_one_file_comes_in_a_folder(bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_file_input_is_placed_in_a_folder(bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objects.write(f"s3://{bucket}/data/rows.txt", b"a")
     told = json.loads(given(bucket))
     told["inputs"]["artifacts"]["train"]["artifacts"][0]["uri"] = f"s3://{bucket}/data/rows.txt"
@@ -120,14 +120,14 @@ def test_an_input_that_is_one_file_comes_in_a_folder(bucket: str, pod: Path, mon
     assert objects.read(f"s3://{bucket}/run/fit/model/deep/rows.txt") == b"a"
 
 
-def test_outputs_of_the_others_are_dropped(bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_of_other_nodes_are_dropped(bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objects.write(f"s3://{bucket}/data/a.txt", b"a")
     assert main(bucket, monkeypatch, rank=1) == 0
     assert keys(bucket, "run/") == []
 
 
 @pytest.mark.parametrize("code", [1, 2, 75])
-def test_why_it_failed_stands_in_the_termination_message(
+def test_the_termination_message_has_the_reason(
     bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     assert main(bucket, monkeypatch, fail=str(code)) == code
@@ -135,7 +135,7 @@ def test_why_it_failed_stands_in_the_termination_message(
     assert keys(bucket, "run/") == []
 
 
-def test_a_node_that_is_taken_away_while_its_inputs_come_ends_at_once(
+def test_a_node_evicted_while_fetching_inputs_ends_at_once(
     bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Process 1 of a container gets no SIGTERM unless it has a handler, and lasted its whole grace."""
@@ -146,7 +146,7 @@ def test_a_node_that_is_taken_away_while_its_inputs_come_ends_at_once(
     assert list((pod / "disk").iterdir()) == []
 
 
-def test_a_node_that_is_taken_away_while_its_code_comes_ends_at_once(tmp_path: Path) -> None:
+def test_a_node_evicted_while_fetching_code_ends_at_once(tmp_path: Path) -> None:
     (tmp_path / "boto3.py").write_text("import time\nprint('fetching', flush=True)\ntime.sleep(600)\n")
     given = json.dumps({"inputs": {"artifacts": {"code": {"artifacts": [{"uri": "s3://b/code"}]}}}})
     with subprocess.Popen(
@@ -165,7 +165,7 @@ def test_storage_that_refuses_is_bad_input(pod: Path, bucket: str, monkeypatch: 
     assert message.startswith("error: s3://no-such-bucket-at-all/data: ") and "NoSuchBucket" in message
 
 
-def test_storage_that_does_not_answer_is_tried_again(pod: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_storage_is_retried(pod: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     monkeypatch.setattr(objects, "PATIENCE", Patience(seconds=0.0))
     assert main(bucket, monkeypatch) == 75
@@ -173,7 +173,7 @@ def test_storage_that_does_not_answer_is_tried_again(pod: Path, bucket: str, mon
     assert "Connection refused" in (pod / "message").read_text()
 
 
-def test_schemes_that_cannot_be_reached_are_refused(tmp_path: Path) -> None:
+def test_unsupported_schemes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"gs://bucket/data has a scheme that nodes .* Allowed: s3, minio"):
         objects.download("gs://bucket/data", tmp_path)
 
@@ -198,7 +198,7 @@ def test_a_failure_of_an_earlier_attempt_is_final(
     assert keys(bucket, "run/") == ["run/fit/drivetrain-failed.json"]
 
 
-def test_a_failure_that_another_attempt_may_change_is_not(
+def test_a_retryable_failure_is_not_final(
     bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "s3").mkdir()
@@ -211,7 +211,9 @@ def test_a_failure_that_another_attempt_may_change_is_not(
     assert keys(bucket, "run/") == []
 
 
-def test_errors_of_storage_tell_what_may_help(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_errors_say_whether_a_retry_may_help(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     monkeypatch.setattr(objects, "PATIENCE", Patience(seconds=0.0))
     with pytest.raises(RetryError, match="It can be tried again"):

@@ -169,7 +169,7 @@ def test_a_train_job_is_made_followed_and_deleted(cluster: Cluster, task: Task, 
     assert document == {"step": "fit", "program": "own:fit", "arguments": []}
 
 
-def test_a_task_that_is_started_again_follows_the_train_job_that_is_there(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_restarted_task_follows_the_existing_train_job(cluster: Cluster, tmp_path: Path) -> None:
     before = Followed(task_in(tmp_path))
     name = created(cluster)
     pods = running(cluster, name)
@@ -186,7 +186,7 @@ def test_a_task_that_is_started_again_follows_the_train_job_that_is_there(cluste
     assert f"TrainJob {name} is there already: following it" in followed.said
 
 
-def test_a_train_job_that_has_ended_meanwhile_is_done(cluster: Cluster, task: Task) -> None:
+def test_a_train_job_that_ended_meanwhile_counts_as_done(cluster: Cluster, task: Task) -> None:
     followed = Followed(task)
     name = created(cluster)
     first, second = running(cluster, name)
@@ -201,7 +201,7 @@ def test_a_train_job_that_has_ended_meanwhile_is_done(cluster: Cluster, task: Ta
     assert cluster.created == [name]
 
 
-def test_a_lost_answer_makes_no_second_train_job(cluster: Cluster, task: Task) -> None:
+def test_a_lost_answer_creates_no_second_train_job(cluster: Cluster, task: Task) -> None:
     lost: list[str] = []
 
     def once(method: str, path: str) -> str | None:
@@ -231,7 +231,7 @@ def test_a_lost_answer_makes_no_second_train_job(cluster: Cluster, task: Task) -
         (137, "", "interrupted", "node 1 (pod {pod}): ended by SIGKILL"),
     ],
 )
-def test_the_rank_that_failed_is_told_and_not_those_that_lost_it(
+def test_the_failed_rank_is_reported_and_not_its_peers(
     cluster: Cluster, task: Task, code: int, message: str, kind: str, expected: str
 ) -> None:
     task.document["train_job"]["repeats"] = 0
@@ -272,7 +272,7 @@ TAKEN: dict[str, Callable[[Cluster, str], None]] = {
 
 
 @pytest.mark.parametrize("how", TAKEN)
-def test_all_nodes_start_again_where_one_is_taken_away(cluster: Cluster, tmp_path: Path, how: str) -> None:
+def test_all_nodes_restart_after_one_is_evicted(cluster: Cluster, tmp_path: Path, how: str) -> None:
     followed = Followed(task_in(tmp_path, restart_seconds=60))
     name = created(cluster)
     _, second = running(cluster, name)
@@ -299,7 +299,7 @@ def test_without_spot_interruptions_are_counted(cluster: Cluster, tmp_path: Path
     assert len([line for line in followed.said if line.startswith("interrupted: node 1")]) == 2
 
 
-def test_another_attempt_of_the_task_begins_anew(cluster: Cluster, task: Task) -> None:
+def test_a_new_attempt_of_the_task_starts_over(cluster: Cluster, task: Task) -> None:
     """Where KFP tries the task again, the training goes on from its checkpoints."""
     task.document["train_job"]["repeats"] = 0
     followed = Followed(task)
@@ -316,7 +316,7 @@ def test_another_attempt_of_the_task_begins_anew(cluster: Cluster, task: Task) -
     assert again.wait() == End("done")
 
 
-def test_interruptions_have_an_end(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_number_of_interruptions_is_limited(cluster: Cluster, tmp_path: Path) -> None:
     followed = Followed(task_in(tmp_path, restart_seconds=0))
     _, second = running(cluster, created(cluster))
     cluster.end_pod(second, 143, status_reason="Evicted")
@@ -381,14 +381,14 @@ def test_a_train_job_that_never_starts_says_why(
     assert cluster.jobs == {}
 
 
-def test_a_train_job_that_its_controller_gives_up_says_why(cluster: Cluster, task: Task) -> None:
+def test_a_train_job_given_up_by_its_controller_says_why(cluster: Cluster, task: Task) -> None:
     followed = Followed(task)
     cluster.end(created(cluster), "Failed", "TrainingRuntimeNotSupported", "unsupported runtime: x")
     end = followed.wait()
     assert end.code == 75 and "TrainingRuntimeNotSupported: unsupported runtime: x" in end.reason
 
 
-def test_one_that_takes_too_long_fails_for_good(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_train_job_over_its_time_limit_fails_permanently(cluster: Cluster, tmp_path: Path) -> None:
     followed = Followed(task_in(tmp_path, restart_seconds=60))
     name = created(cluster)
     running(cluster, name)
@@ -398,7 +398,7 @@ def test_one_that_takes_too_long_fails_for_good(cluster: Cluster, tmp_path: Path
     assert cluster.created == [name]
 
 
-def test_a_queue_may_take_its_time(cluster: Cluster, tmp_path: Path) -> None:
+def test_waiting_in_a_queue_is_allowed(cluster: Cluster, tmp_path: Path) -> None:
     """Kueue suspends a TrainJob as it is made, and lets it run later: that time does not count."""
     followed = Followed(task_in(tmp_path, start_seconds=0.2))
     name = created(cluster)
@@ -412,7 +412,7 @@ def test_a_queue_may_take_its_time(cluster: Cluster, tmp_path: Path) -> None:
     assert f"TrainJob {name} waits: the TrainJob is suspended (Suspended: TrainJob is suspended)" in followed.said
 
 
-def test_a_queue_may_take_the_pods_away_and_give_others(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_queue_may_preempt_and_restart_pods(cluster: Cluster, tmp_path: Path) -> None:
     """As Kueue preempts: the same TrainJob goes on, and the old pods, which still end, are no failure of the new."""
     followed = Followed(task_in(tmp_path, restart_seconds=60))
     name = created(cluster)
@@ -433,7 +433,7 @@ def test_a_queue_may_take_the_pods_away_and_give_others(cluster: Cluster, tmp_pa
     assert cluster.created == [name]
 
 
-def test_one_that_somebody_deletes_is_told(cluster: Cluster, task: Task) -> None:
+def test_a_deleted_train_job_is_reported(cluster: Cluster, task: Task) -> None:
     followed = Followed(task)
     name = created(cluster)
     cluster.remove(name)
@@ -441,9 +441,7 @@ def test_one_that_somebody_deletes_is_told(cluster: Cluster, task: Task) -> None
 
 
 @pytest.mark.parametrize(("keep", "stays"), [("never", False), ("failed", False), ("always", True)])
-def test_what_has_succeeded_is_kept_where_it_is_asked_for(
-    cluster: Cluster, tmp_path: Path, keep: str, stays: bool
-) -> None:
+def test_a_succeeded_train_job_is_kept_on_request(cluster: Cluster, tmp_path: Path, keep: str, stays: bool) -> None:
     followed = Followed(task_in(tmp_path, keep=keep))
     name = created(cluster)
     trained(cluster, name)
@@ -452,9 +450,7 @@ def test_what_has_succeeded_is_kept_where_it_is_asked_for(
 
 
 @pytest.mark.parametrize(("keep", "stays"), [("never", False), ("failed", True), ("always", True)])
-def test_what_has_failed_is_kept_where_it_is_asked_for(
-    cluster: Cluster, tmp_path: Path, keep: str, stays: bool
-) -> None:
+def test_a_failed_train_job_is_kept_on_request(cluster: Cluster, tmp_path: Path, keep: str, stays: bool) -> None:
     followed = Followed(task_in(tmp_path, keep=keep))
     name = created(cluster)
     _, second = running(cluster, name)
@@ -468,7 +464,7 @@ def test_what_has_failed_is_kept_where_it_is_asked_for(
         assert cluster.created == [name]
 
 
-def test_a_kept_one_that_was_interrupted_gives_way_to_the_next(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_kept_interrupted_train_job_is_replaced_by_the_next(cluster: Cluster, tmp_path: Path) -> None:
     followed = Followed(task_in(tmp_path, keep="failed", repeats=0))
     name = created(cluster)
     _, second = running(cluster, name)
@@ -482,7 +478,7 @@ def test_a_kept_one_that_was_interrupted_gives_way_to_the_next(cluster: Cluster,
 
 
 @pytest.mark.parametrize("fault", [429, 500, 503, "drop"])
-def test_an_api_that_is_away_for_a_moment_is_asked_again(cluster: Cluster, task: Task, fault: Any) -> None:
+def test_a_briefly_unavailable_api_is_retried(cluster: Cluster, task: Task, fault: Any) -> None:
     number = 0
 
     def weather(method: str, path: str) -> Any:
@@ -497,7 +493,7 @@ def test_an_api_that_is_away_for_a_moment_is_asked_again(cluster: Cluster, task:
     assert len(cluster.created) == 1 and cluster.jobs == {}
 
 
-def test_an_api_that_stays_away_ends_the_attempt_and_the_next_one_goes_on(cluster: Cluster, task: Task) -> None:
+def test_an_unavailable_api_ends_the_attempt_and_the_next_one_resumes(cluster: Cluster, task: Task) -> None:
     followed = Followed(task)
     name = created(cluster)
     pods = running(cluster, name)
@@ -513,7 +509,7 @@ def test_an_api_that_stays_away_ends_the_attempt_and_the_next_one_goes_on(cluste
     assert cluster.created == [name]
 
 
-def test_a_token_that_the_kubelet_has_renewed_is_taken(cluster: Cluster, task: Task) -> None:
+def test_a_renewed_token_is_used(cluster: Cluster, task: Task) -> None:
     followed = Followed(task)
     name = created(cluster)
     cluster.renew_token()
@@ -521,7 +517,7 @@ def test_a_token_that_the_kubelet_has_renewed_is_taken(cluster: Cluster, task: T
     assert followed.wait() == End("done")
 
 
-def test_an_expired_token_is_told(cluster: Cluster, task: Task) -> None:
+def test_an_expired_token_is_reported(cluster: Cluster, task: Task) -> None:
     cluster.renew_token(also_in_pods=False)
     with pytest.raises(TaskError, match=r"refuses the token in .*401 Unauthorized.*: it has expired"):
         Followed(task).wait()
@@ -538,7 +534,7 @@ def test_an_expired_token_is_told(cluster: Cluster, task: Task) -> None:
         (("pods/log", "get"), "pods/log"),
     ],
 )
-def test_a_missing_right_is_told_in_one_line_and_nothing_is_left(
+def test_a_missing_permission_is_one_line_and_leaves_nothing(
     cluster: Cluster, task: Task, right: tuple[str, str], name: str
 ) -> None:
     cluster.rights.discard(right)
@@ -553,13 +549,13 @@ def test_a_missing_right_is_told_in_one_line_and_nothing_is_left(
     assert cluster.jobs == {}
 
 
-def test_a_runtime_that_is_not_there_is_told(cluster: Cluster, task: Task) -> None:
+def test_a_missing_runtime_is_reported(cluster: Cluster, task: Task) -> None:
     cluster.runtimes.clear()
     with pytest.raises(TaskError, match="clusterTrainingRuntime must be created before the TrainJob"):
         Followed(task).wait()
 
 
-def test_a_cluster_without_trainer_is_told(cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_trainer_is_reported(cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = Cluster.answer
 
     def without(self: Cluster, method: str, path: str, query: Any, body: Any) -> Any:
@@ -581,7 +577,7 @@ def test_a_stopped_task_deletes_its_train_job(cluster: Cluster, task: Task) -> N
     assert f"TrainJob {name} is deleted: the task was stopped by SIGTERM" in followed.said
 
 
-def test_a_task_that_is_stopped_while_the_api_is_away_deletes_it_afterwards(cluster: Cluster, task: Task) -> None:
+def test_a_task_stopped_during_an_outage_deletes_the_train_job_later(cluster: Cluster, task: Task) -> None:
     followed = Followed(task)
     followed.nodes.api.patience = 60.0
     name = created(cluster)
@@ -594,7 +590,7 @@ def test_a_task_that_is_stopped_while_the_api_is_away_deletes_it_afterwards(clus
     assert cluster.jobs == {}
 
 
-def test_a_task_that_is_moved_leaves_its_train_job_to_the_next_attempt(cluster: Cluster, task: Task) -> None:
+def test_a_rescheduled_task_leaves_its_train_job_to_the_next_attempt(cluster: Cluster, task: Task) -> None:
     followed = Followed(task)
     name = created(cluster)
     pods = running(cluster, name)
@@ -609,7 +605,7 @@ def test_a_task_that_is_moved_leaves_its_train_job_to_the_next_attempt(cluster: 
     assert cluster.created == [name]
 
 
-def test_one_that_is_being_deleted_is_waited_for(cluster: Cluster, task: Task) -> None:
+def test_a_terminating_train_job_is_waited_for(cluster: Cluster, task: Task) -> None:
     """The name of an attempt is the same in each attempt of the task."""
     name = Identity.of(task).name(0)
     labels = Identity.of(task).labels(0, "run-7")
@@ -623,7 +619,7 @@ def test_one_that_is_being_deleted_is_waited_for(cluster: Cluster, task: Task) -
     assert followed.wait() == End("done")
 
 
-def test_the_next_is_made_when_no_pod_of_the_last_is_left(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_next_train_job_waits_until_all_old_pods_are_gone(cluster: Cluster, tmp_path: Path) -> None:
     """Trainer starts pods of a deleted TrainJob anew, by what it knew before."""
     beside: list[str] = []
     answer = cluster.answer
@@ -667,7 +663,9 @@ def test_one_node_is_followed_like_several(cluster: Cluster, task: Task) -> None
     assert followed.wait() == End("done")
 
 
-def test_a_pod_with_a_long_name_knows_itself(cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_with_a_long_name_identifies_itself(
+    cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A host name is cut at 63 characters; the TrainJob of such a pod had no owner, and a drain ended the training."""
     name = f"{'customer-churn-training-' * 3}system-container-impl-12"
     driver = cluster.pods.pop("driver")
@@ -684,7 +682,7 @@ def test_a_pod_with_a_long_name_knows_itself(cluster: Cluster, task: Task, monke
     assert list(cluster.jobs) == [job["metadata"]["name"]]
 
 
-def test_what_kubernetes_expands_stays_as_it_is(task: Task) -> None:
+def test_dollar_expressions_are_escaped_for_kubernetes(task: Task) -> None:
     """`$$` and `$(NAME)` in arguments and in variables; labels and annotations of the settings are added."""
     told = task.document["train_job"]
     told |= {"labels": {"kueue.x-k8s.io/queue-name": "q", "drivetrain/step": "x"}, "annotations": {"a": "b"}}
@@ -700,7 +698,7 @@ def test_what_kubernetes_expands_stays_as_it_is(task: Task) -> None:
     assert job["metadata"]["annotations"] == {"a": "b", "drivetrain/began": "1"}
 
 
-def test_signals_reach_the_follower(cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_reach_the_following_process(cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler is the main thread's; everything else here runs in another."""
     monkeypatch.setattr(nodes, "LOOKS", 1)
     sent = threading.Thread(target=lambda: (created(cluster), signal.raise_signal(signal.SIGTERM)))

@@ -24,25 +24,25 @@ def pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
 
 
-def test_credentials_that_cannot_be_fetched_now_can_be_tried_again() -> None:
+def test_temporarily_unavailable_credentials_can_be_retried() -> None:
     with pytest.raises(RetryError, match=r"^s3://bucket/key: .*credentials.* It can be tried again\.$"):
         objects.read("s3://bucket/key")
 
 
-def test_a_pod_without_credentials_is_to_be_given_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_without_credentials_is_told_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
     with pytest.raises(TaskError, match=r"^s3://bucket/key: Unable to locate credentials.* Give the pods a role"):
         objects.read("s3://bucket/key")
 
 
-def test_an_endpoint_that_is_no_address_is_to_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_endpoint_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "minio:9000")
     with pytest.raises(TaskError, match="Invalid endpoint: minio:9000"):
         objects.read("s3://bucket/key")
 
 
-def test_credentials_that_fail_in_the_middle_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_that_fail_midway_can_be_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = s3.Client._opened
 
     def reached(self: s3.Client) -> Any:
@@ -55,16 +55,14 @@ def test_credentials_that_fail_in_the_middle_can_be_tried_again(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("name", ["/b.txt", "../b.txt", "x/../../b.txt"])
-def test_a_key_that_leads_out_of_the_folder_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_leaves_the_folder_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3.Client, "listed", lambda self, prefix: [{"Key": f"{prefix}{name}"}])
     with pytest.raises(TaskError, match="leads out of its folder"):
         objects.download("s3://bucket/folder", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "/", "x/"])
-def test_marks_of_folders_bring_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_markers_create_no_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3.Client, "listed", lambda self, prefix: [{"Key": f"folder/{name}"}])
     objects.download("s3://bucket/folder", tmp_path / "new")
     assert list((tmp_path / "new").iterdir()) == []

@@ -68,7 +68,9 @@ def run(task: Launched, document: Json, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize("given", recorded(), ids=str)
-def test_it_writes_what_the_launcher_reads(given: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_inputs_have_the_format_of_the_launcher(
+    given: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     document = document_of(given)
     with launched(given, tmp_path) as task:
         if "fail" in document:
@@ -91,7 +93,7 @@ def test_it_writes_what_the_launcher_reads(given: Recorded, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(("codes", "runs"), [([75, 75, 0], 3), ([75] * 9, 4), ([75, 1], 2), ([1], 1)])
-def test_a_program_that_another_attempt_may_help_is_started_again(
+def test_a_retryable_program_failure_is_retried(
     codes: list[int], runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In its own pod, with empty outputs: the platform as it is installed tries no program again."""
@@ -112,7 +114,7 @@ def test_a_program_that_another_attempt_may_help_is_started_again(
     assert len(codes) - len(left) == runs
 
 
-def test_a_program_that_was_told_to_stop_is_not_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_program_is_not_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [given] = [each for each in recorded() if each.run == "retry-stock"]
     runs: list[int] = []
 
@@ -138,7 +140,7 @@ def test_all_attempts_of_a_task_are_one() -> None:
     assert len({Earlier.of(task) for task in tasks}) == 1
 
 
-def test_a_value_that_json_does_not_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_json_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [given] = [each for each in recorded() if each.run == "nan"]
     given = replace(given, executor_input=json.loads(json.dumps(given.executor_input)))
     document = {**document_of(given), "texts": {}, "metrics": {"text-of-loss": "loss"}}

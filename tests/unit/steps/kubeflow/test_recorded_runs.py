@@ -81,7 +81,7 @@ def test_a_program_that_fails(runtime: str, poll: float, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("poll", POLLS)
 @pytest.mark.parametrize("told", [{}, {"repeats": 3}, {"restart_seconds": 90_000}], ids=["plain", "repeats", "spot"])
-def test_time_that_is_up_is_no_interruption(
+def test_reaching_the_time_limit_is_no_interruption(
     told: dict[str, Any], poll: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pods go before the TrainJob says why, and others come in their place."""
@@ -106,7 +106,7 @@ def test_a_rank_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("poll", POLLS)
-def test_a_queue_takes_the_pods_away(poll: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preemption_by_a_queue_is_an_interruption(poll: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = follow("suspended-while-it-runs", poll, tmp_path, monkeypatch, restart_seconds=90_000)
     assert found.end is None, "it waits"
     assert len(found.replay.created) == 1 and found.replay.deleted == []
@@ -120,7 +120,7 @@ def test_time_in_a_queue_does_not_count(poll: float, tmp_path: Path, monkeypatch
     assert found.said[-1].endswith("all nodes have started")
 
 
-def test_an_account_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_account_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = follow("no-service-account", 3.0, tmp_path, monkeypatch, start_seconds=15)
     assert found.end is not None and found.end.code == 75
     assert 'serviceaccount "nosuch" not found' in found.end.reason

@@ -98,7 +98,7 @@ def made(store: Path) -> dict[str, Any]:
     return json.loads((store / "out" / "executor_output.json").read_text())
 
 
-def test_it_says_what_it_made(store: Path) -> None:
+def test_a_task_reports_its_outputs(store: Path) -> None:
     document = working(
         {"option": ["--text", {"join": ["-", ["a", {"parameter": "n", "type": "Float"}]]}]},
         {"option": ["--number", {"parameter": "n", "type": "Float"}]},
@@ -122,7 +122,7 @@ def test_it_says_what_it_made(store: Path) -> None:
     assert (store / "s3" / "out" / "made" / "text.txt").read_text() == "a-2.0|2.0|['rows.csv']|[]"
 
 
-def test_bad_input_ends_every_further_attempt_at_once(store: Path) -> None:
+def test_bad_input_ends_further_attempts_at_once(store: Path) -> None:
     code, printed = run(store, working({"option": ["--ends", "bad"]}, retries=True))
     assert code == 2 and not (store / "out" / "executor_output.json").exists()
     assert "score=0.75\nerror: bad rows. Give good ones.\n" in printed and "Traceback" not in printed
@@ -137,7 +137,7 @@ def test_an_empty_input_is_bad_input(store: Path) -> None:
     assert run(store, working()) == (2, "error: input 'data' is empty: nothing was written to s3://bucket/data.\n")
 
 
-def test_what_a_training_made_comes_as_an_archive(store: Path) -> None:
+def test_training_outputs_are_an_archive(store: Path) -> None:
     (store / "s3" / "bucket" / "data" / "deep").mkdir()
     (store / "s3" / "bucket" / "data" / "deep" / "more.csv").write_text("2")
     assert run(store, working(archives={"data": "model.tar.gz"}))[0] == 0
@@ -152,7 +152,7 @@ def test_an_integer_that_is_rounded_is_not_compared(store: Path) -> None:
     assert made(store)["parameterValues"] == {"text-of-rows": "9007199254740993"}
 
 
-def test_an_attempt_that_was_lost_is_tried_again(store: Path) -> None:
+def test_a_lost_attempt_is_retried(store: Path) -> None:
     code, printed = run(store, working({"option": ["--ends", "lost"]}))
     assert code == 75 and "score=0.75\n" in printed, "lines are seen when they are written"
     assert run(store, working())[0] == 0
@@ -169,7 +169,7 @@ def test_a_program_with_variables_for_its_libraries_gets_an_interpreter_of_its_o
     assert "steps.call" in own and "steps.kubeflow" in forked
 
 
-def test_what_another_step_reads_must_be_there(store: Path) -> None:
+def test_outputs_read_by_other_steps_must_exist(store: Path) -> None:
     code, printed = run(store, working(metrics={"loss": "loss"}))
     assert code == 2
     assert "error: step 'work' returned no 'loss', which another step reads. It returned rows, whole.\n" in printed
@@ -191,14 +191,12 @@ def test_a_task_ends_with_its_program(store: Path) -> None:
     assert log.values == {"score": 1.0}
 
 
-def test_a_program_that_is_killed_ends_as_a_shell_says_it(store: Path) -> None:
+def test_a_killed_program_has_the_exit_code_of_a_shell(store: Path) -> None:
     log = Log({"score": r"score=(\S+)"}, Reporter(Task(json.dumps(given(store)), "{}")))
     assert start(["/bin/sh", "-c", "kill -9 $$"], dict(os.environ), log) == 128 + 9
 
 
-def test_a_signal_that_comes_when_the_program_has_just_ended_changes_nothing(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_after_the_end_of_the_program_is_ignored(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wait = os.waitpid
 
     def waited(pid: int, options: int) -> tuple[int, int]:
@@ -229,7 +227,7 @@ while True:
 
 
 @pytest.mark.parametrize("logs", [{}, {"score": r"score=(\S+)"}])
-def test_a_program_saves_though_nobody_reads_its_output_any_more(store: Path, logs: dict[str, str]) -> None:
+def test_a_program_can_save_after_its_output_was_closed(store: Path, logs: dict[str, str]) -> None:
     """The platform's launcher gets SIGTERM, too, and is dead at once: the first print was a BrokenPipeError."""
     (store / "saves.py").write_text(SAVES)
     told = {"step": "work", "program": "script:saves.py", "arguments": [], "outputs": ["made"], "logs": logs}
@@ -248,7 +246,7 @@ def test_a_program_saves_though_nobody_reads_its_output_any_more(store: Path, lo
     assert (store / "saved").read_text() == "whole"
 
 
-def test_lines_that_nobody_reads_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_lines_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     read, write = os.pipe()
     with open(write, "w") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
@@ -290,7 +288,7 @@ def test_fail_and_select_need_no_program(store: Path) -> None:
         ('{"a": [1, "x"]}', "String", "a.1", "x"),
     ],
 )
-def test_values_are_spelled_as_the_pipeline_has_them(value: Any, type: str, path: str, text: str) -> None:
+def test_values_keep_the_spelling_of_the_pipeline(value: Any, type: str, path: str, text: str) -> None:
     assert spelled(value, type, path) == text
 
 
@@ -303,7 +301,7 @@ def test_values_are_spelled_as_the_pipeline_has_them(value: Any, type: str, path
         ({"program": REGISTER, "arguments": []}, True),
     ],
 )
-def test_only_a_program_that_asks_the_registry_is_told_where_it_is(
+def test_only_a_program_that_uses_the_registry_gets_its_address(
     store: Path, monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], is_told: bool
 ) -> None:
     monkeypatch.setenv("DRIVETRAIN_REGISTRY", "local:/home/ledger.db")
@@ -314,7 +312,7 @@ def test_only_a_program_that_asks_the_registry_is_told_where_it_is(
     assert environment_of(task, store / "failure")["DRIVETRAIN_REGISTRY"] == "local:/home/ledger.db"
 
 
-def test_a_task_removes_what_killed_ones_left(tmp_path: Path) -> None:
+def test_a_task_removes_leftovers_of_killed_ones(tmp_path: Path) -> None:
     def a_task() -> Task:
         return Task('{"outputs": {"outputFile": "o"}}', "{}")
 
@@ -354,7 +352,7 @@ def test_an_option_whose_value_looks_like_one() -> None:
         task.text({"input": "lost"})
 
 
-def test_a_script_must_travel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_script_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DRIVETRAIN_SOURCE", str(tmp_path))
     with pytest.raises(TaskError, match=r"no script 'clean\.py' in the source folder"):
         command_of("script:clean.py", [])
@@ -362,14 +360,12 @@ def test_a_script_must_travel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert command_of("script:clean.py", ["--x"]) == [sys.executable, str(tmp_path / "clean.py"), "--x"]
 
 
-def test_what_is_no_json_is_said_so() -> None:
+def test_invalid_json_is_reported() -> None:
     with pytest.raises(TaskError, match="is not JSON"):
         Task("{", "{}")
 
 
-def test_without_locks_a_task_works_and_keeps_what_may_be_in_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_locks_a_task_keeps_files_that_may_be_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
