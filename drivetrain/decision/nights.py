@@ -36,7 +36,7 @@ candidates that vary by themselves one looks better than its line is."""
 LOOKS = tuple(SPENT)
 DRAWS = 200_000
 _SIGNED = 64
-_CHUNK = 1 << 14
+_CHUNK = 1 << 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,10 +160,8 @@ def _by_chance(units: Floats, draws: int) -> Floats:
     sums = numpy().zeros((draws, len(units)))
     for start in range(0, draws, _CHUNK):
         end = min(start + _CHUNK, draws)
-        signs = (
-            random.integers(0, 2, (end - start, signed.shape[1]), dtype=numpy().int8).astype(numpy().float64) * 2 - 1
-        )
-        sums[start:end] = signs @ signed.T
+        signs = random.integers(0, 2, (end - start, signed.shape[1]), dtype=numpy().int8) * 2 - 1
+        sums[start:end] = signs.astype(numpy().float64) @ signed.T
     if others.any():
         values, vectors = numpy().linalg.eigh(others @ others.T)
         root = vectors * numpy().sqrt(numpy().maximum(values, 0))
