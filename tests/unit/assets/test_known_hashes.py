@@ -127,14 +127,14 @@ def test_code_that_has_changed_since_its_hash_was_found_is_refused(
 
 
 @pytest.mark.parametrize("written", ["", "\0" * 64, HASH[:-1], HASH + "0", HASH.upper(), "größe"])
-def test_a_damaged_entry_is_none(written: str, kept: Path) -> None:
+def test_a_damaged_cache_entry_is_ignored(written: str, kept: Path) -> None:
     keep_hash("key", HASH)
     assert known_hash("key") == HASH
     (kept / "key").write_text(written, encoding="utf-8")
     assert known_hash("key") is None
 
 
-def test_without_a_place_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     for place in (str(tmp_path / "file"), "/proc"):
         monkeypatch.setenv("XDG_CACHE_HOME", place)

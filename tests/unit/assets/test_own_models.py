@@ -87,12 +87,12 @@ def test_ours_refuse_a_scripts_model(reader: Any, tmp_path: Path) -> None:
         "import runpy\nrunpy.run_path('other')\n",
     ],
 )
-def test_a_script_that_may_write_our_description_is_let_pass(text: str, tmp_path: Path) -> None:
+def test_a_script_that_may_write_model_json_is_accepted(text: str, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("NAME = 'model.json'\n")
     check(tmp_path, text, evaluate)
 
 
-def test_other_models_and_readers_are_let_pass(tmp_path: Path) -> None:
+def test_other_models_and_readers_are_accepted(tmp_path: Path) -> None:
     check(tmp_path, SCRIPT, read)
     check(tmp_path, SCRIPT, evaluate, by=train)
     check(tmp_path, SCRIPT, evaluate, source="s3://b/code/")

@@ -32,7 +32,7 @@ def test_a_value_that_another_step_changes_is_named(change: str, line: int, name
     )
 
 
-def test_so_is_one_that_the_pipelines_function_changes() -> None:
+def test_a_value_changed_by_the_pipeline_function_is_named() -> None:
     pipeline = "def nightly() -> Pipeline:\n    global N\n    N = 5\n"
     assert changed_elsewhere((HEAD + EVALUATE + pipeline).encode(), "evaluate")[0] == 14
 
@@ -48,7 +48,7 @@ def test_so_is_one_that_the_pipelines_function_changes() -> None:
         "def broken(",
     ],
 )
-def test_what_a_process_changes_for_itself_is_its_own_affair(text: str) -> None:
+def test_changes_within_one_process_are_accepted(text: str) -> None:
     for function in ("train", "evaluate"):
         assert changed_elsewhere(text.encode(), function) == (0, "")
 
@@ -87,9 +87,9 @@ def test_an_argument_that_a_script_does_not_take_is_found(given: list[str]) -> N
         "def broken(",
     ],
 )
-def test_what_only_the_script_knows_is_left_to_it(text: str) -> None:
+def test_arguments_built_at_run_time_are_not_checked(text: str) -> None:
     assert unknown_argument(text.encode(), ["--rate"]) == ("", [])
 
 
-def test_the_beginning_of_an_argument_is_taken_as_argparse_does() -> None:
+def test_argument_prefixes_match_as_in_argparse() -> None:
     assert unknown_argument(f"{PARSER}p.parse_args()".encode(), ["--epo", "-e", "--l"])[0] == ""

@@ -77,7 +77,7 @@ def test_a_users_file_takes_the_rooms_that_it_names(tmp_path: Path, text: str, r
     assert StepCode(tmp_path, Graph(Pipeline(name="p", steps=(own,)))).of(own).rooms == rooms
 
 
-def test_a_program_that_nobody_can_read_here_takes_all_rooms(tmp_path: Path) -> None:
+def test_an_unreadable_program_takes_all_rooms(tmp_path: Path) -> None:
     (tmp_path / "a.py").touch()
     own = ProcessingStep(name="own", program=Program(kind="component", target="elsewhere:run"), outputs=("out",))
     for source in (tmp_path, None):

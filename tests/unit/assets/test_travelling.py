@@ -62,7 +62,7 @@ def test_the_code_in_a_written_model_does_not_travel(tmp_path: Path) -> None:
     assert names(tmp_path) == ["mine/train.py", "own.py"]
 
 
-def test_what_the_ignore_file_names_stays(tmp_path: Path) -> None:
+def test_ignored_files_are_not_shipped(tmp_path: Path) -> None:
     for name in ("own.py", "a/test_x.py", "old/b.py", "a/old/c.py", "a/keep.py", "a/drop.py"):
         write(tmp_path / name)
     write(tmp_path / IGNORE_FILE, "# tests and the past\n\ntest_*.py\n/old\nold/\na/dro?.py\n")
@@ -112,7 +112,7 @@ def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         source_files(tmp_path)
 
 
-def test_what_travels_is_listed(
+def test_shipped_files_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "own.py", OWN)

@@ -80,14 +80,14 @@ def test_a_wheel_travels_only_when_it_runs_in_the_image(tmp_path: Path, tag: str
             names(("fancy",), tmp_path)
 
 
-def test_the_newest_version_that_will_do_is_taken(tmp_path: Path) -> None:
+def test_the_newest_suitable_version_is_chosen(tmp_path: Path) -> None:
     for version in ("0.9", "1.10", "1.9", "2.0"):
         write_wheel(tmp_path, version=version)
     assert names(("fancy<2",), tmp_path) == ["fancy-1.10-py3-none-any.whl"]
     assert names(("Fancy",), tmp_path) == ["fancy-2.0-py3-none-any.whl"]
 
 
-def test_what_a_wheel_requires_travels_too_unless_the_image_has_it(tmp_path: Path) -> None:
+def test_requirements_of_a_wheel_are_shipped_unless_in_the_image(tmp_path: Path) -> None:
     requires = (
         "numpy",
         "helper>=2 ; python_version >= '3.8'",
@@ -130,7 +130,7 @@ def test_the_message_has_the_command_that_fetches_what_is_missing(tmp_path: Path
         find_wheels(("no-such",), IMAGE, "my wheels", tmp_path)
 
 
-def test_what_pypi_has_no_wheel_of_is_built_in_the_image(tmp_path: Path) -> None:
+def test_packages_without_a_wheel_on_pypi_are_built_in_the_image(tmp_path: Path) -> None:
     said = r"Get it with\n  python -m drivetrain\.infra\.horovod\.build torch\nin that image .*\.wheels: wheels$"
     with pytest.raises(UserError, match=said):
         find_wheels(("horovod",), IMAGE, None, tmp_path)
@@ -138,7 +138,7 @@ def test_what_pypi_has_no_wheel_of_is_built_in_the_image(tmp_path: Path) -> None
         find_wheels(("horovod",), replace(IMAGE, framework="tensorflow"), None, tmp_path)
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_wheels_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"deployment\.targets\.sagemaker\.wheels is 'nowhere': no such folder"):
         find_wheels(("fancy",), IMAGE, "nowhere", tmp_path)
 
@@ -150,13 +150,13 @@ def test_a_relative_folder_starts_at_the_pipeline_s_file(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("member", ["../outside.py", "/etc/passwd", "a\\..\\b.py", "fancy-1.0.data/purelib/../../b.py"])
-def test_a_wheel_that_leads_out_of_its_folder_is_refused(tmp_path: Path, member: str) -> None:
+def test_a_wheel_with_paths_outside_its_folder_is_refused(tmp_path: Path, member: str) -> None:
     write_wheel(tmp_path, extra={member: ""})
     with pytest.raises(UserError, match="leads out of the folder"):
         names(("fancy",), tmp_path)
 
 
-def test_a_wheel_that_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
+def test_a_wheel_that_contradicts_its_name_is_refused(tmp_path: Path) -> None:
     write_wheel(tmp_path, metadata_name="evil")
     with pytest.raises(UserError, match=r"holds evil 1\.0, not what its name says"):
         names(("fancy",), tmp_path)

@@ -45,7 +45,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[Compiled]:
     return found
 
 
-def test_the_stack_is_of_what_was_edited_in_studio_too(tmp_path: Path, built: list[Compiled]) -> None:
+def test_the_stack_includes_studio_edits(tmp_path: Path, built: list[Compiled]) -> None:
     (tmp_path / "stack_flow.py").write_text(PIPELINE)
     (tmp_path / "nightly.studio.yaml").write_text(NOTIFY)
     assert app.main([str(tmp_path / "stack_flow.py"), "-o", str(tmp_path / "out")]) == 0

@@ -24,7 +24,7 @@ def test_a_new_folder_and_an_empty_one(tmp_path: Path) -> None:
     assert header.startswith(f"# Written by `{AUTHOR}`") and rest == "a: 1\n"
 
 
-def test_a_folder_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_folder_is_updated(tmp_path: Path) -> None:
     """What is not needed any more goes; what others put there stays."""
     write_folder(tmp_path, {"gone.yaml": "b: 2\n", **FILES}, AUTHOR)
     (tmp_path / "overlay").mkdir()
@@ -35,7 +35,7 @@ def test_a_folder_is_brought_up_to_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"a: 1\n", b"\xff\xfe", b""])
-def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_folder_with_foreign_files_is_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "one.yaml").write_bytes(content)
     with pytest.raises(UserError, match=r"is not empty: it holds 'one\.yaml'"):
         write_folder(tmp_path, FILES, AUTHOR)
@@ -52,7 +52,7 @@ def test_an_edited_file_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
     assert contents(tmp_path) == before
 
 
-def test_an_edited_file_that_is_not_needed_any_more_stays(tmp_path: Path) -> None:
+def test_an_edited_obsolete_file_is_kept(tmp_path: Path) -> None:
     write_folder(tmp_path, {"gone.yaml": "b: 2\n", **FILES}, AUTHOR)
     edited = (tmp_path / "gone.yaml").read_text() + "mine: true\n"
     (tmp_path / "gone.yaml").write_text(edited)
@@ -68,7 +68,7 @@ def test_the_folder_of_another_pipeline_is_refused(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_a_link_is_nobody_s_to_overwrite(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_overwritten(tmp_path: Path) -> None:
     write_folder(tmp_path / "out", FILES, AUTHOR)
     (tmp_path / "out" / "one.yaml").rename(tmp_path / "elsewhere.yaml")
     (tmp_path / "out" / "one.yaml").symlink_to(tmp_path / "elsewhere.yaml")

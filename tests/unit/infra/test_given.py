@@ -29,7 +29,7 @@ def names(**given: str) -> Names:
     )
 
 
-def test_what_the_stack_can_make_is_taken() -> None:
+def test_resources_that_the_stack_can_create_are_accepted() -> None:
     check_given(names(), [], Options())
     given = names(event_queue=f"{SQS}mine.fifo", dead_letter_queue=f"{SQS}dead_letters")
     check_given(given, [f"{ROLE}a/b"], Options(network=PrivateNetwork(zones=("eu-west-1c",))))
@@ -72,7 +72,7 @@ def test_a_key_of_another_region_is_refused() -> None:
         check_given(names(), [], Options(bucket="existing", bucket_key=key.format("us-east-1")))
 
 
-def test_what_a_bucket_that_is_there_needs_is_told() -> None:
+def test_requirements_of_an_existing_bucket_are_reported() -> None:
     triggers = (Upload(name="here", bucket="acme", prefix="in/"), Upload(name="there", bucket="other"))
     pipeline = Pipeline(name="nightly", triggers=triggers)
     options = Options(bucket="existing", checkpoint_days=5, termination_protection=True)
@@ -81,7 +81,7 @@ def test_what_a_bucket_that_is_there_needs_is_told() -> None:
     assert "trigger 'here'" in events and "never fires" in events
 
 
-def test_what_people_set_after_the_first_deployment_is_told() -> None:
+def test_settings_for_after_the_first_deployment_are_reported() -> None:
     pipeline = Pipeline(name="nightly")
     protection, outputs = left_to_the_owner(pipeline, names(), Options())
     assert "termination_protection: true" in protection

@@ -20,7 +20,7 @@ def test_without_a_file_nothing_is_added() -> None:
     assert (Options().ci, Options().network, Options().studio, Options().notify) == (None, None, None, ())
 
 
-def test_every_status_of_an_execution_can_be_told() -> None:
+def test_every_execution_status_can_be_notified() -> None:
     service = pytest.importorskip("botocore.session").get_session().get_service_model("sagemaker")
     assert set(get_args(Status)) == set(service.shape_for("PipelineExecutionStatus").enum)
     # Those that a person must look at.
@@ -75,7 +75,7 @@ def test_a_file_of_a_few_lines(tmp_path: Path) -> None:
         (f"tags: {{team: {'x' * 257}}}\n", "'team' is no tag"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_options_are_reported(tmp_path: Path, text: str, said: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(UserError) as told:
         read_options(path)

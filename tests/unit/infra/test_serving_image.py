@@ -28,7 +28,7 @@ def predict_fn(data, model):
 STARTUP_S = 60
 
 
-def test_what_is_copied_is_there() -> None:
+def test_files_copied_into_the_image_exist() -> None:
     copied = [word for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]]
     assert "drivetrain/targets/sagemaker/run/batch_transform/server.py" in copied
     assert [path for path in copied if not (ROOT / path).is_file()] == []
@@ -70,7 +70,7 @@ def served(tmp_path: Path) -> Iterator[http.client.HTTPConnection]:
             process.terminate()
 
 
-def test_what_it_starts_answers_the_pings_and_requests_of_an_endpoint(served: http.client.HTTPConnection) -> None:
+def test_the_image_answers_pings_and_requests_of_an_endpoint(served: http.client.HTTPConnection) -> None:
     served.request("GET", "/ping")
     answer = served.getresponse()
     assert (answer.status, answer.read()) == (200, b"")

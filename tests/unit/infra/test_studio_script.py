@@ -80,12 +80,12 @@ def test_another_wheel_of_the_same_version_is_installed(space: Path) -> None:
     assert "ready" in start(space, **PINNED)
 
 
-def test_a_failure_is_told_and_does_not_stop_the_space(space: Path) -> None:
+def test_a_failure_is_reported_and_does_not_stop_the_space(space: Path) -> None:
     (space / "status").write_text("1")
     assert "failed; the space works without drivetrain" in start(space, **PINNED)
 
 
-def test_a_wheel_that_cannot_be_read_is_told(space: Path) -> None:
+def test_an_unreadable_wheel_is_reported(space: Path) -> None:
     aws = space / "bin" / "aws"
     aws.write_text("#!/bin/bash\necho denied >&2\nexit 1\n")
     aws.chmod(0o755)
@@ -117,7 +117,7 @@ def test_the_space_starts_while_it_still_installs(space: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["s3", "file"])
-def test_it_installs_with_pip_that_wheel_alone(tmp_path: Path, scheme: str) -> None:
+def test_pip_installs_only_that_wheel(tmp_path: Path, scheme: str) -> None:
     """The index has a drivetrain, too, and a newer one: it is somebody else's."""
     index, own = tmp_path / "index", tmp_path / "own"
     for folder in (index, own):

@@ -57,7 +57,7 @@ def mailbox() -> Iterator[socketserver.TCPServer]:
         thread.join()
 
 
-def test_a_webhook_is_told_how_the_run_ended_and_what_waits() -> None:
+def test_a_webhook_gets_the_end_of_the_run_and_waiting_models() -> None:
     posted: list[bytes] = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -102,7 +102,7 @@ def test_a_mail_is_handed_over(mailbox: socketserver.TCPServer) -> None:
         ({notices.MAIL: "a@b.example", notices.SMTP: "smtp://127.0.0.1:1"}, "could not be sent by $DRIVETRAIN_SMTP"),
     ],
 )
-def test_what_cannot_be_delivered_is_said(given: dict[str, str], said: str) -> None:
+def test_undelivered_notices_are_reported(given: dict[str, str], said: str) -> None:
     (problem,) = notices.send(RUN, given)
     assert said in problem
 

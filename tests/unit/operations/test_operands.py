@@ -9,7 +9,7 @@ from drivetrain.operations.operands import Work, compiled
 from tests.unit.cli.conftest import definition
 
 
-def test_an_exported_definition_runs_as_the_pipeline_that_it_was_compiled_from(tmp_path: Path) -> None:
+def test_an_exported_definition_runs_like_its_pipeline(tmp_path: Path) -> None:
     (tmp_path / "customers.py").write_text(
         "from drivetrain import Pipeline, step\n"
         "from drivetrain.components import Output, component\n\n\n"
@@ -21,7 +21,7 @@ def test_an_exported_definition_runs_as_the_pipeline_that_it_was_compiled_from(t
     assert Work.from_definition(file, None, None).name == "customers"
 
 
-def test_a_definition_of_others_runs_under_its_files_name(tmp_path: Path) -> None:
+def test_a_foreign_definition_runs_under_the_name_of_its_file(tmp_path: Path) -> None:
     file = tmp_path / "their pipeline.json"
     file.write_text(json.dumps(definition()))
     assert Work.from_definition(file, None, None).name == "their-pipeline"

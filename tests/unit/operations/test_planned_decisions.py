@@ -45,11 +45,11 @@ def prepared(folder: Path) -> None:
     ).write(folder / "manifest.json")
 
 
-def test_a_pipeline_without_budgets_has_nothing_to_tell(tmp_path: Path) -> None:
+def test_a_pipeline_without_budgets_has_no_notes(tmp_path: Path) -> None:
     assert notes(pipeline(), tmp_path, f"local:{tmp_path}/models.db") == []
 
 
-def test_budgets_that_the_rows_of_a_local_test_set_cannot_show(tmp_path: Path) -> None:
+def test_budgets_too_small_for_a_local_test_set_are_reported(tmp_path: Path) -> None:
     (tmp_path / "test").mkdir()
     prepared(tmp_path / "test")
     budgets = '{"accuracy@site=*": 0.02, "accuracy@*": 0.05, "auroc@site=north": 0.1}'
@@ -90,13 +90,13 @@ def test_the_rows_of_the_last_decision_in_the_registry(tmp_path: Path) -> None:
     assert "recall (site=north) (20 rows) 0.2500, budget 0.0200." in line and "2 budgets of 2" in warning
 
 
-def test_a_registry_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
+def test_an_unavailable_registry_is_reported(tmp_path: Path) -> None:
     (tmp_path / "models.db").write_text("x" * 4096)
     (line,) = notes(pipeline(budgets='{"accuracy": 0.02}'), tmp_path, f"local:{tmp_path}/models.db")
     assert "is not known: " in line and "is damaged or no SQLite file" in line
 
 
-def test_budgets_that_are_wrong_are_told_before_the_training() -> None:
+def test_invalid_budgets_are_reported_before_the_training() -> None:
     with pytest.raises(SpecError, match="Allowed: 0 or more"):
         pipeline(budgets='{"accuracy": -1}')
 

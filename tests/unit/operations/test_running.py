@@ -38,7 +38,7 @@ def test_a_broken_display_does_not_end_the_run_and_is_not_hidden() -> None:
         watcher.raise_what_went_wrong()
 
 
-def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
+def test_a_closed_output_does_not_end_the_run() -> None:
     with Watcher(Display(BrokenPipeError())) as watcher:
         for event in EVENTS:
             watcher(event)
@@ -46,7 +46,7 @@ def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
         watcher.raise_what_went_wrong()
 
 
-def test_the_display_hears_of_a_signal_at_once_while_the_runner_handles_it() -> None:
+def test_the_display_is_notified_of_a_signal_at_once() -> None:
     heard, handled = threading.Event(), threading.Event()
 
     class Told(Watcher):

@@ -63,7 +63,7 @@ def test_a_long_list_has_several_pages(tmp_path: Path) -> None:
     assert "000000000000" in (site / "runs-3.html").read_text()
 
 
-def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_foreign_files_is_not_changed(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("years of work")

@@ -8,7 +8,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.operations import stand_ins
 
 
-def test_what_settings_name_is_read_and_mistakes_name_the_setting(tmp_path: Path) -> None:
+def test_local_replacements_are_read_and_errors_name_the_setting(tmp_path: Path) -> None:
     (tmp_path / "out.json").write_text('{"ModelName": "m"}')
     given = {"deploy": str(tmp_path / "out.json"), "spark": ""}
     assert stand_ins.stubs(given, "local.stubs") == {"deploy": {"ModelName": "m"}, "spark": {}}

@@ -49,7 +49,9 @@ def test_a_large_model_is_sharded(make_plan: Make, make_facts: Callable[..., Fac
     assert several_hosts.options == {}  # shards that fill a host are what it does by itself
 
 
-def test_nothing_fits_and_what_would(make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies) -> None:
+def test_if_nothing_fits_a_fitting_machine_is_named(
+    make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies
+) -> None:
     facts = make_facts(**LARGE)
     made = recommend(make_plan("ml.g5.xlarge", facts=facts), strategies)
     assert made.choice is None
@@ -109,7 +111,9 @@ def test_half_precision_and_checkpointing_together(
     assert made.reason.endswith("With precision=bf16 and activation_checkpointing=true fsdp would fit.")
 
 
-def test_what_is_impossible_says_why(make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies) -> None:
+def test_impossible_candidates_give_a_reason(
+    make_plan: Make, make_facts: Callable[..., Facts], strategies: Strategies
+) -> None:
     def notes(plan: Sizing) -> dict[str, str]:
         return {row.strategy: row.note for row in recommend(plan, strategies).rows}
 
@@ -148,7 +152,7 @@ def test_options_say_the_candidate(strategies: Strategies) -> None:
     assert made == {"stage": 2, "tensor": 2, "micro_batches": 8}
 
 
-def test_a_strategy_of_ones_own_is_tried_last(make_plan: Make, strategies: Strategies) -> None:
+def test_a_users_strategy_is_tried_last(make_plan: Make, strategies: Strategies) -> None:
     mine = replace(strategies["fsdp"], name="mine")
     assert recommend(make_plan(), {**strategies, "mine": mine}).rows[-1].strategy == "mine"
     only = recommend(make_plan(), {"mine": mine})
@@ -168,7 +172,7 @@ def test_a_model_too_large_for_the_named_strategy_is_refused(
     assert check_fits(plan, strategies["fsdp"], Candidate("fsdp", {"shard": 8})).fits
 
 
-def test_a_plan_that_cannot_be_is_refused(make_plan: Make) -> None:
+def test_an_impossible_plan_is_refused(make_plan: Make) -> None:
     for fields, message in (
         ({"precision": "fp23"}, "Did you mean 'fp32'"),
         ({"global_batch": 0}, "global_batch=0"),

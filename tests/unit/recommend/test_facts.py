@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_written_is_read_again(folder: Path) -> None:
+def test_facts_round_trip_through_their_file(folder: Path) -> None:
     path = beside("faces", folder)
     assert path.name == "faces.facts.json"
     facts = look_up("faces", {}, folder)
@@ -102,7 +102,7 @@ def test_write_speeds_are_kept_by_instance() -> None:
         ({"layers": [{**measured()["layers"][0], "parameters": "x"}]}, "layers.0.parameters is 'x'"),
     ],
 )
-def test_what_is_no_facts_file_says_so(folder: Path, content: str | dict[str, Any], message: str) -> None:
+def test_an_invalid_facts_file_is_reported(folder: Path, content: str | dict[str, Any], message: str) -> None:
     text = content if isinstance(content, str) else new_file({**measured(), **content}).text()
     beside("faces", folder).write_text(text)
     with pytest.raises(FactsError, match=message) as caught:

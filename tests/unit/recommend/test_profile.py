@@ -39,7 +39,7 @@ def test_without_torch_it_says_what_to_install(tmp_path: Path) -> None:
         measure("digits_cnn", {}, tmp_path)
 
 
-def test_a_crash_is_told_by_its_last_line(tmp_path: Path) -> None:
+def test_a_crash_is_reported_by_its_last_line(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise RuntimeError('the wrong torch')")
     with pytest.raises(UserError, match="recipe 'digits_cnn' cannot be measured: RuntimeError: the wrong torch"):
         measure("digits_cnn", {}, tmp_path)

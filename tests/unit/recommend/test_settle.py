@@ -65,12 +65,12 @@ def test_auto_is_settled_in_branches_too(write_facts: Write) -> None:
     assert made.then[0].parameters["strategy"] == "ddp"  # type: ignore[union-attr]
 
 
-def test_a_pipeline_without_a_training_of_ours_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_pipeline_without_our_training_is_unchanged(tmp_path: Path) -> None:
     pipeline = Pipeline(name="p", steps=[fail("no")])
     assert settle(pipeline, tmp_path).pipeline is pipeline
 
 
-def test_auto_asks_for_facts_that_are_true(write_facts: Write, tmp_path: Path) -> None:
+def test_auto_needs_current_facts(write_facts: Write, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("")
     message = refusal(tmp_path, training())
     assert message.startswith("Step 'train': there are no facts of recipe 'mine' in ")
@@ -116,7 +116,7 @@ def test_a_model_too_large_is_refused(write_facts: Write) -> None:
     assert "Step 'train' (with Instance=" in refusal(write_facts(LARGE * 2), made, instance)
 
 
-def test_memory_is_not_checked_where_nobody_asked(write_facts: Write, tmp_path: Path) -> None:
+def test_memory_is_checked_only_on_request(write_facts: Write, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("")
     assert settled(tmp_path, training(strategy="ddp")).notes == ()  # no facts
     write_facts(LARGE)
@@ -150,7 +150,7 @@ def test_sequences_of_a_recipe_without_a_plan_are_not_split(write_facts: Write) 
     assert settled(write_facts(has_context_plan=True), training(strategy="cp")).notes == ()
 
 
-def test_a_slow_save_is_said_and_never_refused(write_facts: Write) -> None:
+def test_a_slow_save_is_reported_and_never_refused(write_facts: Write) -> None:
     spot = Cluster(instance_type="ml.p4d.24xlarge", max_run_seconds=100, spot=Spot(max_wait_seconds=200))
     made = training(strategy="fsdp", cluster=spot)
     (note,) = settled(write_facts(LARGE), made).notes
@@ -165,7 +165,7 @@ def test_a_slow_save_is_said_and_never_refused(write_facts: Write) -> None:
 
 @pytest.mark.parametrize("recipe", sorted(path.name.partition(".")[0] for path in SHIPPED.glob("*.facts.json")))
 @pytest.mark.parametrize("batch", [1, 24, 192])
-def test_every_row_that_can_be_breaks_no_rule(recipe: str, batch: int, tmp_path: Path) -> None:
+def test_every_feasible_row_breaks_no_rule(recipe: str, batch: int, tmp_path: Path) -> None:
     """Also those that are not chosen: who reads the table may name any of them."""
     strategies = all_strategies(framework="torch")
     facts = read_file(SHIPPED / f"{recipe}.facts.json").find({})

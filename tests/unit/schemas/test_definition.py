@@ -114,7 +114,7 @@ TRAIN = ("Steps", 1)
         (("Version",), REMOVED, ""),
     ],
 )
-def test_a_mistake_is_found_where_it_is(
+def test_a_mistake_is_found_at_its_place(
     schema: Draft202012Validator, compiled: dict[str, Any], path: tuple[Any, ...], value: Any, place: str
 ) -> None:
     wrong = copy.deepcopy(compiled)
@@ -128,7 +128,7 @@ def test_a_mistake_is_found_where_it_is(
     assert any(found.startswith(place) for found in places(schema, wrong))
 
 
-def test_a_reference_may_stand_anywhere(schema: Draft202012Validator, compiled: dict[str, Any]) -> None:
+def test_references_are_allowed_everywhere(schema: Draft202012Validator, compiled: dict[str, Any]) -> None:
     with_reference = copy.deepcopy(compiled)
     resources = with_reference["Steps"][1]["Arguments"]["ResourceConfig"]
     resources["InstanceCount"] = {"Get": "Parameters.InstanceCount"}

@@ -21,7 +21,7 @@ def schema() -> Draft202012Validator:
     return Draft202012Validator(made)
 
 
-def test_what_is_written_is_of_the_schema(schema: Draft202012Validator) -> None:
+def test_written_patches_match_the_schema(schema: Draft202012Validator) -> None:
     edits = (
         Change(("steps", "train", "Arguments", "HyperParameters", "epochs"), "20", "30", "hyperparameter"),
         Change(("steps", "notify"), ABSENT, {"Name": "notify", "Type": "Lambda", "FunctionArn": "a"}, "step"),
@@ -56,7 +56,7 @@ def test_what_is_written_is_of_the_schema(schema: Draft202012Validator) -> None:
         ("pipeline: p\nedits:\n- steps.train\n", False),
     ],
 )
-def test_a_text_is_of_the_schema_when_it_is_a_patch(schema: Draft202012Validator, text: str, right: bool) -> None:
+def test_the_schema_accepts_exactly_patches(schema: Draft202012Validator, text: str, right: bool) -> None:
     assert schema.is_valid(yaml.safe_load(text)) == right
     try:
         parse(text)

@@ -52,7 +52,7 @@ def validator() -> Draft202012Validator:
         ("local:\n  stub: {train: out.json}\n", False),
     ],
 )
-def test_a_file_is_of_the_schema_when_it_can_be_built(
+def test_the_schema_accepts_exactly_buildable_files(
     text: str, right: bool, validator: Draft202012Validator, tmp_path: Path
 ) -> None:
     file = tmp_path / "retraining.yaml"
@@ -92,7 +92,7 @@ class Own(Base):
     bare: float = 0.0
 
 
-def test_what_is_said_of_a_field_is_taken_from_where_it_is_said() -> None:
+def test_descriptions_come_from_the_docstrings_of_fields() -> None:
     fields = settings_schema(Own)["properties"]
     assert {
         name: field.get("description") for name, field in fields.items() if name not in ("deployment", "local")

@@ -38,7 +38,7 @@ def test_another_file_than_the_patch_expects_is_refused(packages: Path) -> None:
 
 
 @pytest.mark.parametrize("is_file", [True, False])
-def test_what_is_no_environment_of_ours_is_left_alone(is_file: bool, tmp_path: Path) -> None:
+def test_foreign_environments_are_not_changed(is_file: bool, tmp_path: Path) -> None:
     place = tmp_path / "mine"
     if is_file:
         place.write_text("notes")
@@ -50,7 +50,7 @@ def test_what_is_no_environment_of_ours_is_left_alone(is_file: bool, tmp_path: P
     assert place.is_file() or [path.name for path in place.iterdir()] == ["pyvenv.cfg"]
 
 
-def test_two_do_not_make_one_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_do_not_build_one_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def makes_it_once_more(folder: Path, *rest: object) -> None:
         environment.make(folder, print)
 
@@ -59,7 +59,7 @@ def test_two_do_not_make_one_environment(tmp_path: Path, monkeypatch: pytest.Mon
         environment.make(tmp_path, print)
 
 
-def test_one_that_is_there_is_left_and_another_recipe_makes_it_anew(
+def test_an_existing_environment_is_kept_until_its_recipe_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []

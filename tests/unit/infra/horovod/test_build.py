@@ -71,7 +71,7 @@ def test_another_patch_is_another_wheel(
         ),
     ],
 )
-def test_what_cannot_be_built_is_said(
+def test_build_problems_are_reported(
     words: list[str],
     said: str,
     cache: Path,
@@ -104,7 +104,7 @@ def test_a_failed_command_says_what_it_said_last(tmp_path: Path) -> None:
         build.call(["sh", "-c", "echo no such header; exit 3"], log, None)
 
 
-def test_a_wheel_without_what_was_compiled_is_refused(tmp_path: Path) -> None:
+def test_a_wheel_without_compiled_parts_is_refused(tmp_path: Path) -> None:
     wheel = tmp_path / "horovod.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("root/horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so", "")

@@ -131,7 +131,7 @@ CASES: dict[str, tuple[Pipeline, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_called_is_allowed_and_nothing_else(case: str) -> None:
+def test_exactly_the_called_verbs_are_allowed(case: str) -> None:
     pipeline, account, calls = CASES[case]
     rules = rules_of(objects_of(pipeline), account)
     assert [line for line in calls if not allows(rules, Request.of(line))] == []
@@ -141,7 +141,7 @@ def test_what_is_called_is_allowed_and_nothing_else(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_permission_taken_away_is_missed(case: str) -> None:
+def test_every_permission_is_needed(case: str) -> None:
     pipeline, account, calls = CASES[case]
     rules = rules_of(objects_of(pipeline), account)
     for at, (_, rule) in enumerate(rules):

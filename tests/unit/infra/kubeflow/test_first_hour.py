@@ -29,14 +29,14 @@ def test_its_settings_are_good() -> None:
     assert team.settings.infrastructure.namespace == "existing"
 
 
-def test_its_patch_is_the_one_that_is_written() -> None:
+def test_the_patch_on_the_page_is_the_generated_one() -> None:
     one_user, _ = settings()
     (shown,) = [block for block in BLOCKS if isinstance(block, list)]
     assert shown == yaml.safe_load(launcher.patch(one_user) or "")
     assert launcher.patch_command(one_user, f"build/infra/{launcher.PATCH_FILE}") in PAGE
 
 
-def test_its_lines_for_the_workflow_controller_are_those_of_the_notes() -> None:
+def test_the_controller_commands_match_the_notes() -> None:
     one_user, _ = settings()
     for line in (notes.no_template_defaults(one_user), notes.keep_pods(one_user)):
         assert line in PAGE.replace("\\\n  ", "")

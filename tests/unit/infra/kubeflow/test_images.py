@@ -91,7 +91,7 @@ def test_pyspark_is_installed_by_its_hash() -> None:
     assert pins("spark-hashed.txt").items() >= pins("spark.txt").items() > {}.items()
 
 
-def test_programs_find_what_they_were_tested_with() -> None:
+def test_images_have_the_tested_versions() -> None:
     """One list, `requirements.txt`, is what `make test-in ENV=image` installs and what the images hold."""
     tested, added = pins("requirements.txt"), pins("additions.txt")
     assert tested and added.items() <= CONSTRAINTS.items()

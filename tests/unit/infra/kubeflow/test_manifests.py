@@ -102,7 +102,7 @@ def test_the_validation_notices_a_mistake(kind: str, path: tuple[Any, ...], valu
         validate(each)
 
 
-def test_the_kustomization_holds_what_is_the_pipeline_s_alone() -> None:
+def test_the_kustomization_has_only_objects_of_the_pipeline() -> None:
     """`kubectl delete -k` deletes no namespace, no claim with checkpoints, and nothing that another pipeline uses."""
     pipeline = full()
     texts = manifests.files(pipeline)
@@ -126,7 +126,7 @@ def test_the_kustomization_holds_what_is_the_pipeline_s_alone() -> None:
     ]
 
 
-def test_the_commands_apply_every_file_once_what_is_shared_first() -> None:
+def test_the_commands_apply_every_file_once_shared_ones_first() -> None:
     folder = Path("build/our infra")
     assert manifests.commands(full(), folder) == [
         "kubectl apply -f 'build/our infra/namespace.yaml' -f 'build/our infra/runtimes.yaml' "
@@ -161,7 +161,7 @@ def test_only_the_whole_cluster_s_kinds_have_no_namespace() -> None:
         assert each["metadata"].get("namespace") == ("team-a" if in_namespace else None), each["kind"]
 
 
-def test_what_the_cluster_shares_is_the_same_for_every_pipeline() -> None:
+def test_shared_objects_are_equal_for_every_pipeline() -> None:
     """Two teams apply their folders in turn: neither changes the other's runtimes."""
     other = built(full("Other", namespace="team-b", image="else:1", service_account="x", s3_secret=None))
     assert of_kind(other, "ClusterTrainingRuntime") == of_kind(built(full()), "ClusterTrainingRuntime")
@@ -249,7 +249,7 @@ def test_no_pod_of_ours_has_a_token_of_the_cluster_s_api(objects: list[Json]) ->
         assert pod["enableServiceLinks"] is False
 
 
-def test_what_names_something_names_what_is_there(objects: list[Json]) -> None:
+def test_references_point_to_existing_objects(objects: list[Json]) -> None:
     accounts = {each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")}
     roles = {each["metadata"]["name"] for each in of_kind(objects, "Role")}
     configurations = {each["metadata"]["name"] for each in of_kind(objects, "ConfigMap")}
@@ -303,7 +303,7 @@ def test_the_notes_name_each_secret_that_must_be_there() -> None:
     )
 
 
-def test_the_notes_of_settings_that_are_good_for_this_machine_only() -> None:
+def test_the_notes_name_settings_that_work_only_locally() -> None:
     found = manifests.notes(one_node())
     assert found[0].startswith(
         "deployment.targets.kubeflow.namespace is not set: all of it is written for namespace 'kubeflow'"
@@ -316,7 +316,7 @@ def test_the_notes_of_settings_that_are_good_for_this_machine_only() -> None:
     ]
 
 
-def test_the_notes_say_who_else_gets_the_rights_of_the_account_of_all_pods() -> None:
+def test_the_notes_name_others_who_share_the_account() -> None:
     assert "service_account is 'default', under which each pod of namespace 'team-a' runs" in "\n".join(
         manifests.notes(full(service_account="default"))
     )
@@ -362,7 +362,7 @@ def test_only_mpi_gets_the_keys_of_ssh() -> None:
 
 
 @pytest.mark.parametrize("runtime", ["torch-distributed", "company-torch"])
-def test_a_runtime_of_somebody_else_s_is_not_written_and_must_be_there(runtime: str) -> None:
+def test_a_foreign_runtime_is_not_written_and_must_exist(runtime: str) -> None:
     pipeline = full(trainer={"torch": runtime})
     found = of_kind(built(pipeline), "ClusterTrainingRuntime")
     assert [each["metadata"]["name"] for each in found] == ["drivetrain-mpi", "drivetrain-tensorflow"]
@@ -380,7 +380,7 @@ def test_a_pipeline_of_one_node_gets_what_it_needs_and_no_more() -> None:
     ]
 
 
-def test_the_namespace_is_made_unless_it_is_there() -> None:
+def test_the_namespace_is_created_unless_it_exists() -> None:
     make = {"namespace": "make"}
     (namespace,) = of_kind(built(one_node(namespace="team-a", infrastructure=make)), "Namespace")
     labels = namespace["metadata"]["labels"]
@@ -430,7 +430,7 @@ def test_bad_settings(pipeline: Callable[[], Pipeline], said: str) -> None:
 PAGE = Path(__file__).parents[4] / "docs" / "kubeflow_infrastructure.md"
 
 
-def test_the_page_shows_settings_that_there_are_and_every_file() -> None:
+def test_the_page_shows_valid_settings_and_every_file() -> None:
     page = PAGE.read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     deployment = Deployment.model_validate(yaml.safe_load(block)["deployment"])

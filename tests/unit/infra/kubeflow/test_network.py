@@ -73,7 +73,7 @@ def _is(peer: Json, address: str, namespace: str, labels: dict[str, str]) -> boo
     )
 
 
-def test_pods_of_a_training_reach_each_other_and_nobody_else_reaches_them() -> None:
+def test_only_pods_of_a_training_reach_each_other() -> None:
     found = policies()
     for pods in (TRAINING, FOREIGN):
         assert may_reach(found, pods, TRAINING) and may_reach(found, pods, FOREIGN)
@@ -81,7 +81,7 @@ def test_pods_of_a_training_reach_each_other_and_nobody_else_reaches_them() -> N
 
 
 @pytest.mark.parametrize("pods", [STEP_LABELS, STARTER, TENSORBOARD], ids=("step", "starter", "tensorboard"))
-def test_nobody_reaches_what_serves_nobody(pods: dict[str, str]) -> None:
+def test_pods_that_serve_nothing_accept_no_connections(pods: dict[str, str]) -> None:
     assert [
         source for source in (TRAINING, STEP_LABELS, STARTER, NOTEBOOK) if may_reach(policies(), pods, source)
     ] == []
@@ -104,7 +104,7 @@ def test_a_training_reaches_names_the_store_and_its_peers() -> None:
     assert not may_leave(found, TRAINING, "10.0.0.8", 29_500, "team-b", TRAINING)
 
 
-def test_the_starter_reaches_the_api_the_registry_and_the_store_alone() -> None:
+def test_the_starter_reaches_only_the_api_the_registry_and_the_store() -> None:
     found = policies(registry="kubeflow:http://registry.models.svc.cluster.local:8080")
     for namespace in ("kubeflow", "models", "storage"):
         assert may_leave(found, STARTER, "10.0.0.9", 8888, namespace=namespace)
@@ -120,7 +120,7 @@ def test_a_store_beyond_the_cluster_is_reached_at_its_port_and_the_machine_s_cre
 
 
 @pytest.mark.parametrize("pods", [TRAINING, STARTER, TENSORBOARD], ids=("training", "starter", "tensorboard"))
-def test_without_keys_pods_reach_what_gives_them_their_account_s_rights(pods: dict[str, str]) -> None:
+def test_without_keys_pods_reach_the_credential_service(pods: dict[str, str]) -> None:
     """EKS Pod Identity by itself; the machine's metadata service, with the node's rights, where `also` names it."""
     alone = policies(s3_endpoint=None, s3_secret=None)
     assert may_leave(alone, pods, "169.254.170.23", 80) and may_leave(alone, pods, "fd00:ec2::23", 80)
@@ -196,5 +196,5 @@ def test_an_address_by_number() -> None:
         ("localhost", None),
     ],
 )
-def test_which_names_are_the_cluster_s(host: str, namespace: str | None) -> None:
+def test_cluster_local_names_are_recognized(host: str, namespace: str | None) -> None:
     assert service_namespace(host, needs_of(one_node(namespace="team-a"))) == namespace

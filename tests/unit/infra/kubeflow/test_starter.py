@@ -30,14 +30,14 @@ class Looks:
             raise answer
 
 
-def test_what_the_starter_is_told_of_a_pipeline() -> None:
+def test_the_configuration_of_the_starter() -> None:
     told = Pipeline.model_validate_json(starter.pipeline_text(full(token_file="/home/me/token")))
     assert told.steps == () and told.name == "Vision"
     assert told.triggers == full().triggers
     assert settings_of(told.deployment) == settings_of(Deployment(targets={"kubeflow": FULL}))
 
 
-def test_a_look_that_fails_is_repeated_and_each_is_a_heartbeat(
+def test_a_failed_poll_is_repeated_and_every_poll_is_a_heartbeat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -179,7 +179,7 @@ def test_an_event_starts_its_pipeline(stub: Stub, capsys: pytest.CaptureFixture[
     )
 
 
-def test_what_was_started_is_not_started_again(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_started_event_is_not_started_again(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     stub.lists((decided(event()).display_name, NOW - timedelta(minutes=1)))
     assert stub.handle(batch(message(event()))) == []
     assert outcomes(capsys) == ["skipped"]
@@ -207,7 +207,7 @@ def test_the_rate_limit_looks_back_as_far_as_it_reaches(stub: Stub, capsys: pyte
     assert outcomes(capsys) == ["skipped"]
 
 
-def test_failures_fail_their_message_alone(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_fails_only_its_own_message(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     missing = pipeline(parameters={"Model": "$.detail.Nope"})
     stub.lists()
     stub.lists()
@@ -229,7 +229,7 @@ def test_failures_fail_their_message_alone(stub: Stub, capsys: pytest.CaptureFix
     assert "Traceback" in captured.err
 
 
-def test_in_a_queue_in_order_nothing_overtakes_a_failure(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_fifo_queue_no_message_overtakes_a_failed_one(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     stub.lists()
     stub.starts(decided(event()))
     stub.delivers_at_once("r1", "drivetrain-events.fifo")
@@ -238,20 +238,20 @@ def test_in_a_queue_in_order_nothing_overtakes_a_failure(stub: Stub, capsys: pyt
     assert outcomes(capsys) == ["started", "failed"]
 
 
-def test_what_the_service_refuses_for_good_is_not_waited_for(stub: Stub) -> None:
+def test_permanent_refusals_are_not_retried(stub: Stub) -> None:
     stub.lists()
     stub.stubber.add_client_error("start_pipeline_execution", "ValidationException", "no such parameter")
     stub.delivers_at_once("r0")
     assert stub.handle(batch(message(event()))) == ["m0"]
 
 
-def test_a_message_that_cannot_be_hurried_fails_all_the_same(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_without_visibility_change_still_fails(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     stub.queue_stubber.add_client_error("change_message_visibility", "AccessDenied", "not yours")
     assert stub.handle(batch("{")) == ["m0"]
     assert "not yours" in capsys.readouterr().err
 
 
-def test_what_was_started_is_known_from_any_page(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_earlier_starts_are_found_on_any_page(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     stub.lists((decided(event()).display_name, NOW - timedelta(minutes=1)), pages=3)
     assert stub.handle(batch(message(event()))) == []
     assert outcomes(capsys) == ["skipped"]

@@ -53,7 +53,7 @@ def test_names_of_images(image: str) -> None:
 
 
 @pytest.mark.parametrize(("image", "said"), BAD.items(), ids=[repr(image)[:30] for image in BAD])
-def test_what_no_node_can_read(image: str, said: str) -> None:
+def test_unreadable_image_names_are_refused(image: str, said: str) -> None:
     problem = image_problem(image)
     assert problem is not None and said in problem
 

@@ -39,7 +39,7 @@ def one(field: str, value: int) -> bool:
         ("59 23 31 * ? *", "0 59 23 31 * ?"),
     ],
 )
-def test_it_runs_at_the_same_times(given: str, cron: str) -> None:
+def test_the_recurring_run_has_the_same_times(given: str, cron: str) -> None:
     schedule = Schedule(name="s", cron=given)
     assert trigger_of(schedule) == {"cron_schedule": {"cron": cron}}
     times = list(islice(clock(schedule).next_times(NOW), 40))
@@ -72,13 +72,13 @@ def test_rates_and_bounds() -> None:
         ({"at": "2027-03-01T02:00:00"}, "at", "no single time"),
     ],
 )
-def test_what_cannot_be_said_is_refused(schedule: dict[str, str], field: str, says: str) -> None:
+def test_inexpressible_schedules_are_refused(schedule: dict[str, str], field: str, says: str) -> None:
     with pytest.raises(CannotSayError, match=says) as refused:
         trigger_of(Schedule(name="s", **schedule))
     assert refused.value.field == field
 
 
-def test_it_is_refused_when_the_pipeline_is_compiled() -> None:
+def test_inexpressible_schedules_are_refused_at_compile_time() -> None:
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.kubeflow.compile.checks import check
 

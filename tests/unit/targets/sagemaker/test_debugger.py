@@ -127,7 +127,7 @@ def test_our_own_training_gets_the_rules_of_machines_that_are_on() -> None:
         ((), "ap-southeast-7", "no image of Debugger's rules is documented for region 'ap-southeast-7'"),
     ],
 )
-def test_what_the_service_does_not_have_is_refused(rules: tuple[str, ...], region: str, says: str) -> None:
+def test_rules_unknown_to_the_service_are_refused(rules: tuple[str, ...], region: str, says: str) -> None:
     with pytest.raises(SpecError) as caught:
         compiled(of_ours(Debugger(rules=rules)), region=region)
     assert "step 'fit': options.debugger" in str(caught.value) and says in str(caught.value)

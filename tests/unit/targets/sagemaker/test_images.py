@@ -127,7 +127,7 @@ def test_the_image_that_serves_is_the_one_that_is_patched_the_longest(monkeypatc
     assert inference_image("eu-west-1", gpu=False).endswith(":newer")
 
 
-def test_what_is_patched_no_longer_is_said_with_its_age() -> None:
+def test_unpatched_images_are_reported_with_their_age() -> None:
     serving = inference_image("eu-west-1", gpu=False)
     training = stock_image("eu-west-1", gpu=True, version="2.10").uri
     definition = {"Steps": [{"Containers": [{"Image": serving}]}, {"TrainingImage": training}, {"Image": serving}]}
@@ -192,7 +192,7 @@ def test_the_table_is_documented_and_its_names_are_normal() -> None:
             assert list(group) == sorted(group)
 
 
-def test_what_an_image_is_not_documented_to_hold_is_missing() -> None:
+def test_undocumented_packages_of_an_image_are_missing() -> None:
     for gpu in (False, True):
         image = stock_image("us-east-1", gpu)
         assert missing(("torch", "pyarrow", "numpy", "pydantic", "scikit_learn"), image) == ()
@@ -223,7 +223,7 @@ def test_a_need_that_is_no_requirement_is_refused(need: str) -> None:
         missing((need,), stock_image("us-east-1", gpu=False))
 
 
-def test_what_is_not_known_is_said_with_what_is() -> None:
+def test_unknown_images_are_reported_with_the_known_ones() -> None:
     with pytest.raises(
         UserError, match=r"PyTorch|pytorch 2\.9 is known\. Allowed: 2\.10\.0, .*2\.14\.0\. .*deployment"
     ):

@@ -35,7 +35,7 @@ def test_the_warnings_of_a_run_are_one_a_kind_and_bounded() -> None:
     assert warnings(from_json({"Steps": [{"Name": "new", "Type": "NobodyKnowsIt", "Arguments": {"a": 1}}]})) == []
 
 
-def test_what_is_not_known_is_named_and_is_no_fault() -> None:
+def test_unknown_parts_are_named_without_fault() -> None:
     chosen = {"Std:If": {"Condition": {"Get": "Parameters.P"}, "Then": "ml.m5.large", "Else": {"Std:Omit": []}}}
     resources = {"InstanceType": chosen, "InstanceCount": {"Std:Omit": []}, "VolumeSizeInGB": 1}
     steps = [
@@ -106,7 +106,7 @@ def test_choices_and_types_of_parameters_are_checked() -> None:
     )
 
 
-def test_what_aws_takes_out_of_service_is_said_and_is_no_fault() -> None:
+def test_services_that_aws_closes_are_noted_without_fault() -> None:
     steps = [
         {"Name": "quality", "Type": "QualityCheck"},
         {"Name": "bias", "Type": "ClarifyCheck"},

@@ -37,7 +37,7 @@ def test_it_is_small_and_holds_no_prose() -> None:
     assert json.loads(text) == service()
 
 
-def test_a_model_that_says_more_than_we_check_is_refused() -> None:
+def test_a_model_with_unchecked_constraints_is_refused() -> None:
     call = {"input": {"shape": "A"}, "output": {"shape": "A"}}
     calls = {*extract_shapes.CREATE.values(), *(name for names in extract_shapes.DESCRIBE.values() for name in names)}
     model: dict[str, Any] = {

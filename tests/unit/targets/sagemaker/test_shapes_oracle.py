@@ -150,7 +150,7 @@ def assert_agreement(step: str, arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("step", VALID)
-def test_what_botocore_accepts_we_accept(step: str) -> None:
+def test_requests_accepted_by_botocore_are_accepted(step: str) -> None:
     assert botocore_refuses(step, VALID[step]) == set()
     assert check_arguments(step, VALID[step]) == []
 

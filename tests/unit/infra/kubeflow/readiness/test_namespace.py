@@ -33,7 +33,7 @@ def test_the_namespace_is_there(cluster: Cluster, found: Any) -> None:
 
 
 @pytest.mark.parametrize("label", ["drivetrain", None])
-def test_the_platform_s_policies_must_let_its_pods_in(cluster: Cluster, found: Any, label: str | None) -> None:
+def test_network_policies_must_admit_the_platform_pods(cluster: Cluster, found: Any, label: str | None) -> None:
     labels = {"app.kubernetes.io/part-of": label} if label else {}
     cluster.add("namespace", "team-a", "", labels=labels)
     ((state, said, mend),) = found(namespace.labels, namespace="team-a")

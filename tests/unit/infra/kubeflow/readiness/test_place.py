@@ -46,7 +46,7 @@ def test_what_an_account_may_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not kubectl.may("vision", "team-a", "get", "pods")
 
 
-def test_who_asks_may_not_speak_for_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_without_impersonation_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(
         tmp_path,
         monkeypatch,
@@ -56,7 +56,7 @@ def test_who_asks_may_not_speak_for_accounts(tmp_path: Path, monkeypatch: pytest
         Kubectl().may("vision", "team-a", "get", "pods")
 
 
-def test_an_object_that_may_not_be_read_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_object_does_not_block_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, monkeypatch, FORBIDDEN)
     kubectl = Kubectl()
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_an_object_that_may_not_be_read_leaves_the_others(tmp_path: Path, monkey
     assert (tmp_path / "started").read_text() == "x\nx\n"
 
 
-def test_a_cluster_that_is_away_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_cluster_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(
         tmp_path,
         monkeypatch,
@@ -79,7 +79,7 @@ def test_a_cluster_that_is_away_is_asked_once(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("text", "said"), [("", "nothing"), ("Hello", "Hello"), ("[]", r"\[\]")])
-def test_an_answer_that_is_no_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+def test_an_invalid_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     """Such as of a program around kubectl, which greets."""
     program(tmp_path, monkeypatch, "")
     (tmp_path / "kubectl").write_text(f"#!/bin/sh\necho '{text}'\n")

@@ -20,17 +20,17 @@ KEEP = "kubectl -n kubeflow set env deployment/workflow-controller ARGO_POD_STAT
 
 
 @pytest.mark.parametrize("check", [platform.template_defaults, platform.pod_status, platform.trainer])
-def test_a_pipeline_that_repeats_nothing_needs_none_of_it(found: Any, check: Any) -> None:
+def test_a_pipeline_without_retries_needs_no_controller_settings(found: Any, check: Any) -> None:
     assert found(check) == []
 
 
-def test_stock_2_17_repeats_no_program_that_failed(found: Any) -> None:
+def test_stock_2_17_does_not_retry_failed_programs(found: Any) -> None:
     ((state, said, mend),) = found(platform.template_defaults, full())
     assert (state, mend) == ("would fail", REMOVE)
     assert "has retryStrategy {'limit': '2', 'retryPolicy': 'OnError'}" in said
 
 
-def test_without_the_stock_default_pipelines_say_what_is_repeated(cluster: Cluster, found: Any) -> None:
+def test_without_the_stock_default_pipelines_define_retries(cluster: Cluster, found: Any) -> None:
     cluster.patch_data("workflow-controller-configmap", templateDefaults=None)
     assert found(platform.template_defaults, full())[0][0] == "ok"
     cluster.patch_data(
@@ -61,7 +61,7 @@ def test_another_installation_s_controller(found: Any) -> None:
 
 
 @pytest.mark.parametrize(("version", "state"), [("2.2.1", "would fail"), ("2.3.0", "ok")])
-def test_trainer_keeps_all_of_a_train_job(cluster: Cluster, found: Any, version: str, state: str) -> None:
+def test_trainer_keeps_all_fields_of_a_train_job(cluster: Cluster, found: Any, version: str, state: str) -> None:
     cluster.add_trainer(version)
     ((found_state, said, _),) = found(platform.trainer, full())
     assert found_state == state

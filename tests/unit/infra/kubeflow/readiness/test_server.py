@@ -38,7 +38,7 @@ def test_the_version(found: Any, monkeypatch: pytest.MonkeyPatch, version: str, 
     assert bool(mend) == (state == "would fail")
 
 
-def test_an_address_where_nobody_answers(found: Any) -> None:
+def test_an_unreachable_address_is_reported(found: Any) -> None:
     ((state, said, mend),) = found(server.pipelines, endpoint="http://127.0.0.1:1")
     assert state == "would fail" and "http://127.0.0.1:1 did not do it" in said
     assert "kubectl -n kubeflow port-forward service/ml-pipeline 8888:8888" in mend
@@ -64,7 +64,7 @@ def test_in_a_cluster_of_many_users_pods_run_in_the_namespace_of_the_settings(
 
 
 @pytest.mark.parametrize("has_token", [False, True])
-def test_who_may_not_use_the_namespace(found: Any, monkeypatch: pytest.MonkeyPatch, has_token: bool) -> None:
+def test_a_caller_without_rights_in_the_namespace(found: Any, monkeypatch: pytest.MonkeyPatch, has_token: bool) -> None:
     with api(monkeypatch, multi_user=True) as cluster:
         if not has_token:
             monkeypatch.delenv("KF_PIPELINES_TOKEN")

@@ -27,7 +27,7 @@ def test_the_store_is_listed_from_here(found: Any, server: Callable[[], str]) ->
     assert mend.startswith("Make the bucket there-is-none")
 
 
-def test_names_of_services_that_there_are(found: Any) -> None:
+def test_existing_services_pass(found: Any) -> None:
     named = {
         "s3_endpoint": "http://seaweedfs.kubeflow:9000",
         "registry": "kubeflow:http://model-registry-service.kubeflow.svc:8080",

@@ -133,7 +133,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(pipelines())
-def test_what_can_be_expressed_is_sound(given: Pipeline) -> None:
+def test_random_expressible_pipelines_compile_soundly(given: Pipeline) -> None:
     assert checks.check(given) == []
     built = compile_pipeline(given)
     text = built.text

@@ -315,7 +315,7 @@ def test_every_rule_has_a_case_and_every_case_a_rule() -> None:
     assert {case[0] for case in CASES} == {rule.__name__ for _, rule in checks._OF_STEPS}
 
 
-def test_what_can_be_expressed_is_no_problem() -> None:
+def test_expressible_features_are_no_problem() -> None:
     model = trained(cluster=Cluster(spot=Spot(max_wait_seconds=90_000)))
     sweep = for_each([0.1], [fitted(rate=current_item("Float"))], name="sweep", max_concurrency=1)
     steps = [model, SCORES, *gated(SCORES.metric("a") > 0.5), sweep, fail("no", name="stop")]
@@ -331,7 +331,7 @@ def test_what_can_be_expressed_is_no_problem() -> None:
         (step(load, name="gate-then", raw=RAW), gated(SCORES.metric("a") > 0.5, SCORES)),
     ],
 )
-def test_names_that_are_one_there(first: Any, second: Any) -> None:
+def test_names_that_collide_on_kubeflow_are_refused(first: Any, second: Any) -> None:
     steps = [each for part in (first, second) for each in (part if isinstance(part, list) else [part])]
     (problem,) = checks.check(spec(steps))
     assert problem.field == "name" and "as" in problem.reason and "Give" in problem.reason
@@ -411,7 +411,7 @@ def test_a_pipeline_that_cannot_be_expressed_is_not_compiled() -> None:
         compiled(asked())
 
 
-def test_notes_say_what_does_not_count() -> None:
+def test_notes_name_ignored_settings() -> None:
     policy = RetryPolicy(causes=("throttling",))
     choice = Parameter.string("Kind", default="a", choices=("a", "b"))
     model = fitted(cache=CachePolicy(expire_after="P30D"), retry=[policy])
@@ -461,7 +461,7 @@ def test_the_picked_iteration_is_by_a_logged_value_alone() -> None:
         {"s3_secret": "HUNTER2hunter2"},
     ],
 )
-def test_what_may_be_a_secret_is_not_shown_in_an_error(block: dict[str, Any]) -> None:
+def test_errors_show_no_possible_secret(block: dict[str, Any]) -> None:
     from drivetrain import Deployment
     from drivetrain.targets.kubeflow.settings import settings_of
 

@@ -95,7 +95,7 @@ def test_a_step_is_a_task_a_component_and_an_executor() -> None:
     assert container(built, "load-it")["image"] == "drivetrain-cpu:latest"
 
 
-def test_a_program_is_told_its_words() -> None:
+def test_a_program_gets_its_arguments() -> None:
     rows, who = Parameter.integer("Rows"), Parameter.string("Who", default="a")
     built = compiled(
         step(
@@ -174,7 +174,7 @@ def test_parameters_with_names_that_tasks_have_for_themselves() -> None:
     assert [part["parameter"] for part in words["--label"]["join"][1]] == ["execution-value", "execution"]
 
 
-def test_nothing_in_a_programs_words_means_anything_to_the_platform() -> None:
+def test_arguments_are_escaped_for_the_platform() -> None:
     """Kubernetes would expand `$(HOME)` and make one of `$$`; Argo and KFP would fill in what is in double braces."""
     label = "$(HOME) $$ {{workflow.name}} {{$.pipeline_root}} }} '\"\\"
     built = compiled(step(load, raw=RAW, label=label, environment={"MODE": label}))
@@ -184,7 +184,7 @@ def test_nothing_in_a_programs_words_means_anything_to_the_platform() -> None:
     assert ["--label", label] in [each["option"] for each in document(built, "load")["arguments"]]
 
 
-def test_a_program_gets_no_more_than_a_variable_holds() -> None:
+def test_arguments_too_long_for_a_variable_are_refused() -> None:
     with pytest.raises(SpecError, match=r"Step 'load': its arguments and variables take 120,\d{3} bytes\."):
         compiled(step(load, raw=RAW, environment={"LONG": "x" * 120_000}))
 
@@ -199,7 +199,7 @@ def test_a_script_of_the_users(tmp_path: Path) -> None:
     assert told["arguments"] == ["--in", {"input": "raw"}, "--out", {"output": "done"}, "7"]
 
 
-def test_what_a_step_reads_of_another_one_orders_them() -> None:
+def test_data_between_steps_orders_them() -> None:
     data = step(load, raw=RAW)
     scores = step(score, data=data["data"], weight=data.metric("weight"))
     built = compiled(data, scores)
@@ -479,7 +479,7 @@ def test_the_text_is_the_same_under_two_hash_seeds() -> None:
     assert len(told[0].split()[0]) == 64 and set(told[0].split()[0]) <= set(HEX)
 
 
-def test_what_sagemaker_gets_is_not_touched_by_settings_for_kubeflow() -> None:
+def test_kubeflow_settings_do_not_change_the_sagemaker_definition() -> None:
     plain = retraining(Retraining())
     block = {
         "kubeflow": {
@@ -495,7 +495,7 @@ def test_what_sagemaker_gets_is_not_touched_by_settings_for_kubeflow() -> None:
     assert compile_for_sagemaker(both).text == before == compile_for_sagemaker(plain).text
 
 
-def test_a_place_that_a_parameter_has_is_an_input_of_its_readers() -> None:
+def test_a_location_given_by_a_parameter_is_an_input_of_its_readers() -> None:
     """The platform's cache compares the values of parameters, and of an importer's artifact only its number."""
     place = Parameter.string("Place", default="s3://own/raw")
     looped = step(score, data=place, weight=current_item("Float"))
@@ -506,7 +506,7 @@ def test_a_place_that_a_parameter_has_is_an_input_of_its_readers() -> None:
     assert {"componentInputParameter": "pipelinechannel--Place"} in inner.values()
 
 
-def test_the_command_tells_tasks_apart_that_are_told_otherwise() -> None:
+def test_tasks_with_different_inputs_have_different_commands() -> None:
     """The platform's cache compares commands, and neither variables nor the URIs of artifacts."""
 
     def command(epochs: int, data: str) -> Any:
@@ -521,7 +521,7 @@ def test_the_command_tells_tasks_apart_that_are_told_otherwise() -> None:
     assert command(5, "s3://bucket/tuesday/")[0] != first[0]
 
 
-def test_the_starting_line_runs_the_code_that_was_compiled_and_no_other(tmp_path: Path) -> None:
+def test_the_start_command_runs_only_the_compiled_code(tmp_path: Path) -> None:
     """As in a pod, where nothing is unpacked beforehand."""
     built = compiled(step(load, raw=RAW), fail("no good", name="stop"))
     code = built.codes["stop"]

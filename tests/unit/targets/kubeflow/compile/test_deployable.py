@@ -37,7 +37,7 @@ def comparing(**options: Any) -> list[Any]:
 
 @pytest.mark.parametrize("steps", [registering, comparing])
 @pytest.mark.parametrize("settings", [{}, {"registry": "local:/models/registry"}], ids=["none", "local"])
-def test_a_registry_that_ends_with_its_pod_is_refused(steps: Any, settings: Json) -> None:
+def test_a_registry_on_the_disk_of_a_pod_is_refused(steps: Any, settings: Json) -> None:
     whole = pipeline(*steps(), settings=settings)
     with pytest.raises(SpecError, match=r"registry: it asks a model registry.*Set deployment\.targets\.kubeflow\.reg"):
         compile_pipeline(whole)
@@ -114,7 +114,7 @@ def test_storage_of_aws_without_a_region_is_noted(settings: Json, noted: bool) -
         ([trained(), step(score, data=RAW)], False),
     ],
 )
-def test_what_an_administrator_sets_for_retries_is_said_once(steps: list[Any], noted: bool) -> None:
+def test_administrator_settings_for_retries_are_noted_once(steps: list[Any], noted: bool) -> None:
     whole = pipeline(*steps, *(each.model_copy(update={"name": f"{each.name}-2"}) for each in steps))
     assert list(deployable.notes(whole)).count(retries.NOTE) == noted
     assert retries.NOTE not in compile_pipeline(whole, here=True).notes
@@ -140,7 +140,7 @@ def test_a_parameter_may_make_a_spot_pod_save_rarely(choices: tuple[str, ...], n
     assert any("within a second of SIGTERM" in note for note in deployable.notes(whole)) == noted
 
 
-def test_of_a_program_that_is_not_ours_nobody_knows_how_often_it_saves() -> None:
+def test_the_save_interval_of_a_foreign_program_is_unknown() -> None:
     own = step(train_script, name="own", train=RAW, script="fit.py", cluster=SPOT)
     notes = deployable.notes(pipeline(own, settings={"checkpoint_claim": "kept"}))
     assert any(note.startswith("Step 'own': a spot pod ends within a second") for note in notes)

@@ -32,14 +32,14 @@ def stopped(condition: Any, name: str = "gate", *then: Any) -> Any:
     return when(condition, then=[*then, fail("no", name=f"{name}-stop")], name=name)
 
 
-def test_what_needs_more_than_the_fail_step_waits_for_it() -> None:
+def test_steps_with_more_dependencies_than_the_fail_step_wait_for_it() -> None:
     gate = stopped(SCORES.metric("a") < 0.5)
     steps = [DATA, SCORES, gate, loaded("beside", SCORES), loaded("before", DATA), loaded("free")]
     assert held(*steps, loaded("later", steps[3])) == {"gate-stop": ("later",)}
     assert held(*steps, loaded("after-the-gate", gate)) == {"gate-stop": ("after-the-gate",)}
 
 
-def test_of_two_that_need_the_same_the_later_one_waits() -> None:
+def test_of_two_steps_with_equal_dependencies_the_later_one_waits() -> None:
     """As many decisions come before both: then the order of the pipeline says which begins."""
     value = SCORES.metric("a")
     first, second = stopped(value < 0.5), when(value > 0.1, then=[loaded("second")], name="other")
@@ -48,7 +48,7 @@ def test_of_two_that_need_the_same_the_later_one_waits() -> None:
     assert held(DATA, SCORES, stopped(value < 0.5, "gate", loaded("same"))) == {"gate-stop": ()}
 
 
-def test_of_other_branches_nothing_waits() -> None:
+def test_steps_of_other_branches_do_not_wait() -> None:
     gate = when(
         SCORES.metric("a") > 0.5,
         then=[register(model=MODEL["model"], group="g", name="version")],
@@ -89,7 +89,7 @@ def test_a_condition_with_nothing_else_in_it_is_the_fail_step() -> None:
     assert tasks(built)["later"]["dependentTasks"] == ["gate-stop", "import-code", "import-data-raw"]
 
 
-def test_what_is_known_in_a_branch_alone_stays_in_it() -> None:
+def test_values_of_a_branch_stay_in_it() -> None:
     """Others wait for the branch, then."""
     inside = step(score, name="inside", data=DATA["data"])
     outer = when(
@@ -115,7 +115,7 @@ def test_steps_that_would_wait_for_each_other_are_refused() -> None:
 
 
 @pytest.mark.parametrize("registers", [False, True])
-def test_what_runs_however_another_step_ended_cannot_be_held(registers: bool) -> None:
+def test_steps_that_run_after_any_end_cannot_be_delayed(registers: bool) -> None:
     gate = stopped(SCORES.metric("a") < 0.5)
     anyhow: Sequence[Any] = [Dependency(step="later", trigger="Any")]
     steps: list[Any] = [DATA, SCORES, gate, MODEL, loaded("later", SCORES, gate)]

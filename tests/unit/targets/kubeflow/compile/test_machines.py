@@ -125,12 +125,12 @@ def test_images_and_how_they_are_pulled() -> None:
     assert platform(built, "load") == {"imagePullPolicy": "Always", "imagePullSecret": [named("registry")]}
 
 
-def test_nothing_is_asked_of_the_platform_unless_somebody_says_so() -> None:
+def test_no_resources_are_requested_by_default() -> None:
     built = compiled(step(load, raw=RAW))
     assert built.platform == {} and "---" not in built.text
 
 
-def test_storage_of_ones_own_by_endpoint_and_secret() -> None:
+def test_custom_storage_by_endpoint_and_secret() -> None:
     built = compiled(step(load, raw=RAW), settings={**STORE, "s3_secret": "minio"})
     assert {each["name"]: each["value"] for each in container(built, "load")["env"][:-1]} == {
         "AWS_DEFAULT_REGION": "us-east-1",

@@ -18,7 +18,7 @@ RAW = "s3://own/raw/"
 STATUS = {"state": "FAILED", "error": {"message": "Task all-steps failed."}}
 
 
-def test_all_steps_stand_in_one_task_and_the_notice_beside_it() -> None:
+def test_all_steps_are_in_one_task_beside_the_notice() -> None:
     rows, place = Parameter.integer("Rows", default=3), Parameter.string("Place")
     scores = step(score, data=place)
     gate = when(scores.metric("a") > 0.5, then=[step(load, raw=RAW, max_rows=rows)], name="gate")
@@ -53,7 +53,7 @@ def test_the_url_is_in_no_file_and_the_program_travels_in_the_command() -> None:
     assert secret["keyToEnv"] == [{"envVar": "DRIVETRAIN_NOTICE_URL", "secretKey": "url"}]
 
 
-def test_there_is_no_exit_task_unless_somebody_wants_notices() -> None:
+def test_there_is_no_exit_task_without_notices() -> None:
     built = compiled(step(load, raw=RAW))
     assert "notice" not in tasks(built) and "load" in tasks(built)
 
@@ -105,7 +105,7 @@ def test_a_notice_says_how_the_run_ended(hook: Any, monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_a_notice_is_tried_again_while_the_hook_is_away(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notice_is_retried_while_the_webhook_is_unavailable(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     hook.codes = [503, 429, 200]
     run(monkeypatch, hook.url, {"state": "SUCCEEDED"})
     assert [each["state"] for each in hook.taken] == ["SUCCEEDED"] * 3

@@ -17,7 +17,7 @@ RECORDED = json.loads((Path(__file__).parents[4] / "fixtures" / "kubeflow_workfl
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_it_is_as_recorded(name: str) -> None:
+def test_the_size_matches_the_recorded_one(name: str) -> None:
     recorded = RECORDED[name]
     assert workflow_bytes(recorded["ir"], recorded["platform"]) == pytest.approx(recorded["bytes"], rel=0.05)
 

@@ -220,7 +220,7 @@ def _auto(job: Json) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_long_name, _of_2_1, _auto])
-def test_what_trainer_2_4_does_not_take_is_noticed(spoil: Callable[[Json], None], tmp_path: Any) -> None:
+def test_fields_unknown_to_trainer_2_4_are_noticed(spoil: Callable[[Json], None], tmp_path: Any) -> None:
     made = manifest(task_of(compiled(pipeline(FULL)), tmp_path), 0, began=1.0, run="", owners=[])
     spoil(made)
     with pytest.raises(jsonschema.ValidationError):
@@ -244,7 +244,7 @@ def test_names_are_those_of_kubernetes(step_name: str) -> None:
     assert name[0].isalpha() and name == name.lower()
 
 
-def test_a_pod_that_is_lost_is_tried_again() -> None:
+def test_a_lost_pod_is_retried() -> None:
     """Who follows a TrainJob may lose its own node, and finds the TrainJob again."""
     task = compiled(pipeline()).ir["root"]["dag"]["tasks"]["fit-model"]
     assert task["retryPolicy"]["maxRetryCount"] == 3
@@ -252,14 +252,14 @@ def test_a_pod_that_is_lost_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize(("given", "expected"), [(None, 20), (5, 5)])
-def test_one_pod_on_spot_is_tried_again(given: int | None, expected: int) -> None:
+def test_a_single_spot_pod_is_retried(given: int | None, expected: int) -> None:
     spot = Spot(max_wait_seconds=7200, max_interruptions=given)
     found = compiled(pipeline(count=1, spot=spot))
     assert found.ir["root"]["dag"]["tasks"]["fit-model"]["retryPolicy"]["maxRetryCount"] == expected
     assert document_of(found, "fit-model")["retries"] is True
 
 
-def test_a_training_on_one_node_is_a_train_job_where_the_settings_say_so() -> None:
+def test_a_training_on_one_node_can_be_a_train_job_by_settings() -> None:
     """There a pod that is taken away has time to save."""
     spot = Spot(max_wait_seconds=7200)
 
@@ -355,6 +355,6 @@ def test_wrong_settings_are_named(trainer: Json, field: str) -> None:
         compiled(pipeline({"trainer": trainer}))
 
 
-def test_a_pull_policy_that_does_not_count_is_told() -> None:
+def test_an_ignored_pull_policy_is_noted() -> None:
     [note] = [note for note in compiled(pipeline({"image_pull_policy": "Always"})).notes if "pull" in note]
     assert "their runtime says when images are pulled" in note

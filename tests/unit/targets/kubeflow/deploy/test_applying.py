@@ -24,7 +24,7 @@ MOST_CALLS = 60
         ("late", ("POST", "/upload_version")),
     ],
 )
-def test_a_first_apply_survives_a_fault_where_it_hurts(place: Place, kind: str, at: tuple[str, str]) -> None:
+def test_a_first_apply_survives_faults_at_critical_calls(place: Place, kind: str, at: tuple[str, str]) -> None:
     place.apply()
     after = place.standing()
     number = next(
@@ -38,7 +38,7 @@ def test_a_first_apply_survives_a_fault_where_it_hurts(place: Place, kind: str, 
     assert violations(place, fault, ended, before, after) == []
 
 
-def test_the_next_apply_goes_on_where_the_process_was_killed(place: Place) -> None:
+def test_the_next_apply_continues_after_a_kill(place: Place) -> None:
     place.apply()
     after = place.standing()
     _destroy(place)
@@ -91,7 +91,7 @@ def test_a_change_survives_a_fault_at_each_of_its_calls(place: Place, kind: str)
 
 
 @pytest.mark.parametrize("refused", ["", "recurringruns"])
-def test_two_applies_at_once_end_in_one_of_both(place: Place, refused: str) -> None:
+def test_two_concurrent_applies_end_in_one_of_both(place: Place, refused: str) -> None:
     """Another apply of the same code comes between the plan and the upload: nothing is there twice."""
     wanted, deployer = place.wanted(), place.deployer()
     plan = deployer.plan(wanted)

@@ -20,7 +20,7 @@ def destroy(place: Place) -> None:
     deployer.destroy(deployer.remains("nightly"), lambda line: None)
 
 
-def test_what_executions_wrote_and_what_others_made_stays(place: Place) -> None:
+def test_outputs_of_executions_and_foreign_objects_are_kept(place: Place) -> None:
     place.apply()
     objects, store = place.deployer().objects, place.cluster.store
     root = f"s3://{place.bucket}/pipelines"
@@ -35,7 +35,7 @@ def test_what_executions_wrote_and_what_others_made_stays(place: Place) -> None:
     assert len(objects.listed(f"{root}/")) == 2
 
 
-def test_a_recurring_run_of_others_is_told_of(place: Place) -> None:
+def test_a_foreign_recurring_run_is_reported(place: Place) -> None:
     place.apply()
     store = place.cluster.store
     (daily,) = store.recurring.values()
@@ -44,7 +44,7 @@ def test_a_recurring_run_of_others_is_told_of(place: Place) -> None:
 
 
 @pytest.mark.parametrize("number", [8, 10, 12])
-def test_the_next_one_goes_on_where_it_was_killed(place: Place, number: int) -> None:
+def test_the_next_destroy_continues_after_a_kill(place: Place, number: int) -> None:
     place.apply()
     run = place.deployer().start("nightly", StartRequest()).id
     with pytest.raises(UserError, match=f"is executing .* drivetrain runs stop {run} --on kubeflow -p nightly"):
@@ -60,7 +60,7 @@ def test_the_next_one_goes_on_where_it_was_killed(place: Place, number: int) -> 
 
 
 @pytest.mark.parametrize("other", [{"namespace": "team-b"}, {"endpoint": "ANOTHER"}])
-def test_what_another_owner_deployed_below_the_root_is_left_alone(shared_place: Place, other: dict[str, str]) -> None:
+def test_objects_of_another_owner_below_the_root_are_kept(shared_place: Place, other: dict[str, str]) -> None:
     place = shared_place
     place.apply()
     mine, place.cluster.namespaces = dict(place.settings), ("team-a", "team-b")
@@ -85,7 +85,7 @@ def test_what_another_owner_deployed_below_the_root_is_left_alone(shared_place: 
     assert place.deployer().objects.listed(f"s3://{place.bucket}/") == {}
 
 
-def test_objects_of_an_unknown_owner_go_only_when_asked_for(place: Place) -> None:
+def test_objects_of_an_unknown_owner_are_deleted_only_on_request(place: Place) -> None:
     place.apply()
     deployer = place.deployer()
     deployer.objects.delete([uri_of(f"s3://{place.bucket}/pipelines/nightly")])
@@ -96,7 +96,7 @@ def test_objects_of_an_unknown_owner_go_only_when_asked_for(place: Place) -> Non
     assert len(deployer.remains("nightly", foreign=True).objects) == 4
 
 
-def test_a_schedule_that_starts_every_minute_does_not_stand_in_the_way(place: Place) -> None:
+def test_a_schedule_that_starts_every_minute_does_not_block_destroy(place: Place) -> None:
     """Its executions never end all by themselves."""
     place.apply()
     store = place.cluster.store
@@ -110,7 +110,7 @@ def test_a_schedule_that_starts_every_minute_does_not_stand_in_the_way(place: Pl
     assert store.left() == EMPTY
 
 
-def test_a_run_that_a_schedule_starts_meanwhile_goes_too(place: Place) -> None:
+def test_a_run_started_meanwhile_by_a_schedule_is_deleted(place: Place) -> None:
     """Once its experiment is gone, the server deletes it no more."""
     place.apply()
     deployer, store = place.deployer(), place.cluster.store
@@ -130,7 +130,7 @@ def test_every_version_of_the_server_is_left_empty(place: Place, version: str) -
     assert place.cluster.store.left() == EMPTY
 
 
-def test_what_other_settings_deployed_is_left_alone(place: Place) -> None:
+def test_deployments_with_other_settings_are_kept(place: Place) -> None:
     """A server for a single user has one pipeline of a name, whatever the settings' namespaces and folders are."""
     place.apply()
     first, store = dict(place.settings), place.cluster.store
@@ -151,7 +151,7 @@ def test_what_other_settings_deployed_is_left_alone(place: Place) -> None:
     assert store.left() == EMPTY
 
 
-def test_another_projects_pipeline_is_left_alone_until_it_is_adopted(place: Place) -> None:
+def test_another_projects_pipeline_is_kept_until_adopted(place: Place) -> None:
     """Of one namespace, with one folder."""
     ours, theirs = ["deployment.project=sound"], ["deployment.project=vision"]
     place.apply(*theirs)
@@ -175,7 +175,7 @@ def test_another_projects_pipeline_is_left_alone_until_it_is_adopted(place: Plac
     assert place.cluster.store.left() == EMPTY
 
 
-def test_a_namespace_that_the_server_ignores_is_refused_where_it_tells_its_own(place: Place) -> None:
+def test_a_namespace_ignored_by_the_server_is_refused(place: Place) -> None:
     place.cluster.store.installed_in = "kubeflow"
     with pytest.raises(UserError, match=r"runs everything in its own namespace, 'kubeflow'; the settings say 'team-a'"):
         place.apply()

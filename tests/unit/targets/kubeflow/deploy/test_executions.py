@@ -26,7 +26,7 @@ def deployed(place: Place) -> Place:
 
 
 @pytest.mark.parametrize("fault", ["lost", "500", "gone", "429"])
-def test_a_start_whose_answer_is_lost_starts_it_once(deployed: Place, fault: str) -> None:
+def test_a_start_with_a_lost_answer_starts_once(deployed: Place, fault: str) -> None:
     came: list[str] = []
 
     def once(method: str, path: str) -> str:
@@ -60,7 +60,7 @@ def test_a_fresh_start_has_a_value_of_its_own_which_its_token_decides(deployed: 
     assert [each.fresh for each in deployed.deployer().executions("nightly", 9)].count(False) == 1
 
 
-def test_of_several_that_start_it_at_once_one_does(deployed: Place) -> None:
+def test_concurrent_starts_with_one_token_start_once(deployed: Place) -> None:
     gate = threading.Barrier(4)
     ids: list[str] = []
 
@@ -117,7 +117,7 @@ def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place, request_: 
         ("STRING", "x" * 1_024, "x" * 1_025, "parameter 'X' is text of 1,025 characters"),
     ],
 )
-def test_what_would_not_arrive_as_given_is_refused_as_by_run(type: str, good: str, wrong: str, says: str) -> None:
+def test_values_changed_by_the_platform_are_refused(type: str, good: str, wrong: str, says: str) -> None:
     spec = {"root": {"inputDefinitions": {"parameters": {"X": {"parameterType": type}}}}}
     assert str(bound(spec, {"X": good})["X"]) == str(float(good) if type == "NUMBER_DOUBLE" else good)
     with pytest.raises(UserError) as refused:
@@ -133,7 +133,7 @@ def test_an_earlier_version_is_started_by_its_number(deployed: Place) -> None:
     assert str(deployed.deployer().report(handle).execution.version).startswith("1-")
 
 
-def test_executions_are_found_by_what_people_know(deployed: Place) -> None:
+def test_executions_are_found_by_id_prefix_name_and_latest(deployed: Place) -> None:
     deployer = deployed.deployer()
     first, second = (deployer.start("nightly", StartRequest(name=name)) for name in ("first", "second"))
     assert deployer.find("nightly") == second and deployer.find("nightly", "first") == first
@@ -178,7 +178,7 @@ def test_the_iterations_of_a_step_are_one_row() -> None:
     assert train(seen(1, "Succeeded"), each="Executing", ended="Succeeded").status == "Succeeded"
 
 
-def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
+def test_an_execution_is_reported_like_a_local_run(deployed: Place) -> None:
     store = deployed.cluster.store
     told: list[Any] = []
     handle = deployed.deployer().start("nightly", StartRequest(name="by-hand"))

@@ -72,30 +72,30 @@ def keep(uri: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "number"), [("executor-logs-0", 0), ("executor-logs-2", 2), ("executor-logs", 2)])
-def test_what_the_launcher_kept_is_the_log(root: str, name: str, number: int) -> None:
+def test_the_log_is_the_one_stored_by_the_launcher(root: str, name: str, number: int) -> None:
     keep(f"{root}/{name}", PRINTED)
     api = Logs()
     assert output(api).lines("r", ended(root, number)) == PRINTED.splitlines() and api.asked == []
 
 
-def test_an_empty_log_is_one_and_a_long_one_is_read_from_its_end(root: str) -> None:
+def test_an_empty_log_is_valid_and_a_long_one_is_read_from_its_end(root: str) -> None:
     keep(f"{root}/executor-logs-0", "")
     assert output().lines("r", ended(root)) == []
     keep(f"{root}/executor-logs-0", "".join(f"line {number}\n" for number in range(1_000)))
     assert output().lines("r", ended(root), most=20) == ["7", "line 998", "line 999"]
 
 
-def test_where_nothing_is_kept_the_archive_is_asked_by_the_nodes_id(root: str) -> None:
+def test_without_a_stored_log_the_archive_is_read_by_node_id(root: str) -> None:
     api = Logs(node_0=BEFORE + PRINTED + AFTER)
     assert output(api).lines("r", ended(root)) == PRINTED.splitlines() and api.asked == ["node-0"]
 
 
 @pytest.mark.parametrize("text", [NO_LOG, ""])
-def test_an_error_in_the_logs_place_and_the_nothing_of_older_versions_are_no_log(root: str, text: str) -> None:
+def test_error_texts_and_empty_answers_are_no_log(root: str, text: str) -> None:
     assert output(Logs(node_0=text)).lines("r", ended(root)) is None
 
 
-def test_where_no_program_could_begin_the_launcher_says_why(root: str) -> None:
+def test_without_a_program_start_the_launcher_gives_the_reason(root: str) -> None:
     """As on a stock installation whose launcher cannot read the storage."""
     why = 'failed to execute component: failed to download input artifact "code": Invalid region'
     api = Logs(node_0=f"{BEFORE}F1128 09:36:00.512345      10 main.go:59] {why}\n")
@@ -126,7 +126,7 @@ def test_the_platforms_own_lines_are_left_out(text: str, lines: list[str]) -> No
     assert program_lines(text.splitlines()) == lines
 
 
-def test_a_pod_that_runs_is_asked_for_by_its_name_and_its_last_line_may_grow(root: str) -> None:
+def test_a_running_pod_is_read_by_name_with_a_growing_last_line(root: str) -> None:
     running = replace(ended(root), is_over=False)
     api = Logs(pod_0=BEFORE + "one\ntwo\nthr")
     assert output(api).lines("r", running) == ["one", "two"] and api.asked == ["pod-0"]
@@ -165,7 +165,7 @@ def test_without_storage_the_archive_says_why_and_the_storage_is_asked_once(root
     assert found.lines("r", ended(root)) == ["error: no rows"]
 
 
-def test_a_failure_is_explained_once_for_all_looks(root: str) -> None:
+def test_a_failure_is_explained_once_over_all_polls(root: str) -> None:
     api = Logs(node_0="error: no rows\n")
     found = output(api)
     assert found.explained("r", (failed(root, "m"),)) == found.explained("r", (failed(root, "m"),))
@@ -180,7 +180,7 @@ def starts_from(found: Output, trained: PodStep) -> str:
     return found.explained("r", (trained,))[0].starts
 
 
-def test_a_training_says_what_its_newest_attempt_starts_from(root: str) -> None:
+def test_the_starting_point_of_the_newest_attempt_is_shown(root: str) -> None:
     keep(f"{root}/executor-logs-0", "starts from: nothing (a new training)\nepoch 1/3\n")
     keep(f"{root}/executor-logs-1", "loading\nnode-0 starts from: step 8 of this training\n" + "epoch\n" * 200_000)
     assert starts_from(output(), training(ended(root))) == "starts from nothing (a new training)"
@@ -190,7 +190,7 @@ def test_a_training_says_what_its_newest_attempt_starts_from(root: str) -> None:
     assert starts_from(output(api), training(archived)) == "starts from https://me:***@host"
 
 
-def test_what_no_training_says_is_asked_of_no_other_step_and_of_no_loop(root: str) -> None:
+def test_the_starting_point_is_read_only_from_trainings_outside_loops(root: str) -> None:
     api = Logs(node_0="starts from: 2\n")
     archived = replace(ended(root), log=None)
     assert starts_from(output(api), training(archived, trains=False)) == ""
@@ -199,7 +199,7 @@ def test_what_no_training_says_is_asked_of_no_other_step_and_of_no_loop(root: st
     assert api.asked == []
 
 
-def test_a_training_that_runs_is_asked_until_it_has_said_it(root: str) -> None:
+def test_a_running_training_is_polled_for_its_starting_point(root: str) -> None:
     api = Logs(pod_0="loading\nstarts from: step")
     found, trained = output(api), training(replace(ended(root), is_over=False), status="Executing")
     assert starts_from(found, trained) == ""
@@ -245,13 +245,15 @@ def shown(
     return found
 
 
-def test_a_pod_whose_log_comes_at_its_end_is_said_with_the_command(root: str) -> None:
+def test_a_pod_without_a_live_log_shows_the_kubectl_command(root: str) -> None:
     running = replace(ended(root), is_over=False)
     with pytest.raises(UserError, match="Meanwhile: kubectl -n kubeflow logs pod-0 -c main -f"):
         shown(going(running), output())
 
 
-def test_who_follows_is_told_at_once_and_sees_the_log_at_the_end(root: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_following_notes_a_missing_live_log_and_prints_it_at_the_end(
+    root: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     keep(f"{root}/executor-logs-0", PRINTED)
     running = replace(ended(root), is_over=False)
     answers = iter([going(running), going(running), going(ended(root), status="Succeeded")])
@@ -264,7 +266,7 @@ def test_who_follows_is_told_at_once_and_sees_the_log_at_the_end(root: str, caps
     assert second.endswith("Meanwhile: kubectl -n kubeflow logs pod-0 -c main -f")
 
 
-def test_who_follows_sees_each_line_once_and_each_attempt_that_begins(root: str) -> None:
+def test_following_prints_each_line_and_attempt_once(root: str) -> None:
     """In a multi-user installation, where a running pod's log is there."""
     keep(f"{root}/executor-logs-1", "one\ntwo\nthree\n")
     keep(f"{root}/executor-logs-2", "again\n")
@@ -312,7 +314,7 @@ def test_the_last_lines_alone(root: str) -> None:
     assert shown(going(ended(root), status="Succeeded"), output(), num_lines=2) == ["two", "three"]
 
 
-def test_an_objects_bytes_are_whole(root: str) -> None:
+def test_objects_are_read_completely(root: str) -> None:
     content = hashlib.sha256(root.encode()).digest()
     objects = Objects(s3_server())
     objects.write(f"{root}/x", content)

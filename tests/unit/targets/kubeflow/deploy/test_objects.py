@@ -21,7 +21,7 @@ def account() -> Generator[None]:
         yield
 
 
-def test_what_is_missing_is_known_by_name_and_size() -> None:
+def test_missing_objects_are_found_by_name_and_size() -> None:
     objects, root = Objects(s3_server()), f"s3://{make_bucket(s3_server())}/p"
     assets = [Asset(f"{root}/a/{name}", "", content) for name, content in (("x", b"1"), ("deep/y", b"22"))]
     assert objects.missing(assets) == tuple(assets)
@@ -31,7 +31,7 @@ def test_what_is_missing_is_known_by_name_and_size() -> None:
     assert objects.read(assets[0].uri) == b"1" and objects.read(f"{root}/none") is None
 
 
-def test_storage_that_refuses_or_is_gone_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_refusals_and_outages_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"refuses to list s3://no-such-bucket/p/: 404 NoSuchBucket") as refused:
         Objects(s3_server()).listed("s3://no-such-bucket/p/")
     assert "deployment.targets.kubeflow.root" in str(refused.value)

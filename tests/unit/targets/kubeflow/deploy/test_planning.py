@@ -39,7 +39,7 @@ def text(place: Place, *changed: str) -> str:
         (("other=true",), ["+ schedule 'often'\n    every 21600 s"]),
     ],
 )
-def test_changes_are_said_by_what_they_mean(place: Place, changed: tuple[str, ...], says: list[str]) -> None:
+def test_changes_are_described_by_meaning(place: Place, changed: tuple[str, ...], says: list[str]) -> None:
     place.apply()
     found = text(place, *changed)
     assert all(each in found for each in says), found
@@ -72,7 +72,7 @@ def test_a_secret_is_not_shown(place: Place) -> None:
     assert line.startswith("a: environment API_TOKEN") and "hunter" not in line
 
 
-def test_a_version_of_others_is_not_overwritten_unasked(place: Place) -> None:
+def test_a_foreign_version_is_not_overwritten_without_consent(place: Place) -> None:
     place.apply()
     (pipeline,) = place.cluster.store.pipelines
     service.upload_version(place.deployer().api, pipeline, "by-hand", "mine", place.wanted("rows=99").text)
@@ -88,7 +88,7 @@ def test_a_version_of_others_is_not_overwritten_unasked(place: Place) -> None:
         planned(place, discarded=("steps",))
 
 
-def test_a_schedule_that_somebody_switched_off_is_not_switched_on_unasked(place: Place) -> None:
+def test_a_disabled_schedule_is_not_enabled_without_consent(place: Place) -> None:
     place.apply()
     (daily,) = place.cluster.store.recurring.values()
     daily["status"] = "DISABLED"
@@ -96,7 +96,7 @@ def test_a_schedule_that_somebody_switched_off_is_not_switched_on_unasked(place:
     assert "switched off -> cron" in text(place)
 
 
-def test_recurring_runs_of_others_are_left_alone(place: Place) -> None:
+def test_foreign_recurring_runs_are_kept(place: Place) -> None:
     place.apply()
     store = place.cluster.store
     (daily,) = store.recurring.values()
@@ -107,7 +107,7 @@ def test_recurring_runs_of_others_are_left_alone(place: Place) -> None:
     assert list(store.recurring) == ["theirs"]
 
 
-def test_a_second_recurring_run_of_a_schedule_goes(place: Place) -> None:
+def test_a_duplicate_recurring_run_is_deleted(place: Place) -> None:
     place.apply()
     store = place.cluster.store
     (daily,) = store.recurring.values()
@@ -117,7 +117,7 @@ def test_a_second_recurring_run_of_a_schedule_goes(place: Place) -> None:
     assert len(store.recurring) == 1
 
 
-def test_a_pipeline_of_others_is_not_taken_over_unasked(place: Place) -> None:
+def test_a_foreign_pipeline_is_not_taken_over_without_consent(place: Place) -> None:
     service.create_pipeline(place.deployer().api, "nightly", "nightly", "by hand")
     refusal = planned(place).refusal
     assert refusal is not None and "was not made by `drivetrain apply`" in refusal
@@ -133,7 +133,7 @@ def test_a_pipeline_of_others_is_not_taken_over_unasked(place: Place) -> None:
     assert deployer.remains("nightly").deployed is not None
 
 
-def test_two_pipelines_of_one_name_there_are_told_apart(place: Place) -> None:
+def test_two_pipelines_of_one_name_are_distinguished(place: Place) -> None:
     place.apply()
     (pipeline,) = place.cluster.store.pipelines.values()
     pipeline["description"] = pipeline["description"].replace('"nightly"', '"Nightly"')

@@ -204,12 +204,12 @@ def shown(execution: RemoteRun) -> dict[str, str]:
     return found
 
 
-def test_the_table_has_all_that_was_recorded() -> None:
+def test_the_table_is_complete() -> None:
     assert {path.stem for path in RECORDED.glob("*.json")} == EXPECTED.keys()
 
 
 @pytest.mark.parametrize("run", EXPECTED)
-def test_what_is_said_of_a_recorded_run(run: str) -> None:
+def test_a_recorded_run_is_shown_as_expected(run: str) -> None:
     status, steps, reason = EXPECTED[run]
     found = Server(run).described()
     assert (found.status, shown(found), found.reason) == (status, steps, reason)
@@ -236,7 +236,7 @@ def test_packed_nodes_say_the_same() -> None:
         assert read_workflow({"status": {"compressedNodes": broken}}) is None
 
 
-def test_what_unpacks_to_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archives_that_unpack_too_large_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     from drivetrain.targets.kubeflow.deploy.executions import workflow
 
     nodes = base64.b64encode(gzip.compress(b'{"n": {"name": "w.root.a"}}' + b" " * 1_000)).decode()
@@ -264,7 +264,7 @@ def test_without_the_workflow_task_details_are_read(run: str, steps: dict[str, s
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])
-def test_other_refusals_of_the_workflow_are_told(status: int) -> None:
+def test_other_workflow_errors_are_reported(status: int) -> None:
     with pytest.raises(ApiError, match="refused"):
         Server("chain-ok", status=status).described()
 
@@ -284,7 +284,7 @@ def test_a_workflow_with_odd_nodes_is_read_as_far_as_it_goes() -> None:
         assert steps_of(found)[0].programs[0][0].log is None
 
 
-def test_a_version_that_is_deleted_is_said() -> None:
+def test_a_deleted_version_is_reported() -> None:
     server = Server("chain-ok")
     del server.answer["pipeline_spec"]
     server.answer["pipeline_version_reference"] = {"pipeline_id": "p", "pipeline_version_id": "v"}
@@ -325,7 +325,7 @@ def test_no_step_runs_in_a_run_that_has_ended() -> None:
     assert shown(server.described())["count"] == "Executing 0"
 
 
-def test_a_version_that_lists_no_steps_is_said() -> None:
+def test_a_version_without_steps_is_reported() -> None:
     server = Server("chain-ok", status=404)
     del server.answer["run_details"]
     found = server.described()
@@ -339,7 +339,7 @@ def test_a_workflow_that_could_not_be_made_says_why() -> None:
     assert shown(found) == {"make": "NotExecuted", "count": "NotExecuted"}
 
 
-def test_a_pod_that_waits_is_told_with_its_reason() -> None:
+def test_a_waiting_pod_is_shown_with_its_reason() -> None:
     """Recorded while its fourth attempt was pending."""
     found = Server("retry-notemplatedefaults").described()
     (remark,) = (row.remark for row in report(found).rows)
@@ -399,7 +399,7 @@ def test_a_run_that_stops_or_has_ended_is_not_stopped_again(state: str, says: st
         executions.stop(cast(Api, server), "r")
 
 
-def test_who_is_too_late_to_stop_it_is_told_so() -> None:
+def test_stopping_an_ended_run_is_reported() -> None:
     """Somebody else has stopped it between two requests: 400, "Row not found"."""
     server = Server("stopped")
     server.answer["state"] = "RUNNING"

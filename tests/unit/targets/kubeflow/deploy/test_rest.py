@@ -28,14 +28,14 @@ def refusal(api: Api) -> str:
     return text
 
 
-def test_an_address_where_nobody_is_is_said_in_seconds() -> None:
+def test_an_unreachable_address_is_reported_within_seconds() -> None:
     clock = Clock()
     api = Api(f"http://127.0.0.1:{closed_port()}", "team-a", patience=Patience(clock=clock, pause=clock.pause))
     assert "Connection refused" in refusal(api) and "deployment.targets.kubeflow.endpoint" in refusal(api)
     assert clock.now < 10
 
 
-def test_who_follows_is_told_and_waits_longer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_following_waits_longer_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     api = Api(f"http://127.0.0.1:{closed_port()}", "team-a", patience=Patience(clock=clock, pause=clock.pause))
     with api.followed():
@@ -114,7 +114,7 @@ def test_a_login_page_is_no_answer_and_gets_no_token_of_a_redirect(place: Place)
         ),
     ],
 )  # fmt: skip
-def test_an_answer_of_another_shape_is_that_of_another_server(
+def test_an_answer_of_another_shape_means_another_server(
     place: Place, answer: dict[str, object], call: Callable[[Api], object], problem: str
 ) -> None:
     place.cluster.fault = lambda method, path: json.dumps(answer)
@@ -126,7 +126,7 @@ def test_an_answer_of_another_shape_is_that_of_another_server(
 
 
 @pytest.mark.parametrize("fault", ["500", "503", "429", "gone", "lost"])
-def test_it_is_repeated_for_a_minute_once_the_api_has_answered(place: Place, fault: str) -> None:
+def test_requests_are_repeated_for_a_minute_after_the_first_answer(place: Place, fault: str) -> None:
     api = api_of(place)
     assert list(service.pipelines(api)) == []
     until = place.clock.now + 60
@@ -157,7 +157,7 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up(place: Place, fault: str)
     assert len(place.cluster.calls) == 1
 
 
-def test_what_must_not_happen_twice_is_sent_once(place: Place) -> None:
+def test_nonrepeatable_requests_are_sent_once(place: Place) -> None:
     api = api_of(place)
     place.apply()
     body = {"display_name": "x", "experiment_id": "none"}
@@ -190,7 +190,7 @@ def test_a_500_that_blames_the_request_is_the_last_answer(place: Place) -> None:
     assert place.clock.now == began
 
 
-def test_what_is_not_there(place: Place) -> None:
+def test_missing_objects_are_reported(place: Place) -> None:
     api = api_of(place)
     assert service.find_pipeline(api, "none") is None
     with pytest.raises(AbsentError, match="There is no run 'none'"):
@@ -212,7 +212,7 @@ def test_lists_are_read_to_their_end(place: Place) -> None:
 
 
 @pytest.mark.parametrize("token", ["eyJsecret\nX-Other: 1", "eyJsecret eyJother", "eyJsécret"])
-def test_what_is_no_token_is_refused_and_not_shown(place: Place, token: str, tmp_path: Path) -> None:
+def test_an_invalid_token_is_refused_and_not_shown(place: Place, token: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(token, encoding="utf-8")
     text = refusal(api_of(place, token_file=str(tmp_path / "token")))
     assert "has spaces, line breaks or letters that no token has" in text

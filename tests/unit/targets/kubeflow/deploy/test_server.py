@@ -35,7 +35,7 @@ def test_a_server_that_is_too_old_is_refused_by_plan_apply_and_start(place: Plac
         ("", "the server does not say its version; of Kubeflow"),
     ],
 )
-def test_versions_that_nobody_tried_are_noted(tag: str, note: str | None) -> None:
+def test_untested_versions_are_noted(tag: str, note: str | None) -> None:
     server = Server(tag, single_user=False)
     server.refuse_old("https://kubeflow.example.com")
     found = list(server.notes((), "team-a"))
@@ -45,18 +45,18 @@ def test_versions_that_nobody_tried_are_noted(tag: str, note: str | None) -> Non
 @pytest.mark.parametrize(
     ("tag", "says"), [("2.16.1", RETRIES_BEFORE), ("2.17.0", retries.NOTE), ("fork", retries.NOTE)]
 )
-def test_what_is_tried_again_depends_on_the_version(tag: str, says: str) -> None:
+def test_retries_depend_on_the_version(tag: str, says: str) -> None:
     assert next(Server(tag, single_user=False).notes((retries.NOTE,), "team-a")) == says
 
 
-def test_a_server_without_the_answer_is_let_through(place: Place) -> None:
+def test_a_server_without_a_version_is_accepted(place: Place) -> None:
     place.cluster.fault = lambda method, path: "404" if path.endswith("healthz") else ""
     assert place.deployer().server == Server("", single_user=False)
     place.cluster.fault = lambda method, path: ""
     assert place.deployer().server == Server("2.17.0", single_user=True)
 
 
-def test_it_is_asked_once(place: Place) -> None:
+def test_the_version_is_asked_once(place: Place) -> None:
     deployer, wanted = place.deployer(), place.wanted()
     deployer.apply(wanted, deployer.plan(wanted), lambda line: None)
     deployer.start("nightly", StartRequest())

@@ -51,7 +51,7 @@ def served(place: Place) -> Generator[Served]:
         yield Served(place, address, store)
 
 
-def test_an_approval_starts_it_once(served: Served) -> None:
+def test_an_approval_starts_the_pipeline_once(served: Served) -> None:
     served.register("old", approval="Approved")
     starter = served.starter()
     starter.poll()
@@ -72,7 +72,7 @@ def test_an_approval_starts_it_once(served: Served) -> None:
     assert len(served.runs()) == 2  # it is another decision
 
 
-def test_a_version_that_is_approved_again_between_two_looks_starts_it(served: Served) -> None:
+def test_a_version_reapproved_between_two_polls_starts_the_pipeline(served: Served) -> None:
     version = served.register("old", approval="Approved")
     starter = served.starter()
     starter.poll()
@@ -91,7 +91,7 @@ def test_a_version_that_is_approved_again_between_two_looks_starts_it(served: Se
     assert len(served.runs()) == 2
 
 
-def test_a_look_asks_for_the_groups_of_its_triggers_alone(served: Served) -> None:
+def test_a_poll_reads_only_the_groups_of_its_triggers(served: Served) -> None:
     served.register("one")
     for name in ("letters", "faces"):
         served.registry.register(name, hashlib.sha256(b"x").hexdigest(), ModelRecord())
@@ -104,7 +104,7 @@ def test_a_look_asks_for_the_groups_of_its_triggers_alone(served: Served) -> Non
     )
 
 
-def test_a_group_whose_name_the_database_takes_for_another_is_an_error_and_not_an_empty_one(served: Served) -> None:
+def test_a_group_name_confused_by_the_database_is_an_error(served: Served) -> None:
     served.registry.register("Champions", hashlib.sha256(b"x").hexdigest(), ModelRecord())
     with pytest.raises(
         InputError, match=r"has a group 'Champions', and its database does not distinguish it from 'champions'"
@@ -112,9 +112,7 @@ def test_a_group_whose_name_the_database_takes_for_another_is_an_error_and_not_a
         served.starter().poll()
 
 
-def test_one_property_that_was_edited_by_hand_stops_no_trigger(
-    served: Served, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_hand_edited_property_stops_no_trigger(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     served.register("old")
     starter = served.starter()
     starter.poll()
@@ -153,7 +151,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, number: int, after: bool) -> Calla
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
-def test_it_is_killed_at_each_call_and_nothing_is_lost_or_repeated(served: Served, after: bool) -> None:
+def test_a_kill_at_any_call_loses_and_repeats_nothing(served: Served, after: bool) -> None:
     served.starter().poll()
     for number in range(1, 40):
         version = served.register(f"content {number}")
@@ -174,7 +172,7 @@ def test_it_is_killed_at_each_call_and_nothing_is_lost_or_repeated(served: Serve
     raise AssertionError("a poll makes more calls")
 
 
-def test_an_api_that_is_gone_loses_nothing(served: Served) -> None:
+def test_an_unavailable_api_loses_no_event(served: Served) -> None:
     starter = served.starter()
     starter.poll()
     served.registry.set_status("champions", served.register("new"), "Approved")
@@ -202,7 +200,7 @@ def test_its_own_models_do_not_start_it(served: Served) -> None:
     assert len(served.runs()) == 3
 
 
-def test_a_limit_drops_what_is_beyond_it(served: Served) -> None:
+def test_starts_beyond_the_limit_are_dropped(served: Served) -> None:
     from datetime import UTC, datetime
 
     starter: Any = served.starter(limit=Limit(starts=1, every="1 day"))
@@ -216,7 +214,7 @@ def test_a_limit_drops_what_is_beyond_it(served: Served) -> None:
     assert len(served.runs()) == 1 and "rate limit: 1 starts" in served.said[-1]
 
 
-def test_what_cannot_be_served_is_said(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unservable_triggers_are_reported(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "FIRST_PAUSE", 0.0)
     deployer = served.place.deployer()
     pipeline = load(str(served.place.folder / "nightly.py"), None, ["by_itself=false"]).pipeline

@@ -32,7 +32,7 @@ def value(name: str) -> str:
         ("true", []),
     ],
 )
-def test_what_a_condition_refers_to(expression: str, names: list[str]) -> None:
+def test_references_of_a_condition_are_found(expression: str, names: list[str]) -> None:
     assert [reference.name for reference in references(expression, type_of)] == names
 
 
@@ -59,7 +59,7 @@ def test_what_a_condition_refers_to(expression: str, names: list[str]) -> None:
         ("true && " * 2_000 + "true", "Allowed: 10,000"),
     ],
 )
-def test_what_no_cluster_can_evaluate(expression: str, said: str) -> None:
+def test_unevaluable_conditions_are_refused(expression: str, said: str) -> None:
     with pytest.raises(CelError, match=said):
         references(expression, type_of)
 

@@ -564,7 +564,7 @@ ALLOWED: dict[str, tuple[str, Plant]] = {
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_what_is_not_as_kfp_writes_it_and_right_all_the_same(name: str, forms: Mapping[str, Documents]) -> None:
+def test_valid_forms_that_kfp_does_not_write_are_accepted(name: str, forms: Mapping[str, Documents]) -> None:
     form, change = ALLOWED[name]
     spec, platform = copy_of(forms[form])
     change(spec, platform)
@@ -572,7 +572,7 @@ def test_what_is_not_as_kfp_writes_it_and_right_all_the_same(name: str, forms: M
     assert list(map(str, problems(Documents(spec, platform)))) == []
 
 
-def test_what_protobuf_refuses_is_refused(forms: Mapping[str, Documents]) -> None:
+def test_values_refused_by_protobuf_are_refused(forms: Mapping[str, Documents]) -> None:
     """Every field in turn gets another name, and then a value of another type."""
     from google.protobuf import json_format
     from kfp.pipeline_spec import pipeline_spec_pb2
@@ -637,7 +637,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**32), value=VALUES)
-def test_whatever_is_put_anywhere_is_answered(forms: Mapping[str, Documents], seed: int, value: Any) -> None:
+def test_any_value_anywhere_gets_an_answer(forms: Mapping[str, Documents], seed: int, value: Any) -> None:
     """A problem or none, and no exception: the texts come from anybody."""
     draw = random.Random(seed)
     spec, platform = copy_of(forms[draw.choice(sorted(forms))])
@@ -674,14 +674,14 @@ def test_whatever_is_put_anywhere_is_answered(forms: Mapping[str, Documents], se
         (b"#" * (8 * 1024 * 1024 + 1), "bytes are too much"),
     ],
 )
-def test_what_is_no_pipeline_is_refused_in_one_line(text: bytes, said: str) -> None:
+def test_invalid_pipelines_are_refused_in_one_line(text: bytes, said: str) -> None:
     with pytest.raises(UserError, match=said) as refused:
         read(text, "given.yaml")
     assert str(refused.value).startswith("given.yaml")
     assert "\n" not in str(refused.value)
 
 
-def test_so_many_values_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_values_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a text that is small enough: of one character each there would be millions."""
     monkeypatch.setattr(plain_yaml, "MAX_EVENTS", 100)
     assert read(b"root: [" + b"1," * 80 + b"1]", "given.yaml").spec["root"] == [1] * 81
@@ -689,7 +689,7 @@ def test_so_many_values_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         read(b"root: [" + b"1," * 100 + b"1]", "given.yaml")
 
 
-def test_so_many_problems_are_looked_for(forms: Mapping[str, Documents]) -> None:
+def test_the_number_of_problems_is_bounded(forms: Mapping[str, Documents]) -> None:
     """Each names what may be meant, which takes its time."""
     spec, _ = copy_of(forms["chain"])
     task(spec, "train")["dependentTasks"] = [f"prepare{number}" for number in range(5_000)]

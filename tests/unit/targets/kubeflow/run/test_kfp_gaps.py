@@ -125,7 +125,7 @@ def test_ours_compares_texts_whatever_is_in_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [-1.0, 0, 1, 2.5, 1e-7])
-def test_ours_says_what_the_pipeline_says(value: float) -> None:
+def test_our_evaluation_matches_the_pipeline(value: float) -> None:
     """The compiled condition, and the condition itself."""
     small, large = (Comparison(operator=one, left=VALUE, right=1) for one in ("LessThan", "GreaterThanOrEqualTo"))
     conditions = [
@@ -141,12 +141,12 @@ def test_ours_says_what_the_pipeline_says(value: float) -> None:
         assert kfp_gaps.holds(compiled(condition), Given({NAME: value})) is expected, compiled(condition)
 
 
-def test_a_value_that_is_not_there_is_no_false() -> None:
+def test_a_missing_value_is_not_false() -> None:
     with pytest.raises(kfp_gaps.GapError, match=r"no parent input pipelinechannel--value"):
         kfp_gaps.holds(compiled(equals(1)), Given())
 
 
-def test_what_is_mended_is_there_and_takes_what_ours_takes() -> None:
+def test_patched_functions_exist_with_the_same_arguments() -> None:
     enhanced = kfp("local.orchestrator.enhanced_dag_orchestrator")
     plain = kfp("local.orchestrator.dag_orchestrator")
     ours, theirs = inspect.signature(enhanced.run_enhanced_dag), inspect.signature(plain.run_dag)
@@ -157,7 +157,7 @@ def test_what_is_mended_is_there_and_takes_what_ours_takes() -> None:
     assert "dag_orchestrator.run_dag(" in inspect.getsource(kfp("local.pipeline_orchestrator"))
 
 
-def test_mend_puts_ours_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mend_replaces_the_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     enhanced = kfp("local.orchestrator.enhanced_dag_orchestrator")
     plain = kfp("local.orchestrator.dag_orchestrator")
     monkeypatch.setattr(enhanced.ConditionEvaluator, "evaluate_condition", None)
@@ -187,7 +187,7 @@ class Store:
         return self.status[task]
 
 
-def test_what_waits_for_a_task_that_did_not_run_does_not_run() -> None:
+def test_tasks_after_a_skipped_task_do_not_run() -> None:
     ran: list[str] = []
 
     def execute_task(*, task_name: str, **_: Any) -> tuple[dict[str, str], str]:
@@ -209,7 +209,7 @@ def test_what_waits_for_a_task_that_did_not_run_does_not_run() -> None:
     assert ran == ["tried", "after-a-failure", "after-a-branch-not-taken"]
 
 
-def test_a_kfp_without_what_is_mended_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kfp_without_the_patched_functions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(kfp("local.orchestrator.dag_orchestrator"), "run_dag")
     with pytest.raises(kfp_gaps.GapError, match=r"not as 2\.17 is: .*run_dag"):
         kfp_gaps.mend({"0" * 64: ["package", "source"]})
@@ -227,14 +227,14 @@ def test_two_iterations_run_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(("dag", "iteration"), [("sweep-iteration-12", 12), ("a-branch", None)])
-def test_an_iteration_is_told_by_the_folder_of_its_tasks(dag: str, iteration: int | None) -> None:
+def test_an_iteration_is_identified_by_the_folder_of_its_tasks(dag: str, iteration: int | None) -> None:
     nested = kfp("local.orchestrator.task_spec_utils").get_nested_pipeline_resource_name(dag, "run-1")
     root = kfp("local.executor_input_utils").construct_local_task_root("/objects", nested, "fit")
     task: Any = SimpleNamespace(step="fit", outputs={"outputFile": f"{root}/executor_output.json"})
     assert Reporter(task).about == {"step": "fit", "iteration": iteration}
 
 
-def test_a_failure_is_told_without_its_reason() -> None:
+def test_a_failure_is_reported_without_its_reason() -> None:
     """So that tasks report their own."""
     told = kfp("local.pipeline_orchestrator").log_and_maybe_raise_for_failure
     assert list(inspect.signature(told).parameters) == ["pipeline_name", "raise_on_error", "fail_stack"]

@@ -273,7 +273,7 @@ def test_scripts_get_their_folders() -> None:
     ]
 
 
-def test_a_script_that_does_not_travel_is_refused(tmp_path: Path) -> None:
+def test_an_unshipped_script_is_refused(tmp_path: Path) -> None:
     (tmp_path / "clean.py").write_text("")
     compile_pipeline(Pipeline(name="p", steps=[script("clean.py")]), tmp_path)
     for path in ("claen.py", "clean.sh"):
@@ -342,7 +342,7 @@ def test_a_default_choice_or_scheduled_value_that_no_argument_takes_is_refused()
             labelled(**wrong)  # type: ignore[arg-type]
 
 
-def test_what_was_edited_in_studio_is_deployed_to_the_byte() -> None:
+def test_studio_edits_are_deployed_byte_for_byte() -> None:
     """A field and a step type that nobody knows, from a patch through compile to the text that apply sends."""
     odd = ['{"b":1E5,"a":[0.10,-0.0,1.50,1e-7,123456789012345678901234567890],"\\u00e9":"\\ud800 \\u2603"}', "2.0E+3"]
     added = f'{{"Type":"Quantum2031","Name":"q","Arguments":{{"z":{odd[0]},"a":null}}}}'
@@ -398,7 +398,7 @@ def test_conditions_mean_what_was_written(_: str, combine: Callable[[Any, Any, A
         assert found == bool(combine(*(Truth(value) for value in values))), values
 
 
-def test_a_recipe_that_is_not_there_is_found_before_anything_runs(tmp_path: Path) -> None:
+def test_a_missing_recipe_is_reported_before_anything_runs(tmp_path: Path) -> None:
     from drivetrain.components.train import train
 
     pipeline = Pipeline(name="p", steps=[step(train, train="s3://b/k/", recipe="digit_cnn")])

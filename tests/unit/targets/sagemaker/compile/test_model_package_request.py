@@ -84,7 +84,7 @@ def test_a_version_of_our_training() -> None:
     assert "text/csv" in found["InferenceSpecification"]["SupportedContentTypes"]
 
 
-def test_what_an_author_adds_to_a_section_leaves_the_rest_of_it() -> None:
+def test_additions_to_a_card_section_keep_its_other_fields() -> None:
     """And what both say is said in the author's words."""
     own = {"objective_function": {"notes": "cross entropy"}, "training_job_details": {"training_arn": "arn"}}
     built = flagship(card={"training_details": own, "model_overview": {"model_creator": "ada"}})
@@ -99,7 +99,7 @@ def _parameters(card: dict[str, Any]) -> list[dict[str, str]]:
     return card["training_details"]["training_job_details"]["user_provided_hyper_parameters"]
 
 
-def test_the_configuration_s_hash_is_that_of_what_was_told() -> None:
+def test_the_configuration_hash_covers_the_given_values() -> None:
     one, same, other = (
         steps(fitted := step(train, train="s3://b/train/", epochs=epochs), register(model=fitted["model"], group="g"))
         for epochs in (3, 3, 4)

@@ -26,7 +26,7 @@ def test_needs_are_those_of_all_recipes(tmp_path: Path) -> None:
     assert recipe_needs(pipeline("digits_cnn"), tmp_path) == ()
 
 
-def test_what_the_image_lacks_is_asked_for(tmp_path: Path) -> None:
+def test_packages_missing_in_the_image_are_requested(tmp_path: Path) -> None:
     assert compile_pipeline(pipeline("digits_cnn"), base=tmp_path).notes == ()
     with pytest.raises(UserError, match=r"(?s)is not in the image pytorch.* pip download .* peft .*transformers\n"):
         compile_pipeline(pipeline("huggingface", weights="s3://b/m/"), base=tmp_path)

@@ -89,7 +89,7 @@ def test_a_program_that_needs_pyspark_is_submitted_too_and_in_an_image_of_ones_o
     assert not runs_on_spark(table(engine="polars")) and not runs_on_spark(script("job.py", needs=["pyspark-extra"]))
 
 
-def test_where_there_is_no_spark_image_or_none_for_the_machine_it_is_said() -> None:
+def test_a_missing_spark_image_is_reported() -> None:
     with pytest.raises(SpecError, match=r"'transform-data': No Spark image is documented for region 'eu-west-9'"):
         compiled(table(), deployment=Deployment(targets={"sagemaker": {"region": "eu-west-9"}}))
     with pytest.raises(SpecError, match=r"'transform-data': 'ml.m7g.large' has an ARM processor"):
@@ -125,7 +125,7 @@ def test_the_entry_point_starts_spark_where_the_start_file_is_the_one_that_was_d
         (lambda count: step(prepare_data, raw="s3://b/r", key="id", cluster=count), "Give 1 and a larger machine"),
     ],
 )
-def test_several_hosts_that_would_each_do_all_of_the_work_are_refused(made: Any, instead: str) -> None:
+def test_several_hosts_that_would_repeat_the_work_are_refused(made: Any, instead: str) -> None:
     hosts = Parameter.integer("Hosts", default=1)
 
     def problems(one: Any) -> list[str]:

@@ -32,7 +32,7 @@ def holds(value: Any, depth: int = 3) -> bool:
     return any(holds(part, depth - 1) for part in parts)
 
 
-def test_few_functions_hand_a_parameter_on() -> None:
+def test_few_functions_pass_a_parameter_on() -> None:
     handed_on: set[tuple[str, str]] = set()
 
     def look(frame: FrameType, event: str, result: Any) -> None:

@@ -28,7 +28,7 @@ def cached(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, tuple[s
     return {step.step: None if step.cached else step.why for step in found}
 
 
-def test_steps_in_the_body_of_a_for_each_are_told_too() -> None:
+def test_steps_of_a_for_each_body_are_listed() -> None:
     item: Any = {"Get": "ForEach.CurrentItem"}
     base = looping(processing("prepare", rows="10"), processing("train", after="prepare"), processing("own", item=item))
     assert cached(None, base) == dict.fromkeys(("prepare", "train", "own", "report"), ("it is new",))
@@ -53,7 +53,7 @@ def test_a_step_that_moves_into_a_body_is_compared_with_what_it_was() -> None:
     assert "train" not in moved
 
 
-def test_code_that_changed_in_a_body_is_said() -> None:
+def test_changed_code_in_a_body_is_reported() -> None:
     def with_code(digest: str) -> dict[str, Any]:
         step = processing("prepare")
         source = {"S3Uri": f"s3://bucket/{digest}", "LocalPath": "/opt/ml/processing/input/code"}
@@ -63,7 +63,7 @@ def test_code_that_changed_in_a_body_is_said() -> None:
     assert cached(with_code("a"), with_code("b"))["prepare"] == ("code of each changed",)
 
 
-def test_quotas_of_a_new_account_are_told_of_a_body(place: Place) -> None:
+def test_default_quotas_are_noted_for_loop_bodies(place: Place) -> None:
     resources = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 32}
     training = {"Name": "big", "Type": "Training", "Arguments": {"ResourceConfig": resources}}
     [told] = warnings(place.wanted(definition=looping(training)))

@@ -31,7 +31,7 @@ def uri(place: Place) -> str:
     return lock_uri(place.wanted().root, NAME)
 
 
-def test_who_meets_another_writer_waits_and_is_told_who_it_is(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_writer_waits_and_learns_who_holds_the_lock(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locking, "WAITS_S", 3 * LOOKS_EVERY_S)
     wanted, waited, told = place.wanted(), list[float](), list[str]()
     plan = place.plan(wanted)
@@ -46,7 +46,7 @@ def test_who_meets_another_writer_waits_and_is_told_who_it_is(place: Place, monk
         destroy(place.account, remains(place.account, NAME, wanted.owner), pause=waited.append)
 
 
-def test_who_waited_goes_on_where_nothing_has_changed_and_else_learns_who_won(place: Place) -> None:
+def test_a_waiting_writer_continues_unless_the_state_changed(place: Place) -> None:
     first, second = place.wanted(), place.wanted(definition=definition("ml.m5.2xlarge"))
     plan, late = place.plan(first), place.plan(second)
     other = held(place)
@@ -60,9 +60,7 @@ def test_who_waited_goes_on_where_nothing_has_changed_and_else_learns_who_won(pl
     assert place.plan(first).is_empty
 
 
-def test_a_lock_without_a_sign_of_life_is_taken_and_its_holder_writes_no_more(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stale_lock_is_taken_over_and_its_holder_is_fenced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locking, "_this_process", dict)  # as seen from another machine
     monkeypatch.setattr(locking, "WAITS_S", LOOKS_EVERY_S)
     holder = Lock(place.account, uri(place), "applying", "")
@@ -81,9 +79,7 @@ def test_a_lock_without_a_sign_of_life_is_taken_and_its_holder_writes_no_more(
         assert now and theirs and (now.said, now.etag) == (theirs.said, theirs.etag)
 
 
-def test_the_lock_of_a_process_of_this_machine_that_is_gone_holds_nobody_up(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lock_of_a_dead_local_process_is_ignored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = subprocess.Popen(["true"])
     here = locking._this_process()
     gone = {**here, "pid": ended.pid, "start": 1}
@@ -100,7 +96,7 @@ def test_the_lock_of_a_process_of_this_machine_that_is_gone_holds_nobody_up(
         assert found is not None and found.is_held is is_held, process
 
 
-def test_a_write_whose_answer_was_lost_is_known_by_its_token(place: Place) -> None:
+def test_a_write_with_a_lost_answer_is_recognized_by_its_token(place: Place) -> None:
     class Lost(Account):
         def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
             said = super().call(service, operation, about=about, **arguments)
@@ -129,7 +125,7 @@ class WithoutLock(Account):
         return super().call(service, operation, about=about, **arguments)
 
 
-def test_tags_that_somebody_else_wrote_since_are_not_taken_back(place: Place) -> None:
+def test_tags_changed_by_others_are_not_rolled_back(place: Place) -> None:
     first = place.wanted()
     place.apply(first)
     second = place.wanted(definition=definition("ml.m5.2xlarge"), tags={"team": "speech"}, triggers=(place.schedule(),))
@@ -147,7 +143,7 @@ def test_tags_that_somebody_else_wrote_since_are_not_taken_back(place: Place) ->
     assert pipeline["tags"] == {"team": "theirs", APPLIED: first.sha256, APPLYING: "f" * 64}
 
 
-def test_of_tags_alone_those_that_are_still_ours_are_taken_back(place: Place) -> None:
+def test_only_our_own_unchanged_tags_are_rolled_back(place: Place) -> None:
     first = place.wanted()
     place.apply(first)
     second = place.wanted(tags={"team": "speech", "more": "ours"}, triggers=(place.schedule(),))
@@ -161,7 +157,7 @@ def test_of_tags_alone_those_that_are_still_ours_are_taken_back(place: Place) ->
     assert place.state()["pipelines"][NAME]["tags"] == {"team": "theirs", APPLIED: first.sha256}
 
 
-def test_a_rule_that_somebody_else_wrote_since_is_not_taken_back(place: Place) -> None:
+def test_a_rule_changed_by_others_is_not_rolled_back(place: Place) -> None:
     first = place.wanted(triggers=(place.rule(),))
     place.apply(first)
     second = place.wanted(triggers=(place.rule("Rejected"), place.schedule()))

@@ -44,7 +44,7 @@ def lose(account: Account, operation: str, times: int) -> None:
     session.send = sent
 
 
-def test_a_pipeline_that_was_made_though_no_answer_came_is_taken_back(place: Place) -> None:
+def test_a_pipeline_created_with_a_lost_answer_is_rolled_back(place: Place) -> None:
     wanted = place.wanted()
     lose(place.account, "CreatePipeline", ATTEMPTS)
     with pytest.raises(HalfDoneError, match=r"cannot be reached(.|\n)*Taken back: the new pipeline\."):
@@ -64,7 +64,7 @@ def test_an_update_whose_answer_is_lost_once_is_no_edit_of_somebody_else(place: 
     assert place.plan(place.wanted(definition=definition("ml.m5.4xlarge"))).refusal is None
 
 
-def test_an_update_that_was_done_though_no_answer_ever_came_is_taken_back(place: Place) -> None:
+def test_an_update_that_never_answers_is_rolled_back(place: Place) -> None:
     place.apply(place.wanted())
     before = place.state()["pipelines"]
     lose(place.account, "UpdatePipeline", ATTEMPTS)
@@ -133,6 +133,6 @@ def test_a_write_that_meets_another_is_made_again(at: Callable[[str], Account]) 
         objects.put_once(at(endpoint), "s3://bucket/key", b"1", "00" * 32)
 
 
-def test_an_endpoint_that_is_none_is_one_error(at: Callable[[str], Account]) -> None:
+def test_an_invalid_endpoint_is_one_error(at: Callable[[str], Account]) -> None:
     with pytest.raises(UserError, match=r"Invalid endpoint: localhost:4566\. Is AWS_ENDPOINT_URL right\?"):
         at("localhost:4566").call("sagemaker", "list_pipelines", about="the pipelines")

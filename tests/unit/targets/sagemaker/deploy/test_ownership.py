@@ -30,7 +30,7 @@ def ours(place: Place, where: str) -> Desired:
 
 
 @pytest.mark.parametrize("where", ["prefix", "project"])
-def test_another_teams_pipeline_is_left_alone(place: Place, theirs: Desired, where: str) -> None:
+def test_another_teams_pipeline_is_not_changed(place: Place, theirs: Desired, where: str) -> None:
     mine, before = ours(place, where), place.state()
     plan = place.plan(mine)
     refusal = plan.refusal
@@ -43,7 +43,7 @@ def test_another_teams_pipeline_is_left_alone(place: Place, theirs: Desired, whe
 
 
 @pytest.mark.parametrize("where", ["prefix", "project"])
-def test_taken_over_it_is_the_other_teams_no_more(place: Place, theirs: Desired, where: str) -> None:
+def test_an_adopted_pipeline_is_refused_to_its_former_owner(place: Place, theirs: Desired, where: str) -> None:
     mine = ours(place, where)
     refusal = place.plan(mine, adopted=True).refusal
     assert refusal is not None and "steps.train" in refusal, "what is given up is named, also where it is adopted"
@@ -87,7 +87,7 @@ def test_rules_and_schedules_without_a_pipeline_are_left_alone(place: Place, the
     assert place.plan(theirs).is_empty
 
 
-def test_one_from_before_there_were_owners_is_ours_by_its_record(place: Place, theirs: Desired) -> None:
+def test_a_pipeline_without_owner_tag_is_ours_by_its_record(place: Place, theirs: Desired) -> None:
     there = place.deployed()
     assert there is not None
     place.outside.client("sagemaker").delete_tags(ResourceArn=there.arn, TagKeys=[OWNER])
@@ -101,7 +101,7 @@ def test_one_from_before_there_were_owners_is_ours_by_its_record(place: Place, t
     assert again is not None and again.tags[OWNER] == theirs.owner.tag
 
 
-def test_what_was_made_anew_while_a_person_was_asked_is_not_destroyed(place: Place, theirs: Desired) -> None:
+def test_objects_recreated_during_the_question_are_not_destroyed(place: Place, theirs: Desired) -> None:
     shown = remains(place.account, NAME, theirs.owner)
     destroy(place.account, shown)
     mine = replace(ours(place, "prefix"), triggers=(place.schedule(),))

@@ -100,7 +100,7 @@ def test_a_pipeline_that_is_not_there_may_be_a_validation_error(operation: str, 
     assert isinstance(error, AbsentError) == absent
 
 
-def test_what_is_absent_or_there_already_has_a_class_of_its_own() -> None:
+def test_missing_and_existing_objects_have_their_own_errors() -> None:
     assert isinstance(refused(AnsweredError("NoSuchKey"), "s3", "GetObject", "x", "r"), AbsentError)
     assert isinstance(refused(AnsweredError("PreconditionFailed"), "s3", "PutObject", "x", "r"), ConditionError)
 

@@ -89,7 +89,7 @@ def test_values_are_resolved_where_they_stand() -> None:
         ("Equals", {}, {}),
     ],
 )
-def test_what_cannot_be_compared_is_refused(operator: str, left: Any, right: Any) -> None:
+def test_incomparable_values_are_refused(operator: str, left: Any, right: Any) -> None:
     with pytest.raises(UserError, match=r"cannot compare .* Allowed: number with number, text with text"):
         evaluate(compare(operator, left, right), same)
 

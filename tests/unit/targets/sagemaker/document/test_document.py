@@ -28,7 +28,7 @@ def test_nothing_is_lost(path: Path) -> None:
     assert write(again) == write(definition)
 
 
-def test_what_is_far_too_large_is_refused_at_once(tmp_path: Path) -> None:
+def test_far_too_large_definitions_are_refused_at_once(tmp_path: Path) -> None:
     steps = ",".join(['{"Name": "a", "Type": "X"}'] * 10_001)
     condition = '{"Name": "c", "Type": "Condition", "Arguments": {"IfSteps": [' + steps + "]}}"
     for text in (f'{{"Steps": [{steps}]}}', f'{{"Steps": [{condition}]}}'):
@@ -44,7 +44,7 @@ def test_a_file_in_our_own_layout_is_written_back_byte_for_byte() -> None:
     assert write(GATE).encode() == (FIXTURES / "gate.json").read_bytes()
 
 
-def test_what_nobody_knows_stays_in_place_with_its_spelling() -> None:
+def test_unknown_fields_keep_place_and_spelling() -> None:
     text = write(UNKNOWN)
     assert '"SelfWritten": "yes"' in text and '"Owner": "überall"' in text and '"MlflowConfig": null' in text
     assert re.search(r"2\.50,\s+1E5,", text)

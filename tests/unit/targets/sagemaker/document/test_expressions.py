@@ -94,7 +94,7 @@ def test_get_grammar(text: str, root: str, step: str | None, path: tuple[Any, ..
         ("Steps.a['b", "is not a path"),
     ],
 )
-def test_what_is_no_reference_is_refused(text: str, said: str) -> None:
+def test_invalid_references_are_refused(text: str, said: str) -> None:
     with pytest.raises(UserError) as caught:
         references({"deep": [get(text)]})
     assert said in str(caught.value)
@@ -147,7 +147,7 @@ def test_resolves(node: Any, value: Any) -> None:
     assert resolve({"x": [node]}, Known()) == {"x": [value]}
 
 
-def test_what_holds_no_expression_is_not_copied_and_nothing_is_changed() -> None:
+def test_values_without_expressions_are_neither_copied_nor_changed() -> None:
     plain: dict[str, Any] = {"a": [1, {"b": 2}]}
     node: dict[str, Any] = {"plain": plain, "list": [plain, get("Parameters.Count")]}
     resolved = resolve(node, Known())
@@ -205,7 +205,7 @@ def test_unreadable_expressions_are_refused(node: Any, said: str) -> None:
     assert said in str(caught.value) and not isinstance(caught.value, UnresolvedReference)
 
 
-def test_a_function_that_nobody_knows_has_no_value_yet() -> None:
+def test_an_unknown_function_has_no_value_yet() -> None:
     """So that what is resolved as far as it can be keeps it whole."""
     with pytest.raises(UnresolvedReference, match=r"function 'Std:Jion' is not known\. Did you mean 'Std:Join'\?"):
         resolve([{"Std:Jion": {"On": "", "Values": []}}], Known())

@@ -119,7 +119,7 @@ def test_the_steps_of_an_iteration_refer_to_each_other_and_to_the_outside() -> N
         (loop(IterableItems=[get("ForEach.CurrentItem")]), "has no value where the items are looked for"),
     ],
 )
-def test_what_cannot_run_is_named(given: dict[str, Any], said: str) -> None:
+def test_unsupported_bodies_are_named(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         graph.check(definition(given, step("Out")))
 

@@ -52,7 +52,7 @@ def test_dependencies_come_from_references_depends_on_and_branches() -> None:
     }
 
 
-def test_dependencies_of_step_types_that_nobody_knows() -> None:
+def test_dependencies_of_unknown_step_types() -> None:
     definition = read((FIXTURES / "unknown_steps.json").read_bytes())
     assert dependencies(definition) == {
         "Ask": {"Sum"},
@@ -63,7 +63,7 @@ def test_dependencies_of_step_types_that_nobody_knows() -> None:
     }
 
 
-def test_functions_that_nobody_knows_are_no_fault() -> None:
+def test_unknown_functions_are_no_fault() -> None:
     definition = read((FIXTURES / "unknown_steps.json").read_bytes())
     check(definition)
     assert {name for step in definition.walk() for name in step.unknown_functions} == {"Std:Unheard"}

@@ -42,7 +42,7 @@ def test_the_place_and_what_to_do_are_said() -> None:
     assert "put the text in a file" in problem
 
 
-def test_of_a_join_the_parts_count_that_are_known() -> None:
+def test_only_known_parts_of_a_join_count() -> None:
     run = {"Get": "Execution.PipelineExecutionId"}
     model = {"Get": "Steps.train.ModelArtifacts.S3ModelArtifacts"}
     numbers = {"Std:JsonGet": {"PropertyFile": {"Get": "Steps.e.PropertyFiles.m"}, "Path": "a"}}
@@ -53,7 +53,7 @@ def test_of_a_join_the_parts_count_that_are_known() -> None:
     assert f"gets {fixed + 2 * ((256 - fixed) // 2 + 1)} characters" in problem
 
 
-def test_what_no_parameter_makes_too_long_is_not_told_here() -> None:
+def test_lengths_independent_of_parameters_are_not_reported_here() -> None:
     assert list(too_long("Processing", arguments("x" * 300, joined("x" * 300)), {"Note": "x"})) == []
     assert list(too_long("Processing", arguments(NOTE), {})) == []
     assert list(too_long("Processing", arguments({"Get": "Parameters.Rows"}), {"Rows": 7})) == []

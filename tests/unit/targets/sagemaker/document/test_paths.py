@@ -53,7 +53,7 @@ def test_grammar(text: str, segments: tuple[str | int, ...]) -> None:
         "[1234567890]",
     ],
 )
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_invalid_paths_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="is not a path"):
         parse_path(text)
 

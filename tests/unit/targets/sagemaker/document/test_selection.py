@@ -31,7 +31,7 @@ def definition() -> Definition:
         (("each",), {"first", "middle"}),
     ],
 )
-def test_what_is_needed_of_others(definition: Definition, names: tuple[str, ...], needed: set[str]) -> None:
+def test_inputs_needed_from_other_steps(definition: Definition, names: tuple[str, ...], needed: set[str]) -> None:
     assert check_selection(definition, names) == needed
 
 

@@ -85,7 +85,7 @@ def test_two_conditions_that_differ_are_not_mixed() -> None:
         assert decide(request, made) == decide(request, given_statements), request
 
 
-def test_what_another_pattern_covers_goes() -> None:
+def test_patterns_covered_by_others_are_removed() -> None:
     assert minimal(["arn:aws:s3:::a/b", "arn:aws:s3:::a/*", "arn:aws:s3:::b"]) == ("arn:aws:s3:::a/*", "arn:aws:s3:::b")
     assert minimal(["arn:aws:s3:::a/b", "*"]) == ("*",)
     assert fewest(["p/q/*", "p/*", "r", "r"]) == ("p/*", "r")

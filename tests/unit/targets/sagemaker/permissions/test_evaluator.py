@@ -32,7 +32,7 @@ def request(action: str = "s3:GetObject", resource: str = OBJECT, **context: str
     return Request(role=ME, action=action, resource=resource, why="a test", context=named)
 
 
-def test_nothing_is_allowed_that_is_not_said() -> None:
+def test_only_stated_actions_are_allowed() -> None:
     assert decide(request(), ()) == "implicitly denied"
     assert decide(request("s3:PutObject"), [statement()]) == "implicitly denied"
     assert decide(request(), [statement()]) == "allowed"

@@ -69,7 +69,7 @@ def decision(derived: Derived, role: str, action: str, resource: str, context: d
         ("pipeline", "sagemaker:CreateModelPackage", f"{OTHER}/shared-models/3", {}),
     ],
 )
-def test_rarer_fields_are_allowed_for(
+def test_permissions_for_rare_fields_are_included(
     derived: Derived, role: str, action: str, resource: str, context: dict[str, str]
 ) -> None:
     assert decision(derived, role, action, resource, context) == "allowed"
@@ -105,7 +105,7 @@ def test_rarer_fields_allow_no_more(
         "step 'share': group 'Shared-Models' is of account 999999999999: the group's own policy must allow",
     ],
 )
-def test_what_cannot_be_found_is_said(derived: Derived, says: str) -> None:
+def test_unresolvable_references_are_noted(derived: Derived, says: str) -> None:
     assert [note for note in derived.notes if note.startswith(says)]
 
 

@@ -27,7 +27,7 @@ def test_the_role_says_where_the_pipeline_lives() -> None:
     assert known.event_queue == "arn:aws-us-gov:sqs:us-gov-west-1:123456789012:drivetrain-nightly-events.fifo"
 
 
-def test_what_the_deployment_names_itself_is_meant() -> None:
+def test_explicit_names_of_the_deployment_are_used() -> None:
     queue, role = "arn:aws:sqs:us-east-1:123456789012:ours", "arn:aws:iam::123456789012:role/ours"
     given = Deployment(
         targets={

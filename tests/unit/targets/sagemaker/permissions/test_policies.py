@@ -142,7 +142,7 @@ def test_every_call_is_allowed(case: tuple[Mapping[str, Any], Names]) -> None:
     assert denied == []
 
 
-def test_each_permission_taken_away_fails_a_call(case: tuple[Mapping[str, Any], Names]) -> None:
+def test_every_permission_is_needed(case: tuple[Mapping[str, Any], Names]) -> None:
     asked = requests(*case)
     spare: list[str] = []
     checked = 0
@@ -199,7 +199,7 @@ def test_each_exception_has_its_reason_and_is_met() -> None:
     assert all(reason for reason in UNSCOPED.values())
 
 
-def test_no_wildcard_stands_for_itself(case: tuple[Mapping[str, Any], Names]) -> None:
+def test_every_wildcard_has_a_reason(case: tuple[Mapping[str, Any], Names]) -> None:
     wild = [(s, r) for policy in derive(*case).policies for s in policy.statements for r in s.resources if "*" in r]
     assert len(wild) > 10
     assert [f"{s.sid}: {resource}" for s, resource in wild if not why_wild(s, resource)] == []
@@ -301,7 +301,7 @@ def test_an_experiment_that_only_the_start_names_gives_no_permission() -> None:
         ("FSxLustre", "rw", "988 and 1018 to 1023 for Lustre"),
     ],
 )
-def test_what_a_file_system_takes_is_said(type: str, access: str, says: str) -> None:
+def test_permissions_of_a_file_system_are_listed(type: str, access: str, says: str) -> None:
     mounted = {"FileSystemId": "fs-1", "FileSystemType": type, "FileSystemAccessMode": access, "DirectoryPath": "/x"}
     channel = {"ChannelName": "train", "DataSource": {"FileSystemDataSource": mounted}}
     notes = derive({"Steps": [training("t", InputDataConfig=[channel])]}, names()).notes
@@ -327,7 +327,7 @@ def test_the_key_of_the_disks_that_a_tuning_chooses_among_is_allowed() -> None:
     assert after - before == {disks}
 
 
-def test_what_an_analysis_may_ask_of_a_model_is_said() -> None:
+def test_permissions_of_an_analysis_are_listed() -> None:
     checks = [processing("bias", {"a": "s3://lake/a/"}, (), Type="ClarifyCheck")]
     notes = derive({"Steps": checks}, names()).notes
     assert any("step 'bias': where its analysis asks a model" in note and "InvokeEndpoint" in note for note in notes)
@@ -426,7 +426,7 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize(("kind", "action", "resource", "context"), FORBIDDEN)
-def test_what_nobody_needs_is_denied(kind: str, action: str, resource: str, context: Json) -> None:
+def test_unneeded_actions_are_denied(kind: str, action: str, resource: str, context: Json) -> None:
     given = flagship(
         *(f"deployment.targets.sagemaker.roles.{each}={ROLE}{each}" for each in ("training", "processing", "registry"))
     )
@@ -496,7 +496,7 @@ def test_a_role_with_too_many_places_is_said() -> None:
     assert any(f"IAM takes {MAX_POLICY_CHARACTERS:,}" in note for note in derived.notes)
 
 
-def test_what_is_not_known_becomes_a_note_and_no_permission() -> None:
+def test_unknown_values_become_notes_and_no_permissions() -> None:
     steps = [
         processing("odd", {"a": {"Get": "Steps.tell.OutputParameters['uri']"}, "b": {"Get": "Parameters.Where"}}, ()),
         {"Name": "tell", "Type": "Lambda", "FunctionArn": {"Get": "Parameters.Function"}, "Arguments": {}},
@@ -558,7 +558,7 @@ OTHER_SUBNET = f"arn:aws:ec2:{REGION}:{ACCOUNT}:subnet/subnet-0other"
         ),
     ],
 )
-def test_what_is_allowed_goes_no_further(actions: tuple[str, ...], changes: Json) -> None:
+def test_permissions_are_not_wider_than_needed(actions: tuple[str, ...], changes: Json) -> None:
     """Each call that a run makes, with one thing about it changed."""
     policies = by_role(derive(definition(), names()))
     asked = [request for request in requests(definition(), names()) if request.action in actions]
@@ -586,7 +586,7 @@ EXECUTION = {"Get": "Execution.PipelineExecutionId"}
 
 
 @pytest.mark.parametrize("unknown", [UNBOUND, EXECUTION], ids=["parameter", "execution"])
-def test_what_would_be_bound_by_nothing_of_ours_becomes_a_note_and_no_permission(unknown: Json) -> None:
+def test_unbounded_resources_become_notes_and_no_permissions(unknown: Json) -> None:
     steps = [
         processing(
             "odd",
@@ -626,7 +626,7 @@ def test_what_would_be_bound_by_nothing_of_ours_becomes_a_note_and_no_permission
         assert f"step {what}: only an execution knows it" in said
 
 
-def test_what_only_the_end_of_leaves_open_is_allowed_for() -> None:
+def test_resources_with_an_open_suffix_are_allowed() -> None:
     given = {"Steps": [processing("p", {"a": joined("s3://lake/in/", EXECUTION, "/rows")}, ())]}
     policy = derive(given, names()).of("processing")
     assert policy is not None
@@ -740,7 +740,7 @@ def test_two_derivations_are_equal() -> None:
     assert derive(definition(), names()) == derive(definition(), names())
 
 
-def test_what_a_for_each_made_may_be_read_within_it_and_after_it() -> None:
+def test_outputs_of_a_for_each_are_readable_within_and_after_it() -> None:
     def reads(*uris: Any) -> dict[str, Any]:
         return {f"i{number}": {"Get": f"{uri}.S3Output.S3Uri"} for number, uri in enumerate(uris)}
 

@@ -127,7 +127,7 @@ def test_a_parameter_that_does_not_exist_or_does_not_fit_is_refused() -> None:
         (training("train", resources("ml.x99.huge")), "no price of ml.x99.huge for a training job in us-east-1"),
     ],
 )
-def test_what_is_not_known_is_none_and_said_and_never_guessed(step: Json, why: str) -> None:
+def test_unknown_costs_are_reported_and_never_guessed(step: Json, why: str) -> None:
     found = of(step, processing("prepare"), parameters=[{"Name": "Machine", "Type": "String"}])
     assert found.steps[0].on_demand is None
     assert why in found.notes[0]
@@ -147,7 +147,7 @@ def test_a_region_without_prices_is_said_once() -> None:
     assert "total: unknown" in lines_of(found)
 
 
-def test_of_a_condition_the_dearer_branch_counts() -> None:
+def test_the_more_expensive_branch_of_a_condition_counts() -> None:
     inner = condition("again", [training("large", resources(count=8))], [training("small")])
     found = of(training("first"), condition("gate", [inner], [training("other", resources(count=2))]), training("last"))
     assert len(found.steps) == 5
@@ -165,7 +165,7 @@ def test_a_heterogeneous_cluster_is_the_sum_of_its_groups() -> None:
     assert found.total == pytest.approx(3.5)
 
 
-def test_of_preferred_machines_the_dearest_counts() -> None:
+def test_the_most_expensive_preferred_machine_counts() -> None:
     preferred = [{"InstanceType": "ml.m5.large", "InstanceCount": 2}, {"InstanceType": "ml.g5.xlarge"}]
     (step,) = of(training("train", {"InstancePreferences": preferred, "InstanceCount": 1})).steps
     assert (step.instance_type, step.count, step.on_demand) == ("ml.m5.large or ml.g5.xlarge", 1, 1.5)
@@ -249,7 +249,7 @@ def test_a_grid_counts_its_combinations() -> None:
     assert of(other, seconds={"tune": 3600.0}).total == pytest.approx(0.25)
 
 
-def test_what_is_run_again_is_said_not_to_be_counted() -> None:
+def test_retries_are_noted_as_uncounted() -> None:
     policies = [{"ExceptionType": ["SageMaker.JOB_INTERNAL_ERROR"], "MaxAttempts": 3}]
     found = of({**training("train"), "RetryPolicies": policies}, training("other"))
     assert found.notes == ("train: what its RetryPolicies run again after a failure of the service's is not counted.",)
@@ -302,7 +302,7 @@ def test_serverless_and_reserved_capacity_have_no_price_by_the_hour() -> None:
         {"ResourceConfig": {"Get": "nonsense"}},
     ],
 )
-def test_what_nobody_should_have_written_costs_an_unknown_amount(arguments: Json) -> None:
+def test_nonsensical_definitions_have_an_unknown_cost(arguments: Json) -> None:
     found = of({"Name": "train", "Type": "Training", "Arguments": arguments})
     assert found.total == 0
     assert found.notes
@@ -371,7 +371,7 @@ JSON = around(around(around(SCALARS)))
         max_size=4,
     ),
 )
-def test_whatever_a_step_says_there_is_an_amount_or_one_message(kind: str, fields: Json) -> None:
+def test_any_step_gives_an_amount_or_one_message(kind: str, fields: Json) -> None:
     try:
         found = of({"Name": "step", "Type": kind, "Arguments": fields})
     except UserError:

@@ -32,7 +32,7 @@ def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "prices.json"
 
 
-def test_the_shipped_list_says_of_every_price_where_it_comes_from() -> None:
+def test_every_shipped_price_has_its_source() -> None:
     said = json.loads(table.SHIPPED.read_bytes())
     assert said["currency"] == "USD"
     for entry in said["sheets"]:
@@ -76,7 +76,7 @@ def test_of_several_sheets_the_newest_that_has_the_price_counts(tmp_path: Path) 
     assert (fallen_back and (fallen_back.amount, fallen_back.date.year)) == (2, 2025)
 
 
-def test_what_no_sheet_has_has_no_price() -> None:
+def test_missing_prices_are_absent() -> None:
     held = PriceTable((sheet("us-east-1", 1, 0.5),))
     assert held.hourly("us-east-1", "Processing", "ml.m5.xlarge") is None
     assert held.hourly("us-east-2", "Training", "ml.m5.xlarge") is None
@@ -84,7 +84,7 @@ def test_what_no_sheet_has_has_no_price() -> None:
     assert held.storage("us-east-1", "Training") is None
 
 
-def test_a_fetched_region_stands_for_the_shipped_one(own_file: Path) -> None:
+def test_a_fetched_region_replaces_the_shipped_one(own_file: Path) -> None:
     assert current() == shipped()
     day = datetime.date(2030, 1, 1)
     write(own_file, PriceTable((Sheet("us-east-1", day, "mine", {"Training": {"ml.m5.xlarge": 7}}, {}),)))

@@ -159,7 +159,7 @@ def test_a_list_of_another_form_is_refused_with_what_it_is(tmp_path: Path, text:
     assert not (tmp_path / "prices.json").exists()
 
 
-def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+def test_an_unwritable_location_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="DRIVETRAIN_PRICES"):
         update(["eu-west-3"], tmp_path / "file" / "prices.json", lambda *_, **__: PARIS, DAY)

@@ -118,7 +118,7 @@ def test_a_parameter_that_is_no_text_is_refused(runs: LocalRuns) -> None:
         runs.start([], {"word": os.fsdecode(b"\xff")}, parameters=parameters)
 
 
-def test_what_is_only_known_while_it_runs_fails_its_step(runs: LocalRuns) -> None:
+def test_errors_known_only_at_run_time_fail_the_step(runs: LocalRuns) -> None:
     program = "open('/opt/ml/processing/output/out/n.json', 'w').write('{\"name\": \"../../../etc\", \"half\": 3')"
     first = runs.processing("first", program, outputs=["out"])
     first["PropertyFiles"] = [{"PropertyFileName": "N", "OutputName": "out", "FilePath": "n.json"}]
@@ -164,7 +164,7 @@ def reading(*path: str) -> dict[str, Any]:
     return {"Name": "reader", "Type": "Lambda", "FunctionArn": "f", "Arguments": arguments}
 
 
-def test_what_another_step_does_not_give_is_found_before_anything_starts(runs: LocalRuns, tmp_path: Path) -> None:
+def test_missing_outputs_of_other_steps_are_reported_before_anything_starts(runs: LocalRuns, tmp_path: Path) -> None:
     (tmp_path / "f.py").write_text("def f(event, context):\n    return {'known': 'x'}\n")
     functions = {"f": f"{tmp_path / 'f.py'}:f"}
     outputs = [{"OutputName": "known", "OutputType": "String"}]

@@ -131,7 +131,7 @@ def test_another_question_has_a_token_of_its_own(runs: LocalRuns, change: dict[s
     assert callbacks.answer_to(runs.home, second) is None
 
 
-def test_of_two_that_answer_at_once_the_first_counts(runs: LocalRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_concurrent_answers_the_first_counts(runs: LocalRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have seen it wait."""
     question = callbacks.ask(runs.home, execution="e", step="s", queue=QUEUE, arguments={}, outputs={"x": "String"})
     seen = callbacks.waiting(runs.home)
@@ -225,7 +225,7 @@ def test_a_handlers_number_is_one_that_json_has(runs: LocalRuns, tmp_path: Path,
     assert re.search(r"the handler gave score=\S+\. Allowed: Float\.", str(summary.reason))
 
 
-def test_what_cannot_ask_is_refused_before_anything_starts(runs: LocalRuns) -> None:
+def test_callbacks_that_cannot_ask_are_refused_before_anything_starts(runs: LocalRuns) -> None:
     no_queue = ask()
     del no_queue["SqsQueueUrl"]
     for step, options, said in (

@@ -87,7 +87,7 @@ def test_a_step_whose_output_is_damaged_runs_again_and_what_needs_it(
         assert row.why == ran["one"]
 
 
-def test_what_is_whole_stays_done(runs: LocalRuns, tmp_path: Path) -> None:
+def test_undamaged_steps_stay_done(runs: LocalRuns, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     execution = runs.start(steps(runs, flag)).execution
     for file in (written(runs, execution, "one", "a"), written(runs, execution, "apart", "a")):
@@ -112,7 +112,7 @@ def test_an_object_of_an_old_ledger_is_read_once(
         assert runs.statuses()["one"] == "Cached" and read.count("a") == times
 
 
-def test_what_was_taken_from_the_cache_is_looked_at_too(runs: LocalRuns, tmp_path: Path) -> None:
+def test_cached_outputs_are_checked_too(runs: LocalRuns, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     flag.touch()
     first = runs.start(steps(runs, flag)).execution

@@ -70,7 +70,7 @@ def test_a_write_lies_over_a_file_of_the_folder_and_its_line_says_so(runs: Local
     assert line == f"{FAR}/in lies over 1 of the files given with --data, which stay as they are"
 
 
-def test_what_a_cached_step_wrote_is_this_run_s_too(runs: LocalRuns, folder: Path) -> None:
+def test_outputs_of_cached_steps_belong_to_the_run_too(runs: LocalRuns, folder: Path) -> None:
     runs.start(steps(runs, "out", cache=True), data={FAR: str(folder)})
     runs.start(steps(runs, "out", cache=True), data={FAR: str(folder)})
     assert runs.statuses()["write"] == "Cached"

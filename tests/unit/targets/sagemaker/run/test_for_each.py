@@ -331,7 +331,7 @@ def test_of_equal_values_the_first_is_picked(runs: LocalRuns, pick: str, index: 
     assert rows(runs)["Each"].response["Selector"] == {"StepName": f"Ask-{index}", "Index": index}
 
 
-def test_what_the_selector_compares_must_be_numbers(runs: LocalRuns) -> None:
+def test_the_selector_compares_only_numbers(runs: LocalRuns) -> None:
     body = lambda_step("Ask", "nobody", x=ITEM)
     picked = {"Pick": "MaxBy", "Field": get("IterationOutput.Ask.OutputParameters['n']")}
     stubs = {"Ask": {"OutputParameters": {"n": "0.5"}}, "Ask-1": {"OutputParameters": {"n": "many"}}}
@@ -371,7 +371,9 @@ def test_secrets_in_items_are_kept_nowhere_but_reach_the_program(runs: LocalRuns
         ),
     ],
 )
-def test_what_cannot_run_is_said_before_anything_starts(runs: LocalRuns, step: dict[str, Any], said: str) -> None:
+def test_unsupported_definitions_are_reported_before_anything_starts(
+    runs: LocalRuns, step: dict[str, Any], said: str
+) -> None:
     parameters = [{"Name": "Items", "Type": "String", "DefaultValue": "3"}]
     with pytest.raises(UserError) as raised:
         runs.start([step], parameters=parameters)

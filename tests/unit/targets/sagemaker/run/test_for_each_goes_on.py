@@ -57,7 +57,7 @@ def rows(runs: LocalRuns) -> list[tuple[str, str | None]]:
     ("sign", "every"),
     [(1, 4), *(pytest.param(sign, 1, marks=pytest.mark.slow) for sign in (1, -1))],
 )
-def test_wherever_it_is_killed_it_goes_on_and_does_nothing_twice(tmp_path: Path, sign: int, every: int) -> None:
+def test_a_for_each_killed_at_any_point_resumes_without_repeating(tmp_path: Path, sign: int, every: int) -> None:
     text = json.dumps({"Steps": STEPS})
     names = ["Each", "First-0", "Second-0", "First-1", "Second-1", "Last"]
     for at in range(1, MAX_INSTANTS, every):

@@ -131,7 +131,7 @@ def test_kept_checkpoints_of_a_definition_without_the_parameter_are_refused(runs
         runs.start(steps, fresh=True)
 
 
-def test_what_a_training_starts_from_stands_in_its_line(runs: LocalRuns) -> None:
+def test_the_line_of_a_training_shows_its_starting_point(runs: LocalRuns) -> None:
     said = "print('loading')\nprint('starts from: step 8 of this training')\nprint('starts from: 2')\nprint('done')"
     runs.start([runs.training("fit", said, checkpoints="s3://bucket/kept/")])
     assert [event.note for event in runs.of(StepNoted)] == ["starts from step 8 of this training"]

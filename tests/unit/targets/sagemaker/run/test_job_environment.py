@@ -46,7 +46,7 @@ def test_a_job_that_names_a_registry_finds_the_models_of_this_machine(runs: Loca
     assert found["DRIVETRAIN_OBJECT_STORE"] == str(runs.home.objects)
 
 
-def test_no_other_job_is_told_where_ledger_and_objects_are(runs: LocalRuns) -> None:
+def test_other_jobs_do_not_get_the_ledger_location(runs: LocalRuns) -> None:
     """A program of a user's own; it could change what another step wrote."""
     found = told(runs)
     assert NAMES.isdisjoint(found)
@@ -54,7 +54,7 @@ def test_no_other_job_is_told_where_ledger_and_objects_are(runs: LocalRuns) -> N
     assert not [name for name, value in found.items() if str(runs.home.ledger) in value]
 
 
-def test_a_training_is_not_told(runs: LocalRuns) -> None:
+def test_a_training_does_not_get_the_ledger_location(runs: LocalRuns) -> None:
     summary = runs.start([runs.training("fit", TELL)])
     assert summary.status == "Succeeded", summary.reason
     (archive,) = runs.home.objects.rglob("model.tar.gz")
@@ -74,7 +74,7 @@ def test_each_component_that_asks_the_registry_has_a_parameter_for_it(name: str)
     assert ("registry" in inspect.signature(getattr(module, name).function).parameters) == asks
 
 
-def test_what_is_named_stays(runs: LocalRuns) -> None:
+def test_an_explicit_registry_is_kept(runs: LocalRuns) -> None:
     found = told(runs, {"DRIVETRAIN_REGISTRY": "mlflow:http://server", "DRIVETRAIN_DECODED_CACHE": "/elsewhere"})
     assert found["DRIVETRAIN_REGISTRY"] == "mlflow:http://server"
     assert found["DRIVETRAIN_DECODED_CACHE"] == "/elsewhere"

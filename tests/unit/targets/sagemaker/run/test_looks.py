@@ -110,7 +110,7 @@ def test_a_run_that_goes_on_looks_again_and_its_result_is_of_the_version_that_wa
     assert rows.runs.statuses() == {"look": "Succeeded", "easy": "Cached", "picky": "Failed"}
 
 
-def test_of_a_loop_that_goes_on_the_iterations_that_are_left_get_what_is_seen_now(rows: Rows) -> None:
+def test_remaining_iterations_of_a_resumed_loop_use_the_new_look(rows: Rows) -> None:
     body = rows.runs.processing(
         "each",
         READ,
@@ -138,7 +138,7 @@ def test_a_run_that_goes_on_does_not_look_again_for_readers_that_are_done(rows: 
     assert [event.step for event in rows.runs.of(StepStarted)] == ["picky"] and not rows.runs.of(StepNoted)
 
 
-def test_who_selects_a_reader_has_its_source_looked_at(rows: Rows) -> None:
+def test_selecting_a_reader_looks_at_its_source(rows: Rows) -> None:
     rows.run()
     rows.write("good")
     rows.run(selected=("picky",))
@@ -201,7 +201,7 @@ def test_a_run_that_is_to_run_every_step_does(rows: Rows) -> None:
     assert rows.since(rows.run(stubs={"compare": {}})) is None
 
 
-def test_the_night_after_one_that_failed_makes_it_up(rows: Rows) -> None:
+def test_the_night_after_a_failed_one_catches_up(rows: Rows) -> None:
     judged(rows)
     rows.run()
     rows.write("bad")
@@ -211,7 +211,7 @@ def test_the_night_after_one_that_failed_makes_it_up(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("what", ["program", "prefix", "time"])
-def test_a_step_that_may_see_what_nobody_looks_at_runs_each_time(
+def test_a_step_that_may_read_unchecked_data_runs_each_time(
     rows: Rows, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -236,7 +236,7 @@ def test_results_that_are_gone_or_too_old_are_made_again(rows: Rows, monkeypatch
     assert rows.since(rows.run()) is None and rows.ran() == {"look", "easy", "compare"}
 
 
-def test_a_result_of_an_earlier_look_stands_for_no_other_run(rows: Rows) -> None:
+def test_a_result_of_an_earlier_look_is_not_reused_by_other_runs(rows: Rows) -> None:
     judged(rows)
     rows.write("bad")
     rows.run()
@@ -245,7 +245,7 @@ def test_a_result_of_an_earlier_look_stands_for_no_other_run(rows: Rows) -> None
     assert rows.since(rows.run()) is None and rows.found("easy") == "good"
 
 
-def test_bytes_that_nobody_looks_at_and_that_have_changed_are_warned_of(rows: Rows) -> None:
+def test_changed_bytes_without_a_look_give_a_warning(rows: Rows) -> None:
     judged(rows)
     fixed = rows.runs.put("fixed/a.csv", "one")
     rows.steps.append(rows.runs.processing("fixed", "pass", inputs={"rows": fixed}, cache=True))
@@ -254,7 +254,7 @@ def test_bytes_that_nobody_looks_at_and_that_have_changed_are_warned_of(rows: Ro
     assert rows.since(rows.run()) is None and rows.ran() == {"look", "compare"}
 
 
-def test_of_new_data_the_input_is_named(rows: Rows) -> None:
+def test_new_data_name_the_input(rows: Rows) -> None:
     table = rows.runs.processing("table", "pass", arguments=[READ_SOURCE, "--version", VERSION], cache=True)
     rows.steps = [*rows.steps[:2], table]
     rows.run()

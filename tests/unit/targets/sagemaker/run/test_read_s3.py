@@ -93,7 +93,7 @@ def test_local_data_and_what_a_step_writes_come_before_s3(
         ("s3://no-such-BUCKET/in/", r"NoSuchBucket.*s3:ListBucket, s3:GetObject"),
     ],
 )
-def test_what_cannot_be_read_is_told_before_the_start(runs: LocalRuns, bucket: str, uri: str, message: str) -> None:
+def test_unreadable_inputs_are_reported_before_the_start(runs: LocalRuns, bucket: str, uri: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
         runs.start([reading(runs, uri.replace("BUCKET", bucket), {})], read_s3=True)
     assert "\n" not in str(refused.value)
@@ -125,7 +125,7 @@ def test_an_object_that_is_replaced_meanwhile_is_not_mixed(account: TestAccount,
         inputs.bring()
 
 
-def test_a_run_that_goes_on_reads_what_it_began_with(runs: LocalRuns, account: TestAccount, bucket: str) -> None:
+def test_a_resumed_run_reads_its_original_inputs(runs: LocalRuns, account: TestAccount, bucket: str) -> None:
     step = reading(runs, f"s3://{bucket}/in/", {"a.csv": "1", "deep/b.csv": "22"})
     fail = {**runs.processing("fail", "import sys; sys.exit(1)"), "DependsOn": ["read"]}
     after = {**reading(runs, f"s3://{bucket}/in/", {"a.csv": "1", "deep/b.csv": "22"}, "after"), "DependsOn": ["fail"]}

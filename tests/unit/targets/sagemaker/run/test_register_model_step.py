@@ -48,7 +48,7 @@ def registered(runs: LocalRuns, **arguments: Any) -> ModelVersion:
     return LocalRegistry(runs.home.ledger).version("digits")
 
 
-def test_what_the_definition_and_the_files_say_is_kept(runs: LocalRuns) -> None:
+def test_facts_of_the_definition_and_the_files_are_registered(runs: LocalRuns) -> None:
     report = runs.put(
         "run/report/model_quality.json", '{"multiclass_classification_metrics": {"accuracy": {"value": 1}}}'
     )
@@ -104,7 +104,7 @@ def test_numbers_of_a_report_that_is_not_ours_are_kept_by_their_paths(runs: Loca
         ({"run/evaluation.json": "{"}, {}, "is not a JSON file"),
     ],
 )
-def test_what_does_not_fit_the_model_ends_the_step_and_registers_nothing(
+def test_evidence_of_another_model_fails_the_step_and_registers_nothing(
     runs: LocalRuns, files: dict[str, str], properties: dict[str, str], said: str
 ) -> None:
     runs.put("run/model_quality.json", "{}")

@@ -107,7 +107,7 @@ def test_the_result_is_that_of_an_uninterrupted_run(runs: LocalRuns, notice: str
 
 
 @pytest.mark.slow
-def test_the_course_is_the_services(runs: LocalRuns) -> None:
+def test_the_course_of_statuses_matches_the_service(runs: LocalRuns) -> None:
     assert runs.start([training(runs)], interruptions=parse_all(["step=8,notice=0"])).status == "Succeeded"
     response = row(runs).response
     start = ["Starting", "Downloading", "Training"]
@@ -143,7 +143,7 @@ def test_a_run_without_a_rehearsal_has_a_course_too(runs: LocalRuns) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_on_machines_that_stay_has_nothing_to_tell(runs: LocalRuns) -> None:
+def test_an_uninterrupted_run_has_no_interruptions_to_report(runs: LocalRuns) -> None:
     assert runs.start([training(runs, spot=False)]).status == "Succeeded"
     assert "Drivetrain" not in row(runs).response
 
@@ -196,7 +196,7 @@ def test_an_interrupted_step_is_not_taken_from_the_cache(runs: LocalRuns) -> Non
 
 
 @pytest.mark.slow
-def test_what_never_came_is_said(runs: LocalRuns) -> None:
+def test_interruptions_that_never_happened_are_reported(runs: LocalRuns) -> None:
     summary = runs.start([training(runs)], interruptions=parse_all(["step=8,notice=0", "step=500"]))
     assert summary.status == "Succeeded"
     assert row(runs).value == "1 interruption, never came to step 500"
@@ -240,7 +240,7 @@ def test_a_program_that_fails_after_an_interruption_fails_its_step(runs: LocalRu
         ("make@step=1", "make is a step of type Processing. Only training jobs lose their machines"),
     ],
 )
-def test_what_cannot_be_interrupted_is_refused(runs: LocalRuns, interrupt: str, message: str) -> None:
+def test_uninterruptible_steps_are_refused(runs: LocalRuns, interrupt: str, message: str) -> None:
     steps = [training(runs), runs.training("other", "pass"), runs.processing("make", "pass")]
     with pytest.raises(UserError) as caught:
         runs.start(steps, interruptions=parse_all([interrupt]))
@@ -327,7 +327,7 @@ time.sleep(600)
 
 
 @pytest.mark.slow
-def test_what_a_training_says_of_itself_is_known_while_it_runs(runs: LocalRuns, tmp_path: Path) -> None:
+def test_facts_of_a_training_are_known_while_it_runs(runs: LocalRuns, tmp_path: Path) -> None:
     text = tmp_path / "definition.json"
     text.write_text(runs.text([training(runs, SAYS)]))
     program = RUN.format(root=str(ROOT), home=str(runs.home.root), text=str(text), interrupt=[])

@@ -114,7 +114,7 @@ def test_resuming_a_failed_run_repeats_only_what_failed(runs: LocalRuns) -> None
         runs.resume()
 
 
-def test_everything_that_cannot_run_is_said_before_anything_starts(runs: LocalRuns) -> None:
+def test_every_unsupported_step_is_reported_before_anything_starts(runs: LocalRuns) -> None:
     steps = [
         runs.processing("a", WRITE, outputs=["out"]),
         {"Name": "cluster", "Type": "EMR", "Arguments": {}},

@@ -44,7 +44,7 @@ def test_every_type_is_found_by_its_name_as_definitions_spell_it() -> None:
     assert step_types.find("Quantum") is None
 
 
-def test_a_type_that_nobody_knows_is_refused_and_can_be_stubbed(runs: LocalRuns) -> None:
+def test_an_unknown_type_is_refused_and_can_be_stubbed(runs: LocalRuns) -> None:
     query = {"Name": "query", "Type": "Quantum", "Arguments": {"QueryString": "SELECT 1"}}
     after = runs.processing(
         "after",
@@ -373,7 +373,7 @@ def test_a_stub_that_holds_the_home_is_refused_before_anything_starts(runs: Loca
     assert not list(runs.home.runs.glob("*"))
 
 
-def test_stubs_stand_for_steps_that_cannot_run_here(runs: LocalRuns, tmp_path: Path) -> None:
+def test_stubs_replace_steps_that_cannot_run_here(runs: LocalRuns, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "x.txt").write_text("from the stub")
@@ -443,7 +443,7 @@ def test_an_image_command_and_local_data_stand_in_for_what_is_not_here(runs: Loc
     assert runs.read(f"{BUCKET}/runs/{summary.execution}/s/out/x y") == "1,2"
 
 
-def test_what_is_read_from_beside_a_trainings_outputs_must_be_there(runs: LocalRuns) -> None:
+def test_files_read_beside_training_outputs_must_exist(runs: LocalRuns) -> None:
     """A training writes into a folder of its job's name: a bucket that is its output path brings nothing else."""
     train = runs.training("train", TRAIN, hyperparameters={"epochs": "1"})
     train["Arguments"]["OutputDataConfig"]["S3OutputPath"] = f"{BUCKET}/"

@@ -198,7 +198,7 @@ def test_a_command_stands_for_the_image_and_says_how_it_is_asked(runs: LocalRuns
 
 
 @pytest.mark.parametrize(("fails", "retries", "status"), [(2, 2, "Succeeded"), (2, 1, "Failed")])
-def test_what_fails_is_asked_again_as_often_as_the_job_says(
+def test_failed_requests_are_retried_as_configured(
     runs: LocalRuns, tmp_path: Path, fails: int, retries: int, status: str
 ) -> None:
     (tmp_path / "image.py").write_text(IMAGE)
@@ -254,7 +254,7 @@ def test_paths_are_rewritten_where_there_are_no_private_mounts(runs: LocalRuns) 
     assert outputs(runs) == {"a.csv.out": "6\n"}
 
 
-def test_what_cannot_be_transformed_here_is_refused_before_anything_starts(runs: LocalRuns) -> None:
+def test_unsupported_transforms_are_refused_before_anything_starts(runs: LocalRuns) -> None:
     data, model = runs.put("in/a.csv", "1"), put_model(runs)
     runs.put("models/bare.tar.gz", archive({"weights": "w"}))
     bare = model_step(f"{BUCKET}/models/bare.tar.gz")
@@ -319,7 +319,7 @@ def test_a_model_of_this_run_and_one_of_another_maker(runs: LocalRuns) -> None:
 
 
 @pytest.mark.slow
-def test_of_several_containers_each_is_given_what_the_one_before_it_answered(runs: LocalRuns, tmp_path: Path) -> None:
+def test_containers_of_a_chain_get_the_answer_of_the_previous_one(runs: LocalRuns, tmp_path: Path) -> None:
     """An inference pipeline: code that doubles, code from elsewhere that is told how, and a command for an image."""
     data = runs.put("in/a.csv", "1,2\n3,4\n")
     (tmp_path / "image.py").write_text(IMAGE)

@@ -51,7 +51,7 @@ OPTIONS = Options(pipeline="test", stubs=STUBS, max_parallel=1)
         ),
     ],
 )
-def test_wherever_it_is_killed_a_failure_that_was_taken_care_of_stays_one(
+def test_a_handled_failure_stays_handled_after_a_kill_at_any_point(
     tmp_path: Path, steps: list[dict[str, Any]], first: str, mend: str
 ) -> None:
     field = "Status" if first == "Each" else "FailureReason"

@@ -45,7 +45,7 @@ def _run(value: str | None, status: str = "Succeeded") -> RunFacts:
     )
 
 
-def test_the_first_rule_that_failed_is_told_with_its_advice() -> None:
+def test_the_first_failed_rule_is_shown_with_its_advice() -> None:
     warned = {**FOUND, "rule": "saturated_updates", "action": "warn"}
     stopped = {**FOUND, "rule": "nan_or_inf", "action": "stop"}
     assert _told(warned, FOUND) == f"unhealthy: {SAID}"
@@ -55,7 +55,7 @@ def test_the_first_rule_that_failed_is_told_with_its_advice() -> None:
 
 
 @pytest.mark.parametrize("written", [b"", b"[1]", b"\xff", b'{"findings": 3}', b'{"findings": [{"action": "fail"}]}'])
-def test_what_other_programs_wrote_there_is_no_finding(written: bytes) -> None:
+def test_foreign_files_are_no_findings(written: bytes) -> None:
     assert failed_rule(written) is None
 
 
@@ -119,7 +119,7 @@ def test_a_run_with_an_unhealthy_step_has_no_tick() -> None:
     assert dataclasses.replace(run, stopping=True).shown_status == "Stopping"
 
 
-def test_a_training_hands_on_what_it_found(runs: LocalRuns) -> None:
+def test_a_training_passes_its_findings_on(runs: LocalRuns) -> None:
     found = json.dumps({"healthy": False, "findings": [FOUND]})
     program = f"""
         import pathlib

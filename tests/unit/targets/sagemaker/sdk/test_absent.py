@@ -39,12 +39,12 @@ def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     sys.modules.update(before)
 
 
-def test_it_is_not_taken_for_installed() -> None:
+def test_the_absent_sdk_is_not_taken_for_installed() -> None:
     assert not installed()
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_how_to_get_it_is_said(call: str) -> None:
+def test_the_installation_of_the_sdk_is_explained(call: str) -> None:
     with pytest.raises(UserError, match=r"Version 3 .* is not installed here\..*pip install 'drivetrain\[sagemaker\]'"):
         CALLS[call]()
 

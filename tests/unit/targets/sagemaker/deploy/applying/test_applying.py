@@ -76,7 +76,7 @@ class Denying(Account):
         return super().call(service, operation, about=about, **arguments)
 
 
-def test_a_new_pipeline_is_there_with_its_tags_code_and_record(place: Place) -> None:
+def test_a_new_pipeline_has_tags_code_and_record(place: Place) -> None:
     wanted = place.wanted(triggers=(place.rule(), place.schedule()))
     done = place.apply(wanted)
     state = place.state()
@@ -141,7 +141,7 @@ def scenario(place: Place, update: bool) -> tuple[Any, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("update", [False, True], ids=["create", "update"])
-def test_killed_after_any_call_applying_again_ends_in_the_same_state(place: Place, update: bool) -> None:
+def test_applying_again_after_a_kill_reaches_the_same_state(place: Place, update: bool) -> None:
     """Each of apply's calls in turn; a killed process runs no more code, so nothing is taken back."""
     number = 0
     while True:
@@ -250,7 +250,7 @@ def test_drift_is_refused_unless_named(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_drift_that_the_code_has_too_is_no_hindrance(place: Place) -> None:
+def test_drift_equal_to_the_code_is_accepted(place: Place) -> None:
     place.apply(place.wanted())
     place.edit(Steps=definition("ml.m5.4xlarge")["Steps"])
     wanted = place.wanted(definition=definition("ml.m5.4xlarge"))
@@ -262,7 +262,7 @@ def test_drift_that_the_code_has_too_is_no_hindrance(place: Place) -> None:
     assert place.plan(merged).is_empty
 
 
-def test_a_pipeline_of_others_is_not_taken(place: Place) -> None:
+def test_a_foreign_pipeline_is_not_taken_over(place: Place) -> None:
     client = place.outside.client("sagemaker")
     wanted = place.wanted()
     client.create_pipeline(
@@ -304,7 +304,7 @@ def test_a_stale_plan_is_refused(place: Place, what: str) -> None:
 
 @pytest.mark.slow_cases(but=["put_rule"])
 @pytest.mark.parametrize("denied", ["create_schedule", "put_rule", "put_targets"])
-def test_a_new_pipeline_is_taken_back_when_what_starts_it_is_refused(place: Place, denied: str) -> None:
+def test_a_new_pipeline_is_rolled_back_if_its_triggers_are_refused(place: Place, denied: str) -> None:
     wanted = place.wanted(triggers=(place.rule(), place.schedule()))
     with pytest.raises(HalfDoneError, match=r"Taken back: .*the new pipeline") as failed:
         apply(Denying(place, denied), wanted, place.plan(wanted))
@@ -317,7 +317,7 @@ def test_a_new_pipeline_is_taken_back_when_what_starts_it_is_refused(place: Plac
 
 @pytest.mark.slow_cases(but=["update_schedule"])
 @pytest.mark.parametrize("denied", ["update_schedule", "put_rule", "delete_rule", "remove_targets", "delete_tags"])
-def test_an_update_is_taken_back_when_a_part_is_refused(place: Place, denied: str) -> None:
+def test_an_update_is_rolled_back_if_a_part_is_refused(place: Place, denied: str) -> None:
     first, second = scenario(place, update=True)
     place.apply(first)
     before = place.state()
@@ -331,7 +331,7 @@ def test_an_update_is_taken_back_when_a_part_is_refused(place: Place, denied: st
 
 
 @pytest.mark.slow
-def test_what_cannot_be_taken_back_is_said(place: Place) -> None:
+def test_failed_rollbacks_are_reported(place: Place) -> None:
     first, second = scenario(place, update=True)
     place.apply(first)
     account = Denying(place, "update_schedule", "update_pipeline", after=1)
@@ -342,7 +342,7 @@ def test_what_cannot_be_taken_back_is_said(place: Place) -> None:
     assert place.plan(second).is_empty
 
 
-def test_an_update_that_was_done_though_no_answer_came_is_taken_back(place: Place) -> None:
+def test_an_update_with_a_lost_answer_is_rolled_back(place: Place) -> None:
     place.apply(place.wanted())
     before = place.state()["pipelines"]
     second = place.wanted(definition=definition("ml.m5.2xlarge"))
@@ -362,7 +362,7 @@ def test_an_update_that_was_done_though_no_answer_came_is_taken_back(place: Plac
     assert place.state()["pipelines"] == before
 
 
-def test_a_pipeline_that_was_made_before_ctrl_c_is_taken_back(place: Place) -> None:
+def test_a_pipeline_created_before_ctrl_c_is_rolled_back(place: Place) -> None:
     wanted = place.wanted()
 
     class Losing(Account):
@@ -399,7 +399,7 @@ def test_a_pipeline_that_somebody_else_made_in_the_same_moment_is_not_deleted(pl
     assert list(place.state()["pipelines"]) == [NAME]
 
 
-def test_somebody_who_writes_at_the_same_time_is_told_of(place: Place) -> None:
+def test_a_concurrent_writer_is_reported(place: Place) -> None:
     wanted = place.wanted()
 
     class Raced(Account):
@@ -435,7 +435,7 @@ class Interrupted(Account):
 
 @pytest.mark.slow_cases(but=["put_object"])
 @pytest.mark.parametrize("moment", ["put_object", "add_tags", "update_pipeline"])
-def test_an_edit_that_is_saved_while_apply_is_at_work_is_not_lost(place: Place, moment: str) -> None:
+def test_an_edit_saved_during_apply_is_not_lost(place: Place, moment: str) -> None:
     first = place.wanted()
     place.apply(first)
     second = place.wanted(definition=definition("ml.m5.2xlarge"))
@@ -457,7 +457,7 @@ class DeniedThenKilled(Counting):
 
 
 @pytest.mark.slow
-def test_killed_while_taking_back_nothing_looks_like_an_edit(place: Place) -> None:
+def test_a_kill_during_rollback_leaves_no_apparent_edit(place: Place) -> None:
     for number in range(40):
         here = replace(place, name=f"b{number}-{NAME}")
         here.apply(here.wanted())
@@ -476,7 +476,7 @@ def test_killed_while_taking_back_nothing_looks_like_an_edit(place: Place) -> No
 
 
 @pytest.mark.parametrize(("fault", "ends"), [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(), HalfDoneError)])
-def test_what_stays_written_keeps_its_tags(place: Place, fault: BaseException, ends: type[BaseException]) -> None:
+def test_parts_that_stay_keep_their_tags(place: Place, fault: BaseException, ends: type[BaseException]) -> None:
     """Without them, the next apply would take the new definition for somebody's edit."""
     place.apply(place.wanted())
     second = place.wanted(definition=definition("ml.m5.2xlarge"), triggers=(place.schedule(),))
@@ -508,7 +508,7 @@ class EditedThenDenied(Denying):
 
 @pytest.mark.slow_cases("update")
 @pytest.mark.parametrize("update", [False, True], ids=["create", "update"])
-def test_what_somebody_wrote_since_is_not_taken_back(place: Place, update: bool) -> None:
+def test_later_changes_of_others_are_not_rolled_back(place: Place, update: bool) -> None:
     if update:
         place.apply(place.wanted())
     second = place.wanted(definition=definition("ml.m5.2xlarge"), triggers=(place.schedule(),))
@@ -541,7 +541,7 @@ def test_bytes_that_are_not_those_of_the_hash_are_refused_by_the_service(place: 
     assert not place.state()["pipelines"]
 
 
-def test_a_role_that_cannot_be_assumed_is_said_before_anything_refers_to_it(place: Place) -> None:
+def test_an_unassumable_role_is_reported_before_its_use(place: Place) -> None:
     wanted = place.wanted(role=f"arn:aws:iam::{place.outside.number}:role/unassumable")
     with pytest.raises(HalfDoneError, match="SageMaker cannot use the role"):
         place.apply(wanted)

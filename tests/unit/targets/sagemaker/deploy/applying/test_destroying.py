@@ -24,7 +24,7 @@ def root(place: Place) -> str:
     return f"s3://{place.bucket}/pipelines"
 
 
-def test_it_leaves_nothing_of_any_version(place: Place) -> None:
+def test_destroy_leaves_no_version(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     place.apply(place.wanted(definition=definition("ml.m5.4xlarge"), triggers=(place.rule(), place.schedule())))
     found = remains(place.account, NAME, Owner(root(place)))
@@ -37,7 +37,7 @@ def test_it_leaves_nothing_of_any_version(place: Place) -> None:
     assert remains(place.account, NAME, Owner(root(place))).is_empty
 
 
-def test_what_executions_wrote_and_what_others_keep_there_stays(place: Place) -> None:
+def test_outputs_of_executions_and_foreign_objects_are_kept(place: Place) -> None:
     place.apply(place.wanted())
     other = replace(place, name="other")
     other.apply(other.wanted())
@@ -51,7 +51,7 @@ def test_what_executions_wrote_and_what_others_keep_there_stays(place: Place) ->
     assert other.plan(other.wanted()).is_empty
 
 
-def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> None:
+def test_deployments_of_others_during_the_question_are_kept(place: Place) -> None:
     place.apply(place.wanted())
     shown = remains(place.account, NAME, Owner(root(place)))
     weekly = replace(place, name="weekly")
@@ -70,7 +70,7 @@ def test_what_others_deployed_while_a_person_was_asked_stays(place: Place) -> No
     assert not any(line.startswith("deleted 1 objects") for line in told)
 
 
-def test_the_same_code_in_another_pipelines_folder_is_no_use_of_it(place: Place) -> None:
+def test_equal_code_of_another_pipeline_does_not_block_deletion(place: Place) -> None:
     place.apply(place.wanted())
     other = replace(place, name="other")
     alike = json.loads(place.wanted().text.replace(f"/{NAME}/", "/other/"))
@@ -96,7 +96,7 @@ def test_a_pipeline_whose_name_begins_alike_keeps_what_starts_it(place: Place) -
 
 
 @pytest.mark.slow
-def test_cut_short_it_goes_on_where_it_was(place: Place) -> None:
+def test_an_interrupted_destroy_continues(place: Place) -> None:
     class Failing(Account):
         def __init__(self, left: int) -> None:
             super().__init__(place.outside.region)
@@ -129,7 +129,7 @@ def test_schedules_that_outlived_their_pipeline_are_found(place: Place) -> None:
     assert place.state() == EMPTY
 
 
-def test_one_that_executes_or_is_not_ours_is_refused(place: Place) -> None:
+def test_running_and_foreign_pipelines_are_not_destroyed(place: Place) -> None:
     place.apply(place.wanted())
     arn = executions.start(place.account, NAME, StartRequest())
     stop = f"drivetrain runs stop {arn.rpartition('/')[2]} --on sagemaker -p nightly --region us-"
@@ -162,7 +162,7 @@ def test_code_that_a_copy_made_in_studio_uses_stays(place: Place) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("denied", ["list_pipelines", "describe_pipeline"])
-def test_where_other_pipelines_cannot_be_read_the_code_stays_and_it_is_said(place: Place, denied: str) -> None:
+def test_unreadable_other_pipelines_keep_the_code_with_a_note(place: Place, denied: str) -> None:
     place.apply(place.wanted())
     other = replace(place, name="other")
     other.apply(other.wanted())
@@ -186,7 +186,7 @@ def test_where_other_pipelines_cannot_be_read_the_code_stays_and_it_is_said(plac
 
 
 @pytest.mark.slow
-def test_under_another_prefix_what_stays_is_said(place: Place) -> None:
+def test_objects_under_another_prefix_are_reported(place: Place) -> None:
     place.apply(place.wanted())
     elsewhere = f"s3://{place.bucket}/elsewhere"
     with pytest.raises(UserError, match=f"it belongs to .*{root(place)}.*the pipeline.*--foreign"):
@@ -213,7 +213,7 @@ def test_a_record_that_is_no_text_is_no_hindrance(place: Place) -> None:
 
 
 @pytest.mark.parametrize("status", ["Executing", "Stopping"])
-def test_one_that_is_stopping_is_going_on(place: Place, status: str) -> None:
+def test_a_stopping_execution_counts_as_running(place: Place, status: str) -> None:
     place.apply(place.wanted())
     arn = executions.start(place.account, NAME, StartRequest())
     Playing(place.outside.backend(), arn).conclude(status)

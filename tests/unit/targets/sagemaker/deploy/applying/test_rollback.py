@@ -36,7 +36,7 @@ def failed(said: dict[str, Any]) -> dict[str, Any]:
     return {**said, "FailedEntryCount": 1, "FailedEntries": [entry]}
 
 
-def test_all_properties_are_put_back_the_role_too(place: Place) -> None:
+def test_rollback_restores_all_properties_and_the_role(place: Place) -> None:
     first = place.wanted()
     place.apply(first)
     before = place.state()
@@ -90,7 +90,7 @@ def test_an_edit_that_is_longer_than_a_request_is_put_back(place: Place) -> None
     assert found is not None and json.loads(found.text)["Steps"] == many
 
 
-def test_a_target_that_was_not_taken_fails_though_the_answer_is_200(place: Place) -> None:
+def test_a_rejected_target_fails_despite_a_200(place: Place) -> None:
     wanted = place.wanted(triggers=(place.rule(),))
     account = Answering(place, put_targets=failed)
     with pytest.raises(HalfDoneError, match=r"events:PutTargets failed for target 'queue': Try later\."):
@@ -99,7 +99,7 @@ def test_a_target_that_was_not_taken_fails_though_the_answer_is_200(place: Place
     assert not state["rules"] and not state["pipelines"]
 
 
-def test_a_target_that_was_not_removed_fails_though_the_answer_is_200(place: Place) -> None:
+def test_an_unremoved_target_fails_despite_a_200(place: Place) -> None:
     rule = place.rule()
     write(place.account, rule, None)
     account = Answering(place, remove_targets=failed)
@@ -111,7 +111,7 @@ def test_a_target_that_was_not_removed_fails_though_the_answer_is_200(place: Pla
         write(account, other, rule)
 
 
-def test_tags_that_are_late_are_waited_for(place: Place) -> None:
+def test_late_tags_are_waited_for(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     answers = iter([{"Tags": []}, {"Tags": []}])
     waited: list[float] = []
@@ -120,7 +120,7 @@ def test_tags_that_are_late_are_waited_for(place: Place) -> None:
     assert waited == list(LOOKS_AGAIN[:2])
 
 
-def test_rules_and_schedules_that_stay_others_are_told(place: Place) -> None:
+def test_rules_and_schedules_that_keep_differing_are_reported(place: Place) -> None:
     wanted = place.wanted(triggers=(place.schedule(),))
     waited: list[float] = []
     account = Answering(place, list_schedules=lambda said: {**said, "Schedules": []})
@@ -163,7 +163,7 @@ def test_an_edit_within_what_the_code_changes_as_a_whole_is_drift(place: Place) 
     assert [change.place for change in whole.overwritten] == ["parameters.Rows"]
 
 
-def test_the_fingerprints_tell_each_property_and_trigger(place: Place) -> None:
+def test_fingerprints_cover_each_property_and_trigger(place: Place) -> None:
     """A plan is stale when one of them is another, in the account and in the code."""
     wanted = place.wanted(triggers=(place.schedule(),))
     place.apply(wanted)

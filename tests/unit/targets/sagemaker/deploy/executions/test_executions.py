@@ -22,7 +22,7 @@ def started(place: Place) -> tuple[Place, Playing]:
     return place, Playing(place.outside.backend(), executions.start(place.account, NAME, StartRequest()))
 
 
-def test_a_start_passes_what_was_given(place: Place) -> None:
+def test_a_start_passes_its_options(place: Place) -> None:
     place.apply(place.wanted())
     arn = executions.start(
         place.account, NAME, StartRequest(parameters={"MinAccuracy": "0.5"}, parallel=2, name="by-hand")
@@ -92,7 +92,7 @@ def test_a_version_or_alias_is_started_and_its_parameters_count(place: Place) ->
         ({"alias": "prod"}, "There is no version with alias 'prod' of pipeline 'nightly'"),
     ],
 )
-def test_what_the_service_would_refuse_is_refused_before(place: Place, given: dict[str, Any], message: str) -> None:
+def test_starts_refused_by_the_service_are_refused_early(place: Place, given: dict[str, Any], message: str) -> None:
     place.apply(place.wanted())
     with pytest.raises(UserError, match=message):
         executions.start(place.account, NAME, StartRequest(**given))

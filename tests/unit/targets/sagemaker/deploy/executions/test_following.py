@@ -62,7 +62,7 @@ def about_runs(command: str, pipeline: str, *words: str) -> str:
     return runs_command(command, words, "sagemaker", pipeline, ("-c", "my settings.yaml"))
 
 
-def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) -> None:
+def test_an_execution_is_reported_like_a_local_run(started: tuple[Place, Playing]) -> None:
     place, playing = started
     told: list[Event] = []
 
@@ -126,7 +126,7 @@ def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) 
     assert isinstance(told[-1], ExecutionFinished) and told[-1].status == "Succeeded"
 
 
-def test_a_step_is_looked_at_as_it_is_now_and_its_job_once_it_has_ended(started: tuple[Place, Playing]) -> None:
+def test_steps_are_read_live_and_jobs_after_their_end(started: tuple[Place, Playing]) -> None:
     place, playing = started
     playing.begin("prepare", "Processing")
     followed = FollowedExecution(place.account, playing.arn)
@@ -187,7 +187,7 @@ def test_an_interruption_that_goes_on_is_counted(started: tuple[Place, Playing])
     assert json.dumps(train["job"]["interruptions"]) == "1"
 
 
-def test_prices_are_as_old_as_the_oldest_that_was_used(started: tuple[Place, Playing]) -> None:
+def test_the_age_of_prices_is_that_of_the_oldest_one_used(started: tuple[Place, Playing]) -> None:
     place, playing = started
     hours = {"ProcessingStartTime": NOW, "ProcessingEndTime": NOW + timedelta(seconds=1)}
     playing.begin("prepare", "Processing", **hours)
@@ -307,7 +307,7 @@ def test_a_step_without_a_log_says_why(started: tuple[Place, Playing]) -> None:
         read_log(followed, "more", print)
 
 
-def test_why_a_step_failed_is_told_whole_with_where_its_log_is(
+def test_a_failure_shows_its_full_reason_and_its_log(
     started: tuple[Place, Playing], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, playing = started
@@ -323,7 +323,7 @@ def test_why_a_step_failed_is_told_whole_with_where_its_log_is(
     assert f"Its log: {command}" in lines
 
 
-def test_what_is_not_counted_is_said(started: tuple[Place, Playing]) -> None:
+def test_uncounted_costs_are_reported(started: tuple[Place, Playing]) -> None:
     place, playing = started
     hours = {"ProcessingStartTime": NOW, "ProcessingEndTime": NOW + timedelta(hours=1)}
     playing.begin("prepare", "Processing", **hours)
@@ -359,7 +359,7 @@ def test_a_check_is_billed_as_its_job(started: tuple[Place, Playing]) -> None:
     assert found.more["cost"] == pytest.approx(7.2) and found.more["cost_is_complete"]
 
 
-def test_a_place_that_does_not_answer_for_a_while_is_followed_on(
+def test_following_continues_through_an_outage(
     started: tuple[Place, Playing], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place, playing = started
@@ -386,7 +386,7 @@ def test_a_place_that_does_not_answer_for_a_while_is_followed_on(
 
 
 @pytest.mark.parametrize("stamp", [-1_000, 86_400_000], ids=["late stamp", "still in use"])
-def test_of_a_lambda_only_what_the_step_logged_is_shown(stamp: int) -> None:
+def test_a_lambda_step_shows_only_its_own_log(stamp: int) -> None:
     began = 1_000_000_000
 
     class Logged(Account):

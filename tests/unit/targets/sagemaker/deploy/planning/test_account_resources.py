@@ -122,7 +122,7 @@ def test_tags_of_a_stack_are_no_difference() -> None:
     assert AccountTrigger.rule({**given, "Tags": stacks}, []) != AccountTrigger.rule({**given, "Tags": ours}, [])
 
 
-def test_edits_of_a_rule_are_told_and_refused(place: Place) -> None:
+def test_edits_of_a_rule_are_reported_and_refused(place: Place) -> None:
     rule = place.rule()
     wanted = place.wanted(triggers=(rule,))
     place.apply(wanted)
@@ -174,7 +174,7 @@ def test_a_rule_that_lost_its_tag_is_still_known(place: Place) -> None:
     assert place.plan(wanted).is_empty
 
 
-def test_what_a_schedule_passes_on_is_told_without_secrets(place: Place) -> None:
+def test_schedule_inputs_are_shown_without_secrets(place: Place) -> None:
     def passing(**values: str) -> AccountTrigger:
         plain = place.schedule()
         said = {"PipelineParameterList": [{"Name": name, "Value": value} for name, value in values.items()]}
@@ -232,7 +232,7 @@ def test_schedules_that_outlived_their_pipeline_are_taken_over(place: Place) -> 
 
 
 @pytest.mark.slow
-def test_a_start_that_is_over_is_not_said_again(place: Place) -> None:
+def test_a_past_start_is_not_repeated(place: Place) -> None:
     """The service takes none, and a schedule whose start is over begins at once, as one without a start does."""
     began = datetime(2020, 1, 1, tzinfo=UTC)
     plain = {"Name": DAILY, **place.schedule().arguments}
@@ -269,7 +269,7 @@ def pipeline_of(place: Place, **more: Any) -> Pipeline:
 
 
 @pytest.mark.slow
-def test_what_pull_is_told(place: Place) -> None:
+def test_edits_reported_to_pull(place: Place) -> None:
     pipeline = pipeline_of(place)
     wanted = place.wanted(triggers=desired_triggers(pipeline, place.account, place.wanted().arn))
     place.apply(wanted)

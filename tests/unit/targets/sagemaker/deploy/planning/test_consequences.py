@@ -56,13 +56,13 @@ def test_a_bucket_without_a_key_needs_none(place: Place) -> None:
     assert kms(said) == set() and not [note for note in said["notes"] if "key" in note]
 
 
-def test_an_alias_is_said_to_be_none_that_a_policy_can_name(place: Place) -> None:
+def test_an_alias_is_reported_as_unusable_in_a_policy(place: Place) -> None:
     encrypted(place, "alias/ours")
     key, [note] = bucket_key(place.account, place.bucket)
     assert key is None and "alias/ours" in note
 
 
-def test_a_key_that_may_not_be_looked_at_is_said(place: Place) -> None:
+def test_an_unreadable_key_is_reported(place: Place) -> None:
     class Denying(Account):
         def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> dict[str, Any]:
             if operation == "get_bucket_encryption":

@@ -108,7 +108,7 @@ def test_some_of_a_tunings_training_counts_and_some_does_not() -> None:
         ("EMR", {"ExecutionRoleArn"}),
     ],
 )
-def test_what_is_documented_as_no_part_of_the_key_is_none(kind: str, kept: set[str]) -> None:
+def test_attributes_documented_outside_the_key_are_ignored(kind: str, kept: set[str]) -> None:
     old = STEPS[kind]
     same = [place for place in leaves(old) if key_fields(kind, changed(old, place)) == key_fields(kind, old)]
     assert {place[1] if place[0] == "AutoMLJobConfig" else place[0] for place in same} == kept
@@ -146,7 +146,7 @@ def test_of_a_check_fields_beside_its_arguments_count(kind: str, field: str, run
     assert why(old, steps({**check, field: "a", "Arguments": {"Environment": {"A": "2"}}}))["check"]
 
 
-def test_what_a_step_without_a_cache_makes_anew_makes_others_run() -> None:
+def test_new_results_of_uncached_steps_make_readers_run() -> None:
     def transform(model: dict[str, Any]) -> dict[str, Any]:
         asking = {**STEPS["Transform"], "ModelName": {"Get": "Steps.model.ModelName"}}
         ask = {"Name": "ask", "Type": "Transform", "Arguments": asking, "CacheConfig": {"Enabled": True}}
@@ -169,7 +169,7 @@ def test_what_a_step_without_a_cache_makes_anew_makes_others_run() -> None:
         (None, True),
     ],
 )
-def test_where_a_step_without_a_cache_writes_may_stay(uri: Any, runs: bool) -> None:
+def test_a_fixed_output_location_of_an_uncached_step_is_no_change(uri: Any, runs: bool) -> None:
     output = {"OutputName": "out", "S3Output": {} if uri is None else {"S3Uri": uri}}
     prepare = {"ProcessingOutputConfig": {"Outputs": [output]}}
     channel = {"Get": "Steps.prepare.ProcessingOutputConfig.Outputs['out'].S3Output.S3Uri"}

@@ -10,7 +10,7 @@ from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from tests.unit.targets.sagemaker.deploy.conftest import Place, definition
 
 
-def test_what_a_file_says_of_the_account_is_not_believed(place: Place) -> None:
+def test_account_facts_in_a_plan_file_are_not_trusted(place: Place) -> None:
     place.apply(place.wanted())
     place.edit(Parameters=[])
     wanted = place.wanted(definition=definition("ml.m5.2xlarge"))

@@ -58,7 +58,7 @@ def test_who_wrote_last_is_read(place: Place, monkeypatch: pytest.MonkeyPatch, c
     assert there is not None and (there.modified_by, there.modified) == (who, 1795132800.0)
 
 
-def test_changes_are_told_by_name(place: Place) -> None:
+def test_changes_are_described_by_name(place: Place) -> None:
     place.apply(place.wanted(triggers=(place.rule(), place.schedule())))
     changed = place.wanted(
         definition=definition("ml.m5.4xlarge", rows="20"),
@@ -82,7 +82,7 @@ def test_changes_are_told_by_name(place: Place) -> None:
         assert part in told, told
 
 
-def test_what_a_plan_keeps_and_shows_has_no_secret(place: Place) -> None:
+def test_plans_hold_and_show_no_secret(place: Place) -> None:
     def with_secret(value: str) -> dict[str, Any]:
         read = definition()
         arguments = read["Steps"][0]["Arguments"]
@@ -114,7 +114,7 @@ def test_the_default_of_a_new_secret_parameter_is_not_kept(place: Place) -> None
     assert "canary" not in plan.text()
 
 
-def test_a_lost_record_is_said_with_what_to_do(place: Place) -> None:
+def test_a_lost_record_is_reported_with_what_to_do(place: Place) -> None:
     wanted = place.wanted()
     place.apply(wanted)
     place.edit(Parameters=[])
@@ -155,7 +155,7 @@ def test_another_prefix_is_no_dead_end(place: Place) -> None:
     assert place.plan(other).is_empty
 
 
-def test_a_bucket_that_is_not_there_is_said(place: Place) -> None:
+def test_a_missing_bucket_is_reported(place: Place) -> None:
     wanted = place.wanted()
     asset = wanted.assets[0]
     moved = replace(wanted, assets=(replace(asset, uri=asset.uri.replace(place.bucket, "no-such-bucket")),))
@@ -163,7 +163,7 @@ def test_a_bucket_that_is_not_there_is_said(place: Place) -> None:
         place.plan(moved)
 
 
-def test_the_tag_that_is_behind_is_brought_up(place: Place) -> None:
+def test_an_outdated_tag_is_updated(place: Place) -> None:
     wanted = place.wanted()
     place.apply(wanted)
     client = place.outside.client("sagemaker")
@@ -182,7 +182,7 @@ def cached(old: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, tuple[s
     return {step.step: None if step.cached else step.why for step in found}
 
 
-def test_what_can_be_taken_from_the_cache() -> None:
+def test_steps_expected_from_the_cache() -> None:
     base = definition()
     assert cached(None, base) == {"prepare": ("it is new",), "train": ("it is new",)}
     assert cached(base, base) == {"prepare": None, "train": None}
@@ -210,13 +210,13 @@ def test_a_parameter_or_the_execution_in_the_key_counts() -> None:
     assert cached(using(execution), using(execution))["prepare"] == ("its arguments name the execution",)
 
 
-def test_a_step_is_told_after_those_it_reads_however_they_are_written() -> None:
+def test_steps_are_listed_after_their_inputs() -> None:
     old, new = definition(), definition(rows="20")
     new["Steps"].reverse()
     assert cached(old, new)["train"] == ("prepare runs again",)
 
 
-def test_quotas_of_a_new_account_are_told(place: Place) -> None:
+def test_default_quotas_are_noted(place: Place) -> None:
     training = {
         "Name": "big",
         "Type": "Training",
@@ -242,7 +242,7 @@ def test_the_wire_text_keeps_how_numbers_were_written() -> None:
     assert wire_text(plain) == json.dumps(plain, separators=(",", ":"))
 
 
-def test_what_roles_must_be_allowed_is_told(place: Place) -> None:
+def test_required_role_permissions_are_listed(place: Place) -> None:
     first = place.wanted()
     jobs = f"arn:aws:iam::{place.outside.number}:role/jobs"
 
@@ -280,7 +280,7 @@ def test_what_roles_must_be_allowed_is_told(place: Place) -> None:
         (Origin(definition="theirs.json", name="nightly"), "-d theirs.json --name nightly"),
     ],
 )
-def test_what_is_advised_can_be_typed(origin: Origin | None, given: str) -> None:
+def test_advised_commands_are_valid(origin: Origin | None, given: str) -> None:
     edited = Drift(overwritten=(Change(("parameters", "Rows"), 1, 2),))
     terms = Terms(origin=origin)
     assert f"Keep the edits: drivetrain pull {given}, or give them up" in str(edited.refusal(NAME, terms))

@@ -83,7 +83,7 @@ def test_defaults_and_spellings_make_no_difference() -> None:
     assert one != AccountTrigger.rule({"Name": "n", "EventPattern": '{"a":{"c":["d"]},"b":[2]}'}, [])
 
 
-def test_targets_that_are_no_longer_declared_go(place: Place) -> None:
+def test_undeclared_targets_are_removed(place: Place) -> None:
     queue = f"arn:aws:sqs:us-east-1:{place.outside.number}"
     pattern = {"EventPattern": '{"source":["aws.s3"]}', "Tags": [{"Key": OWNER, "Value": NAME}]}
     two = AccountTrigger.rule(

@@ -9,7 +9,7 @@ from tests.unit.targets.sagemaker.deploy.conftest import Place, definition
 LARGER = "ml.m5.4xlarge"
 
 
-def test_what_changes_is_told_with_cost_and_permissions(place: Place) -> None:
+def test_changes_are_shown_with_cost_and_permissions(place: Place) -> None:
     wanted = place.wanted()
     plan = place.plan(wanted, whole=True)
     assert plan.cost is not None and plan.cost["lines"] and plan.cost["total"] > 0

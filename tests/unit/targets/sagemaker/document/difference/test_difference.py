@@ -84,7 +84,7 @@ def test_everything_of_the_first_version_is_new(name: str) -> None:
         lambda s: s["inner"]["Arguments"].pop("IfSteps"),
     ],
 )
-def test_what_means_the_same_is_no_difference(change: Callable[[dict[str, Any]], object]) -> None:
+def test_equal_meaning_is_no_difference(change: Callable[[dict[str, Any]], object]) -> None:
     same = altered(change)
     assert json.dumps(same) != json.dumps(RETRAINING)
     assert differences(RETRAINING, same) == ()
@@ -273,7 +273,7 @@ def test_lists_without_names_are_compared_entry_by_entry() -> None:
         ({"deep": [[{"a": 1}]]}, {"deep": [[{"a": 1, "b": None}]]}),
     ],
 )
-def test_what_goes_to_a_program_of_somebodys_own_means_what_is_written(old: Any, new: Any) -> None:
+def test_arguments_of_foreign_programs_are_compared_literally(old: Any, new: Any) -> None:
     def told(payload: Any) -> Definition:
         return {"Steps": [{"Name": "tell", "Type": "Lambda", "Arguments": payload}]}
 
@@ -291,7 +291,7 @@ def test_another_step_of_the_same_name_in_a_body_is_one_change() -> None:
     assert (change.where, change.kind) == ("steps.each.Arguments.ForEachBody.one", "step")
 
 
-def test_what_is_gone_is_said_where_it_stood() -> None:
+def test_removed_parts_are_reported_at_their_place() -> None:
     def steps(*names: str, given: str) -> Definition:
         return {"Steps": [{"Name": name, "Type": "Fail", "Arguments": {"ErrorMessage": given}} for name in names]}
 
@@ -316,7 +316,7 @@ def test_steps_without_names_of_their_own_are_one_value() -> None:
     assert differences(edited(RETRAINING, [change]), twice) == ()
 
 
-def test_what_is_not_touched_stays_as_it_is_written() -> None:
+def test_unchanged_parts_keep_their_text() -> None:
     [change] = differences(
         RETRAINING, altered(lambda s: s["train"]["Arguments"]["HyperParameters"].update(epochs="30"))
     )

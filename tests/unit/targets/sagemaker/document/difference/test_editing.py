@@ -41,7 +41,7 @@ def test_a_place_begins_with_a_root_and_a_name(place: Place) -> None:
         edited(training(), [Change(place, ABSENT, 1)])
 
 
-def test_into_what_says_nothing_an_entry_goes_as_into_nothing() -> None:
+def test_an_entry_is_added_to_null_like_to_nothing() -> None:
     for nothing in (None, {}):
         made = edited(training(Environment=nothing, Image="x"), [change("Environment.A", "1")])
         assert made == training(Environment={"A": "1"}, Image="x")

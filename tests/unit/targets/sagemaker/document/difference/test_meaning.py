@@ -65,7 +65,7 @@ def lambda_with(payload: dict[str, Any]) -> dict[str, Any]:
         ({"x": [{"Tags": []}, 1]}, {"x": [{}, 1]}),
     ],
 )
-def test_what_goes_to_somebodys_own_program_is_taken_as_it_is_written(one: Any, other: Any) -> None:
+def test_arguments_of_foreign_programs_are_taken_literally(one: Any, other: Any) -> None:
     assert len(differences(lambda_with(one), lambda_with(other))) == 1
     assert len(differences(lambda_with(other), lambda_with(one))) == 1
     service = {"Steps": [{"Name": "t", "Type": "Training", "Arguments": {"Odd": [{"Tags": []}, 1]}}]}

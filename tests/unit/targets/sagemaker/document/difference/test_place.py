@@ -33,7 +33,7 @@ def test_a_place_is_readable(place: Place, written: str) -> None:
 @pytest.mark.parametrize(
     "given", [".a", "a.", "a..b", "a[0]", "a[2 of 1]", "a[0 of 1]", 'a["', 'a["x"', "a[x]", "a b", "a['x']", "a]"]
 )
-def test_what_is_no_place_is_refused(given: str) -> None:
+def test_invalid_places_are_refused(given: str) -> None:
     with pytest.raises(UserError, match="is not a place in a definition: cannot read"):
         parse(given)
 
@@ -48,7 +48,7 @@ def test_any_text_is_a_place_or_refused(given: str) -> None:
     assert parse(text(place)) == place
 
 
-def test_what_cannot_be_seen_is_escaped_and_read_either_way() -> None:
+def test_invisible_characters_are_escaped_and_readable_both_ways() -> None:
     place = ("steps", "a\u202eb\t")
     assert text(place) == 'steps["a\\u202eb\\t"]'
     assert parse(text(place)) == parse('steps["a\u202eb\t"]') == place

@@ -70,7 +70,7 @@ def test_names_that_pipelines_gives_may_be_left_out_and_may_be_set() -> None:
     assert FILLED_IN["Training"] == {"TrainingJobName"}
 
 
-def test_what_is_required_is_named() -> None:
+def test_required_members_are_named() -> None:
     assert messages("RoleArn", None) == ["Arguments: 'RoleArn' is missing. Required: RoleArn, OutputDataConfig."]
     assert messages("OutputDataConfig.S3OutputPath", None) == [
         "Arguments.OutputDataConfig: 'S3OutputPath' is missing. Required: S3OutputPath."
@@ -172,7 +172,7 @@ def test_a_reference_of_unknown_type_is_taken_as_right() -> None:
         assert messages("HyperParameters.epochs", reference) == []
 
 
-def test_what_only_looks_like_a_reference_is_an_object() -> None:
+def test_a_lookalike_of_a_reference_is_an_object() -> None:
     for value in ({"Get": None}, {"Get": "Parameters.Machine", "Also": 1}, {"Std:Join": "x"}):
         [message] = messages("ResourceConfig.InstanceType", value)
         assert message.endswith("is an object. Allowed: text.")
@@ -269,7 +269,7 @@ def test_pipeline_level_requests_can_be_checked_too() -> None:
         ("RoleArn", "me", None),
     ],
 )
-def test_of_anybodys_definition_only_kinds_and_ranges_are_checked(path: str, value: Any, message: str | None) -> None:
+def test_foreign_definitions_are_checked_only_for_kinds_and_ranges(path: str, value: Any, message: str | None) -> None:
     found = [str(problem) for problem in check_types("Training", changed(path, value))]
     assert found == [] if message is None else len(found) == 1 and message in found[0]
 

@@ -105,7 +105,7 @@ def test_a_server_that_hangs_up_is_asked_again_and_then_given_up() -> None:
 
 
 @pytest.mark.parametrize(("status", "asked"), [("400", 1), ("429", 1), ("500", 3), ("503", 3)])
-def test_what_is_refused_is_asked_once_and_what_failed_again(status: str, asked: int) -> None:
+def test_refused_requests_are_sent_once_and_failed_ones_repeated(status: str, asked: int) -> None:
     with held_port() as held:
         server = Server([sys.executable, "-c", SERVER, status, "404"], held.getsockname()[1])
         try:

@@ -47,7 +47,7 @@ def test_the_documented_operators(text: str, value: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "id", "[0]", "$x", "$.", "$[]", "$[a]", "$['id", "$..id", "$[?(@.x)]", "$[::2]"])
-def test_what_is_no_filter_is_refused_with_what_is_allowed(text: str) -> None:
+def test_invalid_filters_are_refused_with_the_allowed_ones(text: str) -> None:
     with pytest.raises(FilterError, match=r"Allowed: \$"):
         Filter.of(text)
 

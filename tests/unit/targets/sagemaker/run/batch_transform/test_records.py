@@ -61,7 +61,7 @@ def test_frames_are_left_on_or_taken_off(kind: str, frame: object) -> None:
             split(torn, kind, bare=True)
 
 
-def test_what_is_no_record_io_says_where() -> None:
+def test_invalid_record_io_gives_its_position() -> None:
     with pytest.raises(RecordError, match="no complete RecordIO record begins at byte 12"):
         split(record_io(b"one") + b"x" * 12, RECORD_IO, bare=True)
 

@@ -150,7 +150,7 @@ def test_a_body_whose_end_cannot_be_known_is_refused_and_the_connection_closed(
     assert answer.count(b"HTTP/1.1") == 1
 
 
-def test_a_request_that_does_not_go_on_is_ended() -> None:
+def test_a_stalled_request_is_ended() -> None:
     with serving(Handler(ECHO, "/m"), idle_s=0.05) as address:
         answer = sent(address, post("Content-Length: 3", body=b"x"), is_whole=False)
         assert answer.startswith(b"HTTP/1.1 408 ") and b"Connection: close" in answer

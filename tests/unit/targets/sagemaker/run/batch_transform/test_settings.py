@@ -34,7 +34,7 @@ def test_defaults_are_the_services() -> None:
         {"DataProcessing": {"InputFilter": "$", "OutputFilter": "$", "JoinSource": "None"}},
     ],
 )
-def test_what_is_allowed_or_not_known_yet_is_no_problem(more: dict[str, Any]) -> None:
+def test_allowed_or_unknown_values_are_no_problem(more: dict[str, Any]) -> None:
     assert list(problems(arguments(**more))) == []
 
 

@@ -80,7 +80,7 @@ def test_a_step_that_runs_again_makes_those_after_it_run(runs: LocalRuns) -> Non
     ]
 
 
-def test_what_the_service_does_not_look_at_still_hits_and_is_warned_of(runs: LocalRuns) -> None:
+def test_changes_ignored_by_the_service_hit_with_a_warning(runs: LocalRuns) -> None:
     runs.start(pipeline(runs))
     changed = COUNT.replace("sorted(", "list(")
     steps = pipeline(runs)
@@ -258,11 +258,11 @@ def test_the_key_holds_the_documented_attributes_and_nothing_else(runs: LocalRun
         ),
     ],
 )
-def test_differences_are_told_in_few_words(old: dict[str, Any], new: dict[str, Any], told: str) -> None:
+def test_differences_are_described_briefly(old: dict[str, Any], new: dict[str, Any], told: str) -> None:
     assert reasons(differences(old, new), lambda uri: None) == (told,)
 
 
-def test_a_checkpoint_folder_named_after_the_configuration_is_not_told_as_well() -> None:
+def test_a_derived_checkpoint_folder_is_not_reported_too() -> None:
     old = {"HyperParameters": {"lr": "1"}, "CheckpointConfig": {"S3Uri": "s3://b/c/aa/"}}
     new = {"HyperParameters": {"lr": "2"}, "CheckpointConfig": {"S3Uri": "s3://b/c/bb/"}}
     assert reasons(differences(old, new), lambda uri: None) == ("lr 1 -> 2",)

@@ -144,7 +144,7 @@ def expanded(plan: Scheduler, count: int, most: int) -> None:
     plan.expand(loop, [children(loop, index) for index in range(count)], most)
 
 
-def test_of_a_for_each_no_more_steps_are_taken_than_may_run_the_earliest_iterations_first() -> None:
+def test_a_for_each_starts_the_earliest_iterations_within_its_limit() -> None:
     plan = scheduler(each("each", step("a"), step("b", "a")), step("after", "each"))
     expanded(plan, 3, most=2)
     assert [one.name for one in plan.take()] == ["a-0", "a-1"]

@@ -21,7 +21,7 @@ def scope(runs: LocalRuns) -> ExecutionScope:
     return ExecutionScope(read(json.dumps({"Steps": [step]})), facts, {}, runs.store)
 
 
-def test_a_running_execution_sees_as_little_of_secrets_as_one_that_goes_on(scope: ExecutionScope) -> None:
+def test_running_and_resumed_executions_hide_secrets_alike(scope: ExecutionScope) -> None:
     """What the ledger has not kept, a resumed execution would not find."""
     scope.finished("Ask", {"OutputParameters": {"api_token": "hush-hush-hush", "n": 4}})
     assert scope.arguments({"n": {"Get": "Steps.Ask.OutputParameters['n']"}}) == {"n": 4}

@@ -109,7 +109,7 @@ def test_a_condition_that_is_not_selected_has_the_outcome_that_it_had(
         (tuple(f"s{n}" for n in range(51)), "--select names 51 steps. Allowed: 1 to 50"),
     ],
 )
-def test_what_cannot_be_selected_is_said_before_anything_starts(
+def test_invalid_selections_are_reported_before_anything_starts(
     runs: LocalRuns, steps: list[dict[str, Any]], selected: tuple[str, ...], said: str
 ) -> None:
     with pytest.raises(UserError, match=said):
@@ -174,7 +174,7 @@ def stopped(runs: LocalRuns, steps: list[dict[str, Any]]) -> Iterator[str]:
     yield runs.start(steps, {"Word": "one"}, parameters=PARAMETERS, selected=("evaluate",)).execution
 
 
-def test_going_on_runs_what_was_selected_and_nothing_else(runs: LocalRuns, stopped: str) -> None:
+def test_resuming_runs_only_selected_steps(runs: LocalRuns, stopped: str) -> None:
     runs.put("code/evaluate/evaluate.py", READ)
     summary = runs.resume(stopped, Options(pipeline="test"))
     assert summary.status == "Succeeded"

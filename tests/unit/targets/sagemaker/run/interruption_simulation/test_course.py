@@ -35,7 +35,7 @@ def test_each_status_ends_when_the_next_begins() -> None:
         ({"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 100}, 10.0, 90.0, "MaxWaitTimeInSeconds", 10.0),
     ],
 )
-def test_what_ends_a_job_first(
+def test_the_earliest_limit_ends_a_job(
     stopping: dict[str, int], worked: float, elapsed: float, field: str, left: float
 ) -> None:
     found = limit({"StoppingCondition": stopping}, worked_s=worked, elapsed_s=elapsed)

@@ -75,7 +75,7 @@ def test_a_start_counts_from_when_its_machines_were_there_to_when_they_had_gone(
 
 
 @pytest.mark.parametrize("value", ["x", None, -1.0, math.nan, math.inf, True])
-def test_what_is_no_time_is_taken_for_none(tmp_path: Path, clock: Clock, value: object) -> None:
+def test_invalid_times_are_ignored(tmp_path: Path, clock: Clock, value: object) -> None:
     journal = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     clock.at(100.0)
     journal.begin()
@@ -117,14 +117,14 @@ def test_a_training_with_other_checkpoints_is_another_one(tmp_path: Path) -> Non
     assert [(one["number"], one["job"]) for one in attempts(tmp_path)] == [(1, 2)]
 
 
-def test_what_a_crash_of_the_machine_left_is_no_journal(tmp_path: Path) -> None:
+def test_a_journal_damaged_by_a_crash_is_ignored(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"checkpoints": "s3://buc')
     assert told(tmp_path) is None
     Journal(tmp_path, job=1, spot=True, checkpoints=WHERE).begin()
     assert [one["number"] for one in attempts(tmp_path)] == [1]
 
 
-def test_what_is_heard_survives_the_runner(tmp_path: Path, clock: Clock) -> None:
+def test_recorded_progress_survives_the_runner(tmp_path: Path, clock: Clock) -> None:
     killed = Journal(tmp_path, job=1, spot=True, checkpoints=WHERE)
     killed.begin()
     killed.heard({"first_step": 0, "step": 12, "time": 1005.0})
@@ -144,7 +144,7 @@ def test_only_what_has_changed_is_written(tmp_path: Path) -> None:
     assert attempts(tmp_path)[0]["step"] == 2
 
 
-def test_only_of_what_can_be_interrupted_something_is_told(tmp_path: Path) -> None:
+def test_only_interruptible_jobs_report_interruptions(tmp_path: Path) -> None:
     assert told(tmp_path) is None
     journal = Journal(tmp_path, job=1, spot=False, checkpoints=WHERE)
     journal.begin()

@@ -105,7 +105,7 @@ def test_random_times_go_by_the_seed_and_the_time_at_work(tmp_path: Path) -> Non
     assert all(abs(wait - resumed[0]) > 0.02 for wait in waits)
 
 
-def test_what_is_known_of_an_interruption(tmp_path: Path) -> None:
+def test_facts_of_an_interruption(tmp_path: Path) -> None:
     job = Job(tmp_path, "step=25")
     job.start()
     job.say(10, 20, 30)

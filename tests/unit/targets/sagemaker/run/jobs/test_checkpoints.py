@@ -32,7 +32,7 @@ def names(store: ObjectStore) -> list[str]:
     return [item.name for item in store.find(PLACE)]
 
 
-def test_what_another_job_has_brought_meanwhile_stays(tmp_path: Path) -> None:
+def test_checkpoints_of_another_job_are_kept(tmp_path: Path) -> None:
     store = ObjectStore(tmp_path / "s3")
     store.put(f"{PLACE}earlier/weights", b"1")
     folders = [tmp_path / "a", tmp_path / "b"]

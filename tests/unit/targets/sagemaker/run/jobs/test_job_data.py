@@ -58,7 +58,7 @@ def test_a_link_in_the_place_of_an_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [".", ".."])
-def test_what_a_link_out_of_the_job_leads_to_is_left_alone(tmp_path: Path, place: str) -> None:
+def test_targets_of_links_out_of_the_job_are_not_touched(tmp_path: Path, place: str) -> None:
     root, out = host(tmp_path, "h")
     (tmp_path / "mine" / "out").mkdir(parents=True)
     (tmp_path / "mine" / "out" / "a").write_text("mine")
@@ -116,7 +116,7 @@ def test_a_link_that_leads_out_or_nowhere_fails_the_step(tmp_path: Path, target:
         merge("out", {"h": out}, {"h": root}, tmp_path / "merged")
 
 
-def test_what_is_no_file_and_names_that_are_no_text_fail_the_step(tmp_path: Path) -> None:
+def test_special_files_and_undecodable_names_fail_the_step(tmp_path: Path) -> None:
     root, out = host(tmp_path, "h")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(out / "s"))

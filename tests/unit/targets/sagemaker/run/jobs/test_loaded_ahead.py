@@ -86,7 +86,7 @@ def test_our_own_components_say_it_themselves(store: ObjectStore) -> None:
         processing("steps.mine:train", ProcessingInputs=[{"InputName": "code", "S3Input": {"S3Uri": "s3://b/other"}}]),
     ],
 )
-def test_nothing_where_nothing_is_known(arguments: dict[str, Any], store: ObjectStore) -> None:
+def test_unknown_programs_preload_nothing(arguments: dict[str, Any], store: ObjectStore) -> None:
     assert loaded_ahead(arguments, store) == ()
 
 
@@ -100,7 +100,7 @@ def test_nothing_where_nothing_is_known(arguments: dict[str, Any], store: Object
         ([{"Get": "Parameters.Program"}], False),
     ],
 )
-def test_a_program_of_somebody_else_cannot_go_on_where_one_waits(app: str, command: list[Any], ours: bool) -> None:
+def test_foreign_programs_do_not_use_a_waiting_interpreter(app: str, command: list[Any], ours: bool) -> None:
     assert is_of_ours({app: {"ContainerEntrypoint": command}}) is ours
     assert is_of_ours({app: {}})  # what it will start is not known here
 

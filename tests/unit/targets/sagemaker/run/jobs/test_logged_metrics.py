@@ -136,7 +136,7 @@ def test_a_regex_that_the_service_would_refuse_is_refused() -> None:
         MetricReader([{"Name": "loss", "Regex": "a" * 501}], [])
 
 
-def test_what_is_no_definition_is_refused() -> None:
+def test_invalid_metric_definitions_are_refused() -> None:
     with pytest.raises(UserError, match="Name and Regex"):
         MetricReader([{"Name": "loss"}], [])
 

@@ -48,7 +48,7 @@ def test_any_output_is_read_in_bounded_memory(line: bytes, count: int, told: str
     assert peak < 3e6
 
 
-def test_what_a_step_warns_of_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_of_a_step_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     warn("mind the gap")
     (tmp_path / "host-1.log").write_text(capsys.readouterr().out)
     assert logged_warnings(tmp_path) == "warning: mind the gap"

@@ -88,7 +88,7 @@ def test_without_a_mount_every_path_is_rewritten(root: Path) -> None:
 
 
 @pytest.mark.parametrize("left_out", ["sm_train.sh", "sourcecode.json", "distributed.json", "scripts/environment.py"])
-def test_what_is_missing_is_left_to_the_job(root: Path, left_out: str) -> None:
+def test_missing_files_are_left_to_the_job(root: Path, left_out: str) -> None:
     (root / "input/data/sm_drivers" / left_out).unlink()
     model_trainer.adapt(root, ["127.0.0.1"], is_rewritten=False)
     assert not (root / "input/data/sm_drivers" / left_out).exists()

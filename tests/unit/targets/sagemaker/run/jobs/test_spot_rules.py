@@ -32,7 +32,7 @@ WAIT = {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 59}
         ({"CheckpointConfig": {"S3Uri": "s3://b/checkpoints"}}, "Write 's3://b/checkpoints/'"),
     ],
 )
-def test_what_the_service_or_an_interruption_would_refuse(changes: dict[str, Any], message: str) -> None:
+def test_spot_settings_refused_by_the_service_or_unsafe_are_refused(changes: dict[str, Any], message: str) -> None:
     [problem] = spot_problems("step 'train'", {**GOOD, **changes})
     assert problem.startswith("step 'train': ") and message in problem
 
@@ -52,5 +52,5 @@ def test_what_the_service_or_an_interruption_would_refuse(changes: dict[str, Any
         {"CheckpointConfig": {"Get": "Steps.other.CheckpointConfig"}},
     ],
 )
-def test_what_is_right_or_not_known_yet(changes: dict[str, Any]) -> None:
+def test_valid_or_unknown_spot_settings_are_accepted(changes: dict[str, Any]) -> None:
     assert not list(spot_problems("step 'train'", {**GOOD, **changes}))

@@ -39,7 +39,7 @@ class Place:
         return [item.name for item in self.store.find(URI)]
 
 
-def test_what_is_written_arrives_and_what_is_deleted_stays(tmp_path: Path) -> None:
+def test_writes_are_uploaded_and_deletions_are_not(tmp_path: Path) -> None:
     place = Place(tmp_path)
     agent = place.agent()
     agent.start()
@@ -92,7 +92,7 @@ def test_a_machine_that_goes_leaves_a_torn_file_and_loses_the_rest(tmp_path: Pat
     assert place.store.path(URI + on_its_way).stat().st_size == 500  # and nobody takes it for a checkpoint's file
 
 
-def test_orders_go_by_the_seed(tmp_path: Path) -> None:
+def test_orders_are_seeded(tmp_path: Path) -> None:
     def order(name: str, seed: str) -> list[str]:
         place = Place(tmp_path / name)
         for number in range(12):
@@ -132,7 +132,7 @@ def test_of_two_hosts_that_write_one_name_the_last_wins(tmp_path: Path) -> None:
     assert place.store.path(URI + "same").read_text() == "second"
 
 
-def test_trouble_in_its_thread_is_told(tmp_path: Path) -> None:
+def test_errors_in_the_agent_thread_are_reported(tmp_path: Path) -> None:
     place = Place(tmp_path)
     agent = place.agent()
     agent.start()

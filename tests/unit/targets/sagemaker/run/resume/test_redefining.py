@@ -51,7 +51,7 @@ def test_only_what_changed_and_what_needs_it_is_done_again(runs: LocalRuns) -> N
     assert '"CODE": "0"' in (runs.home.run(execution.id) / "definition.json").read_text()
 
 
-def test_what_a_changed_step_had_written_goes(runs: LocalRuns) -> None:
+def test_outputs_of_a_changed_step_are_removed(runs: LocalRuns) -> None:
     execution = runs.start(steps(runs), parameters=PARAMETERS).execution
     prefix = f"{BUCKET}/runs/{execution}/make/out/"
     assert [item.name for item in runs.store.find(prefix)] == ["a"]

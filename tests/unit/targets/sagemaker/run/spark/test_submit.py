@@ -71,7 +71,7 @@ def test_other_hosts_leave_the_program_to_the_first(tmp_path: Path) -> None:
         (["--py-files", "/missing.zip", "/missing.py"], "--py-files: /missing.zip is not there"),
     ],
 )
-def test_what_cannot_be_submitted_is_one_error(given: list[str], says: str) -> None:
+def test_unsubmittable_jobs_give_one_error(given: list[str], says: str) -> None:
     with pytest.raises(submit.SubmitError, match=re.escape(says)):
         submit.command_of(given, {})
 
@@ -120,7 +120,7 @@ def test_a_clusters_program_is_read_with_what_it_reads_and_writes() -> None:
         ({}, "runs 'nothing'"),
     ],
 )
-def test_what_only_a_cluster_has_is_refused_with_the_reason(arguments: dict[str, Any], says: str) -> None:
+def test_cluster_only_features_are_refused_with_the_reason(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(clusters.NotHereError, match=re.escape(says)):
         clusters.of_emr(arguments)
 

@@ -317,7 +317,7 @@ def test_a_full_disk_ends_all_trainings_and_none_of_them_counts(
     assert sorted(starts(tmp_path)) == ["a", "a", "b"]
 
 
-def test_what_failed_is_run_again_and_what_did_not_is_kept(runs: LocalRuns, tmp_path: Path) -> None:
+def test_failed_trainings_are_rerun_and_others_kept(runs: LocalRuns, tmp_path: Path) -> None:
     program = """
         import json, os, sys
         from pathlib import Path
@@ -415,7 +415,7 @@ def test_what_is_to_be_run_again_of_a_failed_tuning_is_so_after_a_kill_too(runs:
     assert [kept.status, again.status, still.status] == ["Failed", "InProgress", "InProgress"]
 
 
-def test_what_another_tuning_left_is_removed_with_its_models(runs: LocalRuns, tmp_path: Path) -> None:
+def test_leftovers_of_another_tuning_are_removed_with_its_models(runs: LocalRuns, tmp_path: Path) -> None:
     """A step that is defined anew has the folder of the old one, and would publish its models beside its own."""
     uri = runs.put("runs/e/tune/job-1/output/model.tar.gz", "old")
     old = Trials(tmp_path / "tune", runs.store, {"name": "old"})

@@ -53,7 +53,7 @@ def test_ranges_are_read_in_their_order() -> None:
         (continuous("", "1", "2"), "a range is named ''"),
     ],
 )
-def test_what_a_range_cannot_be(given: dict[str, Any], message: str) -> None:
+def test_impossible_ranges_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         read_ranges(given)
 

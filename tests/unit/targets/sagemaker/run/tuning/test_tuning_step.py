@@ -386,7 +386,7 @@ def test_a_stub_can_give_the_best_model_to_those_that_look_for_it(
 @pytest.mark.parametrize(
     "path", ["BestTrainingJob.TunedHyperParameters['x']", "TrainingJobSummaries[0].ObjectiveStatus"]
 )
-def test_what_only_a_search_finds_a_stub_has_to_give(runs: LocalRuns, path: str) -> None:
+def test_a_stub_must_give_the_results_of_the_search(runs: LocalRuns, path: str) -> None:
     after = runs.processing("after", "", arguments=[{"Get": f"Steps.tune.{path}"}])
     with pytest.raises(UserError, match=r"--stub tune gives no '\w+'\. Give it in the stub's file"):
         runs.start([tuning(training(runs)), after], stubs={"tune": {}})
