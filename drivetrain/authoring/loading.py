@@ -236,15 +236,14 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
     names, within = _names_in(folder) | {*_seen.get(folder, {})}, f"{folder}{os.sep}"
     for name, module in list(sys.modules.items()):
         fields = getattr(module, "__dict__", {})
-        top = name.partition(".")[0]
-        if top in ("drivetrain", "__main__") or getattr(fields.get("__spec__"), "_initializing", False):
-            continue
         file = fields.get("__file__")
         place = file or next(iter(fields.get("__path__") or ()), None)
         if not isinstance(place, str):
             continue
-        is_within = place.startswith(within)
-        if not is_within and top not in names:
+        is_within, top = place.startswith(within), name.partition(".")[0]
+        if not is_within and top not in names:  # nearly all
+            continue
+        if top in ("drivetrain", "__main__") or getattr(fields.get("__spec__"), "_initializing", False):
             continue
         # The way to the folder may have links. A link in the folder is the folder's, wherever it leads.
         found = Path(place) if is_within else Path(place).resolve()

@@ -130,7 +130,10 @@ ONE_LINE_KEY = KEY.replace("\n", "\\n").replace("abc", "MIIE" * 30)
 
 
 @pytest.mark.parametrize("secret", [PASSPHRASE, ONE_LINE_KEY], ids=["passphrase", "key"])
-def test_a_secret_that_lies_across_the_cut_of_a_long_line_is_masked(secret: str) -> None:
+def test_a_secret_that_lies_across_the_cut_of_a_long_line_is_masked(
+    secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scribe, "_LONGEST", 8 * 1024)
     data = secret.encode()
     for split in range(1, len(data)):
         lines = scribe.MaskedLines([PASSPHRASE])
