@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.forked_python import forked_python
+
 DIGITS = Path(__file__).parents[2] / "pipelines/data/digits.csv.gz"
 
 
@@ -24,6 +26,11 @@ def command(component: str, **values: object) -> str:
 
 @pytest.mark.slow
 def test_above_97_percent_on_images_that_it_has_not_seen(tmp_path: Path) -> None:
+    with forked_python():
+        train_and_evaluate(tmp_path)
+
+
+def train_and_evaluate(tmp_path: Path) -> None:
     data = {name: tmp_path / name for name in ("train", "validation", "test")}
     command("prepare_data", raw=DIGITS, key="id", label="label", **data)
     kept = {name: tmp_path / name for name in ("model", "output", "checkpoints")}

@@ -1,4 +1,8 @@
-"""Real launchers: started, read from, and never left behind."""
+"""Launchers: started, read from, and never left behind.
+
+They and what they start are forked from this process, which has imported torch (tests/fixtures/forked_python.py). A
+test that asks for `new_interpreters` gets what users get.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import pytest
 
 from drivetrain.base.ports import held_port
 from drivetrain.training.launch.processes.parent import announce_parent
+from tests.fixtures.forked_python import forked_python, new_python
 
 ENDS_S = 10
 
@@ -50,6 +55,19 @@ run_rank(program)
 Start = Callable[..., "subprocess.Popen[str]"]
 Ranks = Callable[["subprocess.Popen[str]", int], dict[int, dict[str, int]]]
 TwoHosts = Callable[..., "list[subprocess.Popen[str]]"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forks() -> Generator[None]:
+    with forked_python():
+        yield
+
+
+@pytest.fixture
+def new_interpreters() -> Generator[None]:
+    """Nothing is forked in this test: each Python is a new one."""
+    with new_python():
+        yield
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -61,6 +62,7 @@ def run(tmp_path: Path) -> Run:
 def test_as_deepspeeds_launcher_starts_it(run: Run, tmp_path: Path) -> None:
     """On a machine without a GPU nothing is compiled first, which would take minutes and leave a lock behind, not even
     for a config that leaves the choice of Adam to DeepSpeed, with an option that torch's does not have."""
+    importlib.import_module("deepspeed")  # once, here: what is started is forked from this process
     extensions, config = tmp_path / "extensions", json.loads((SCRIPTS / "ds_config.json").read_text())
     assert config["optimizer"]["params"].pop("torch_adam")
     config["optimizer"]["params"]["bias_correction"] = False

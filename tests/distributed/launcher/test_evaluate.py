@@ -115,7 +115,7 @@ def test_two_hosts(trained: Path, alone: Path, tmp_path: Path, two_hosts: Any) -
     assert contents(tmp_path / "out") == expected
 
 
-def test_two_hosts_of_a_step(trained: Path, alone: Path, tmp_path: Path) -> None:
+def test_two_hosts_of_a_step(trained: Path, alone: Path, tmp_path: Path, new_interpreters: None) -> None:
     """What both hosts write is merged, and one of them has written: all of it once."""
     measured = step(
         components_evaluate,

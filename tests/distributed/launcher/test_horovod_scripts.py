@@ -25,6 +25,7 @@ FOR_TENSORFLOW = ROOT / ".venvs" / "horovod-tensorflow"
 
 pytestmark = [
     pytest.mark.horovod,
+    pytest.mark.usefixtures("new_interpreters"),
     pytest.mark.skipif(
         importlib.util.find_spec("horovod") is None, reason="did not run: Horovod is not built (make horovod)"
     ),

@@ -17,7 +17,9 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.mark.slow
-def test_two_ranks_with_their_share_of_the_cores(start: Start, tmp_path: Path, ranks: Any) -> None:
+def test_two_ranks_with_their_share_of_the_cores(
+    start: Start, tmp_path: Path, ranks: Any, new_interpreters: None
+) -> None:
     process = start("--processes=2", "rank_program", "fine")
     found = ranks(process, 2)
     out, err = process.communicate(timeout=60)

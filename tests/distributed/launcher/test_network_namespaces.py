@@ -5,11 +5,13 @@ gloo and torchrun look up the host's own name where nobody tells them better; in
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,13 +32,14 @@ print(f"rank {dist.get_rank()} on {socket.gethostname()} sum {value.item():.0f}"
 dist.barrier()
 dist.destroy_process_group()
 """
+LIBRARY = ctypes.CDLL(None)
 # A shell that waits for its end, in namespaces of its own.
 HOST = ["unshare", "--net", "--uts", "--", "sh", "-c", 'hostname "$0" && ip link set lo up && echo ready && read end']
 ADDRESSES = {"first": "10.177.0.1", "second": "10.177.0.2"}
 
 
 def namespaces_are_allowed() -> bool:
-    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
+    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "ip"))):
         return False
     return subprocess.run(["unshare", "--net", "--uts", "true"], capture_output=True).returncode == 0
 
@@ -65,15 +68,18 @@ def hosts() -> Generator[dict[str, int]]:
             process.communicate("end\n")
 
 
-def entering(pid: int) -> list[str]:
-    return ["nsenter", "--target", str(pid), "--net", "--uts", "--"]
+def enter(pid: int) -> None:
+    """Be in the namespaces of a process, as by nsenter(1)."""
+    for name in ("net", "uts"):
+        with open(f"/proc/{pid}/ns/{name}") as namespace:
+            assert LIBRARY.setns(namespace.fileno(), 0) == 0
 
 
 def inside(pid: int, *words: str) -> None:
-    subprocess.run([*entering(pid), *words], check=True)
+    subprocess.run(words, check=True, preexec_fn=partial(enter, pid))
 
 
-@pytest.mark.skipif(not namespaces_are_allowed(), reason="needs root and network namespaces (unshare, nsenter, ip)")
+@pytest.mark.skipif(not namespaces_are_allowed(), reason="needs root and network namespaces (unshare, ip)")
 def test_the_interface_between_the_hosts_is_found_and_no_name_is_looked_up(
     hosts: dict[str, int], tmp_path: Path
 ) -> None:
@@ -81,10 +87,10 @@ def test_the_interface_between_the_hosts_is_found_and_no_name_is_looked_up(
     processes = [
         subprocess.Popen(
             [
-                *entering(pid),
                 *(sys.executable, "-m", "drivetrain.training_scripts.launch", "--processes=2", "--script", "train.py"),
             ],
             cwd=tmp_path,
+            preexec_fn=partial(enter, pid),
             env=announce_parent(
                 {**os.environ, "DRIVETRAIN_HOSTS": ",".join(ADDRESSES.values()), "DRIVETRAIN_HOST": ADDRESSES[name]}
             ),

@@ -18,7 +18,7 @@ import pytest
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("new_interpreters")]  # ranks are found by their command line
 
 Start = Callable[..., "subprocess.Popen[str]"]
 TIMEOUT = 4  # of a collective

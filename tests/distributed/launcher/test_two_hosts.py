@@ -87,7 +87,9 @@ def test_two_launchers(
 
 @pytest.mark.shows("several hosts")
 @pytest.mark.parametrize("strategy", ["ddp", *(pytest.param(name, marks=NIGHTLY) for name in ("fsdp", "pp"))])
-def test_the_local_runner(strategy: str, one_process: list[float], digits: Path, tmp_path: Path) -> None:
+def test_the_local_runner(
+    strategy: str, one_process: list[float], digits: Path, tmp_path: Path, new_interpreters: None
+) -> None:
     fit = step(
         train,
         name="fit",

@@ -61,8 +61,8 @@ def main() -> None:
         signal.signal(MPI_STOP, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
     else:
         die_with_parent(signal.SIGKILL)
-    if "torch" in sys.modules:  # this process was forked after torch was loaded, which had other variables then
-        import torch
+    if "torch" in sys.modules and "OMP_NUM_THREADS" in os.environ:
+        import torch  # this process was forked after torch was loaded, which had other variables then
 
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     _report_to_launcher()
