@@ -68,7 +68,7 @@ JOBS = [
     _tests_in("spark", 180, "programs", "install-spark"),
     _tests_in("horovod", 100, "horovod"),
     Job("run", "make run", 20, ("setup",)),
-    Job("faults", 'make faults ARGS="--quick"', 680, ("setup", "install-tensorflow", "install-spark")),
+    Job("faults", 'make faults ARGS="--quick"', 260, ("setup", "install-tensorflow", "install-spark")),
     # Shows that every benchmark runs; its figures are those of a busy machine.
     Job("bench", 'make bench ARGS="--quick --no-peers"', 180, ("setup",)),
 ]

@@ -1,7 +1,7 @@
 """Break things on purpose and count violations.
 
     python -m tests.faults                                    the full campaign; goes on where it was stopped
-    python -m tests.faults --quick --seed 7                   the 5 % that CI runs
+    python -m tests.faults --quick --seed 7                   the few that CI runs
     python -m tests.faults --minutes 60                       as much of it as an hour holds, a part of each family
     python -m tests.faults --only checkpoint_killed --seed 7 --trial 41     one trial again, as it was
 

@@ -29,7 +29,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.fixtures.sagemaker_service.server import sagemaker_service
 
 FAULT = "three apply at once, refused, cut off, interrupted, killed: one wins, no drift, nothing of the others is left"
-TRIALS, QUICK, AT_ONCE = 1_000, 6, 2
+TRIALS, QUICK, AT_ONCE = 1_000, 2, 2
 PRELOAD = ("tests.faults.applied_at_once", "moto.sagemaker.models", "moto.s3.models", "moto.events.models")
 PATIENCE_S = 120.0
 

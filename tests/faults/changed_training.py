@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "started again with another field or code: anew, the other named, nothing lost; a resumed run trains longer"
-TRIALS, QUICK, AT_ONCE = 100, 6, 2
+TRIALS, QUICK, AT_ONCE = 100, 1, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 

@@ -16,7 +16,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, draw_files, load_newest, save
 
 FAULT = "restored by a sync agent in any order, in part, with leftovers: newest whole one, the rest cleaned up"
-TRIALS, QUICK, AT_ONCE = 400, 20, 2
+TRIALS, QUICK, AT_ONCE = 400, 6, 2
 _LEFTOVERS = (".sagemaker-uploading", ".sagemaker-uploaded", ".0123abcd.partial")
 
 

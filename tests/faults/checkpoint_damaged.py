@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FAULT = "a bit flipped, every file cut off: noticed, named, and the older checkpoint is loaded"
 # A trial flips one bit and cuts each file off at one offset; one of a training that goes on does the one or the other.
-TRIALS, QUICK, AT_ONCE = 1000, 50, 2
+TRIALS, QUICK, AT_ONCE = 1000, 11, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 

@@ -24,7 +24,7 @@ from tests.faults.harness.killing import ROOT
 from tests.faults.harness.made_checkpoints import Files, draw_files, load_newest, save
 
 FAULT = "ENOSPC, EIO in a save: an error, the earlier checkpoints stand, saving goes on afterwards"
-TRIALS, QUICK, AT_ONCE = 600, 30, 2
+TRIALS, QUICK, AT_ONCE = 600, 10, 2
 _IN_EARNEST = 0.05
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 # Calls that take room or bring bytes to the disk. Removing takes none, and must go on: nothing could be cleaned up.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "training killed at any instant, mostly in a save: whole, unmixed, one save lost, bit-equal"
-TRIALS, QUICK, AT_ONCE = 3000, 40, 2
+TRIALS, QUICK, AT_ONCE = 3000, 3, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 600.0
 
@@ -41,7 +41,7 @@ def prepare(folder: Path) -> Sequence[Reference]:
 def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
 
-    whole = shared[given.number % len(shared)]
+    whole = given.in_turn(shared)
     did: Counter[str] = Counter()
     violations: list[str] = []
     folder, attempt, tries = given.folder / "0", 0, 0

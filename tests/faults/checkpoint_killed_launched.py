@@ -37,7 +37,7 @@ def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
     from tests.faults.harness.launched import Launched
 
-    whole = shared[given.number % len(shared)]
+    whole = given.in_turn(shared)
     did: Counter[str] = Counter()
     for attempt in range(_KILLS):
         with Launched(whole.case, whole.data, given.folder, attempt) as launched:

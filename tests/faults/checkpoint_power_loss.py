@@ -17,7 +17,7 @@ from tests.faults.harness.lossy_disk import LossyDisk
 from tests.faults.harness.made_checkpoints import Files, draw_files, load_newest, save
 
 FAULT = "power lost, un-fsynced writes dropped or reordered: the last save loads, whole, and saving goes on"
-TRIALS, QUICK, AT_ONCE = 400, 15, 2
+TRIALS, QUICK, AT_ONCE = 400, 3, 2
 _STATES = 40  # of each trial's life
 _LIKELY = (0.0, 0.5, 0.9, 1.0)
 

@@ -25,7 +25,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.made_checkpoints import Files, load_newest, save
 
 FAULT = "two runs in one folder: second refused in 5 s, stale lock recovered, a holder that slept is fenced"
-TRIALS, QUICK, AT_ONCE = 240, 12, 6
+TRIALS, QUICK, AT_ONCE = 240, 6, 6
 PATIENCE_S = 60.0
 _WITHIN_S = 5.0
 _CONTENDERS = 4
@@ -34,7 +34,7 @@ _GOT_IT, _REFUSED, _FENCED = 10, 11, 12
 
 def trial(given: Trial, shared: None) -> Found:
     kinds = [_alive, _killed, _slept, _at_once, _copied, _another_host]
-    kind = kinds[given.number % len(kinds)]
+    kind = given.in_turn(kinds)
     return Found(kind(given), {kind.__name__.strip("_").replace("_", " "): 1})
 
 

@@ -18,7 +18,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
 
 FAULT = "outputs of finished steps cut off, altered, swapped, gone: made again, no wrong content, nothing else runs"
-TRIALS, QUICK, AT_ONCE = 200, 4, 2
+TRIALS, QUICK, AT_ONCE = 200, 2, 2
 
 # Writes files whose content follows from the step's name and from all that it reads.
 PROGRAM = """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Case
 
 FAULT = "a data shard damaged or missing, before a start or a resume: found before first use, named"
-TRIALS, QUICK, AT_ONCE = 200, 10, 2
+TRIALS, QUICK, AT_ONCE = 200, 3, 2
 PRELOAD = ("tests.faults.harness.training", "pyarrow.parquet")
 PATIENCE_S = 400.0
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["trial"]
 
 FAULT = "DeepSpeed's ZeRO 1, 2, 3 and pipeline killed at any instant: whole, unmixed, one save lost, bit-equal"
-TRIALS, QUICK, AT_ONCE = 40, 4, 2
+TRIALS, QUICK, AT_ONCE = 40, 2, 2
 PRELOAD = ("tests.faults.harness.training", "deepspeed")
 PATIENCE_S = 600.0
 

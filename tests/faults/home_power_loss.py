@@ -14,7 +14,7 @@ from tests.faults.harness.families import Found, Trial
 
 FAULT = "power lost in a run, un-fsynced writes and names dropped: the next run ends alike"
 TRIALS = 60
-QUICK = 4
+QUICK = 1
 AT_ONCE = 2
 MISSING = power_loss.missing()
 _LIKELY = (0.0, 0.3, 0.7, 0.95)

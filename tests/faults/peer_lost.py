@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "a rank SIGKILLed or SIGSTOPped in a step: all exit within 5 s (of the time-out), resumes"
-TRIALS, QUICK, AT_ONCE = 100, 7, 2
+TRIALS, QUICK, AT_ONCE = 100, 2, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 300.0
 

@@ -19,7 +19,7 @@ from drivetrain.training.launch.processes.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 
 FAULT = "a rank SIGKILLed in the exchange of a save while the others are frozen: all notice within 5 s"
-TRIALS, QUICK, AT_ONCE = 500, 30, 2
+TRIALS, QUICK, AT_ONCE = 500, 6, 2
 PRELOAD = ("drivetrain.training.group.gloo", "drivetrain.training.launch.processes.failure")
 
 _NOTICED_WITHIN_S = 5.0

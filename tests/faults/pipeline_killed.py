@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["trial"]
 
 FAULT = "pipelines killed at any instant: whole, unmixed, one save lost, bit-equal with each step's gradient norm"
-TRIALS, QUICK, AT_ONCE = 500, 4, 2
+TRIALS, QUICK, AT_ONCE = 500, 2, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 600.0
 

@@ -42,7 +42,7 @@ def prepare(folder: Path) -> Sequence[Reference]:
 def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
 
-    whole = shared[given.number % len(shared)]
+    whole = given.in_turn(shared)
     size = whole.case.world_size
     did = Counter([whole.case.name])
     attempt = 0

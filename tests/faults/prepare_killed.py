@@ -15,7 +15,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.program_killed import killed
 
 FAULT = "prepare_data killed at any instant, mostly as it publishes: each set the old or the new one, whole"
-TRIALS, QUICK, AT_ONCE = 100, 8, 2
+TRIALS, QUICK, AT_ONCE = 100, 3, 2
 PRELOAD = ("pyarrow.parquet", "pyarrow.csv", "pyarrow.json", "drivetrain.components.prepare_data")
 PATIENCE_S = 120.0
 

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from tests.faults.harness.registering import Files, Place, Process, Servers
 
 FAULT = "registration killed at any instant, repeated, two at once: one version, hash and metrics whole"
-TRIALS, QUICK, AT_ONCE = 500, 10, 2
+TRIALS, QUICK, AT_ONCE = 500, 3, 2
 PRELOAD = ("tests.faults.harness.registering",)
 PATIENCE_S = 120.0
 
 # Of twenty trials; servers are slower.
 _SHARES = {"component": 8, "step": 6, "sagemaker": 2, "kubeflow": 2, "mlflow": 2}
-_STRIDE = 7  # so that a few trials already are of several kinds
+_WAYS = [way for way, share in _SHARES.items() for _ in range(share)]
+# In an order in which a few trials already are of several kinds.
+_ORDER = [_WAYS[number * 7 % len(_WAYS)] for number in range(len(_WAYS))]
 _TWO_AT_ONCE = 0.5
 _KILL_AGAIN = 0.35
 _MOST_KILLS = 4
@@ -46,8 +48,7 @@ def prepare(folder: Path) -> Shared:
 def trial(given: Trial, shared: Shared) -> Found:
     from tests.faults.harness import registering
 
-    ways = [way for way, share in _SHARES.items() for _ in range(share)]
-    way = ways[given.number * _STRIDE % len(ways)]
+    way = given.in_turn(_ORDER)
     place = _place(way, given, shared, given.folder / "place")
     if way not in shared.measured:
         apart = _place(way, given, shared, shared.folder / f"measured-{way}")

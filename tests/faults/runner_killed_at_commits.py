@@ -15,7 +15,7 @@ from tests.faults.harness.killing import Outcome
 
 FAULT = "local runner killed at each commit and each move of an output: ends alike"
 TRIALS = 200
-QUICK = 4
+QUICK = 2
 AT_ONCE = 2
 _SIGKILLED = -9
 

@@ -32,7 +32,7 @@ from tests.fixtures.s3_server import environment, make_bucket, s3_server, variab
 
 FAULT = "S3 5xx/429, stalls, dropped and lost answers, killed uploads: 0 false commits, bounded"
 TRIALS = 200
-QUICK = 6
+QUICK = 2
 AT_ONCE = 2
 PRELOAD = ("tests.fixtures.s3_server", "drivetrain.training.checkpointing.places.s3")
 SAVES = 3

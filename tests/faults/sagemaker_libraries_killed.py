@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["trial"]
 
 FAULT = "smddp, smddp_fsdp, smp (over stand-ins) killed at any instant: whole, unmixed, one save lost, bit-equal"
-TRIALS, QUICK, AT_ONCE = 30, 3, 2
+TRIALS, QUICK, AT_ONCE = 30, 2, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 600.0
 

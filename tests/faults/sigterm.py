@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Reference
 
 FAULT = "SIGTERM in start, warm-up, step, validation or save, to one or all: one step saved, under 110 s"
-TRIALS, QUICK, AT_ONCE = 100, 7, 2
+TRIALS, QUICK, AT_ONCE = 100, 2, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 

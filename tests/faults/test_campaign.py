@@ -151,6 +151,13 @@ def test_a_trial_draws_the_same_by_seed_and_number(tmp_path: Path) -> None:
     assert drawn[0] == random.Random("toy/7/0").random()
 
 
+def test_trials_take_turns_and_the_seed_says_which_kind_is_first(tmp_path: Path) -> None:
+    def kinds(seed: int) -> str:
+        return "".join(Trial(number, seed, tmp_path, random.Random()).in_turn("abc") for number in range(4))
+
+    assert [kinds(seed) for seed in (0, 1, 2)] == ["abca", "bcab", "cabc"]
+
+
 def test_the_folder_of_a_violating_trial_is_kept(tmp_path: Path) -> None:
     def trial(given: Trial, shared: None) -> Found:
         (given.folder / "evidence").write_text("x")

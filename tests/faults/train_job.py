@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.fixtures.local_pods import LocalPods
 
 FAULT = "pods evicted, task killed, API 5xx/429/away, token renewed, cancelled: each sample once, nothing left"
-TRIALS, QUICK, AT_ONCE = 60, 3, 2
+TRIALS, QUICK, AT_ONCE = 60, 1, 2
 PATIENCE_S = 180.0
 SAMPLES = 12
 _WINDOW_S = 90.0

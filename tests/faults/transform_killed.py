@@ -19,7 +19,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.program_killed import killed
 
 FAULT = "transform_data killed at any instant, mostly as it publishes: the old or the new table, whole"
-TRIALS, QUICK, AT_ONCE = 100, 8, 2
+TRIALS, QUICK, AT_ONCE = 100, 3, 2
 PRELOAD = ("pyarrow.parquet", "pyarrow.csv", "pyarrow.json", "drivetrain.components.transform_data")
 PATIENCE_S = 120.0
 

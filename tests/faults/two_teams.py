@@ -27,7 +27,7 @@ from tests.faults.harness.families import Found, Trial
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
 
 FAULT = "two teams, one name: apply, destroy and pull at once, call by call: nothing of the other is touched"
-TRIALS, QUICK, AT_ONCE = 200, 4, 2
+TRIALS, QUICK, AT_ONCE = 200, 2, 2
 PRELOAD = ("tests.faults.two_teams", "moto.sagemaker.models", "moto.s3.models", "moto.events.models")
 PATIENCE_S = 120.0
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.faults.harness.training import Case, Reference
 
 FAULT = "resumed on other numbers of ranks (1, 2, 4; ddp, fsdp): samples once an epoch, float64 in 1e-10"
-TRIALS, QUICK, AT_ONCE = 100, 4, 2
+TRIALS, QUICK, AT_ONCE = 100, 2, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 

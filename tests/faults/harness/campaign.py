@@ -24,6 +24,7 @@ from tests.faults.harness.progress import Made, Progress
 from tests.faults.harness.worker import work
 
 _PREFIX = "drivetrain-faults-"
+_TRIALS_EACH = 4
 
 
 @dataclass
@@ -98,7 +99,8 @@ def run(
         workers.append(_Worker(process, ours, held, place))
 
     try:
-        for _ in range(min(family.at_once, len(waiting))):
+        # A process prepares for itself, which a few trials are not worth.
+        for _ in range(min(family.at_once, math.ceil(len(waiting) / _TRIALS_EACH))):
             start()
         while workers:
             ready = multiprocessing.connection.wait([worker.connection for worker in workers], timeout=1.0)

@@ -3,7 +3,7 @@
 A family's file has
 
     FAULT = "..."            what is broken, and what must hold
-    TRIALS, QUICK = 200, 10  of the whole campaign; of the 5 % that CI runs
+    TRIALS, QUICK = 200, 10  of the whole campaign; of the few that CI runs
     def trial(given: Trial, shared: Any) -> Found
     def prepare(folder: Path) -> Any    optional: what all trials hold themselves against (an uninterrupted run), made
                                         once a process and given to each trial as `shared`
@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class Trial:
     seed: int
     folder: Path
     draw: random.Random
+
+    def in_turn(self, kinds: Sequence[_Kind]) -> _Kind:
+        """Trials one after the other are of each kind once; the seed says which kind is first, so that campaigns of
+        fewer trials than kinds come to each of them, too."""
+        return kinds[(self.seed + self.number) % len(kinds)]
 
 
 # Begins the name of what is not added up over trials: the highest is told.

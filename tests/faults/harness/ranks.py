@@ -7,6 +7,7 @@ through a pipe as it happens, and each step is written to a trace.
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import random
 import select
@@ -25,10 +26,20 @@ import torch._dynamo
 import torch.distributed as dist
 
 from drivetrain.steps.trainings import EXECUTION
+from drivetrain.training import plugins
 from drivetrain.training.launch.processes.parent import follows_parent
+from drivetrain.training.serving.code_folder import code_of
 from drivetrain.training_scripts import train
-from tests.faults.harness import phases
+from tests.faults.harness import phases, tiny_recipe
 from tests.faults.harness.traces import listen_often, trace_steps
+
+# What each rank would import, and read of files, for itself.
+for _family in ("health/rules", "readers", "metrics"):
+    for _name in plugins.names(_family):
+        plugins.load(_family, _name, kind="plug-in")
+for _name in ("torch.framework", "checkpointing.places.folder", "torch.checkpoints.memory", "torch.health.profiler"):
+    importlib.import_module(f"drivetrain.training.{_name}")
+code_of(tiny_recipe.Recipe(), "npz")
 
 # A rank that should have ended is asked what it is doing.
 _SAY_WHERE, _SECONDS_TO_SAY = signal.SIGUSR2, 0.5
