@@ -29,8 +29,8 @@ def records(bench: Bench) -> Iterator[Record]:
 
 def _digits(bench: Bench) -> Iterator[Record]:
     """The digits pipeline, the first time in a process: what an author waits for beside the imports, which are those of
-    the compiler and of the pipeline's file, for us and for kfp. The first of three rounds hashes our code; the others
-    find its hash, which is kept of files that were not installed at this moment."""
+    the compiler and of the pipeline's file, for us and for kfp. The first round hashes our code; the others find
+    its hash, which is kept of files that were not installed at this moment."""
     places = {OURS: project(bench, OURS, bench.ours)}
     time.sleep(SETTLED_S)
     places[ON_KUBEFLOW] = places[OURS]
@@ -44,7 +44,7 @@ def _digits(bench: Bench) -> Iterator[Record]:
     first: dict[str, list[float]] = defaultdict(list)
     imports: dict[str, list[float]] = defaultdict(list)
     digests: dict[str, set[str]] = defaultdict(set)
-    for _ in range(3):
+    for _ in range(bench.rounds):
         for name in [name for name in places if name not in bench.failed]:
             bench.progress(f"compile: {name}")
             try:

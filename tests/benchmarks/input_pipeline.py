@@ -22,13 +22,13 @@ ROUNDS = 31
 def records(bench: Bench) -> Iterator[Record]:
     home = bench.folder("input-pipeline")
     variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    bench.progress("input pipeline")
+    # The environment of this benchmark, which has torch and us.
+    command = [sys.executable, PROBES / "input_pipeline.py", str(1 if bench.quick else ROUNDS), *RECIPES]
+    found = json.loads(run(command, cwd=home, environment=variables, limit=600).checked().output)
     for recipe, name in RECIPES.items():
-        bench.progress(f"input pipeline: {name}")
-        # The environment of this benchmark, which has torch and us.
-        command = [sys.executable, PROBES / "input_pipeline.py", recipe, str(1 if bench.quick else ROUNDS)]
-        found = json.loads(run(command, cwd=home, environment=variables, limit=600).checked().output)
         for clock, what in (("cpu", "CPU"), ("wall", "wall")):
-            pairs: list[list[float]] = found[clock]
+            pairs: list[list[float]] = found[recipe][clock]
             ready = 1000 * statistics.median(by_hand for _, by_hand in pairs)
             yield Record(
                 name=f"input_pipeline: {name}, {what} of a step",

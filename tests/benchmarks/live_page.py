@@ -30,8 +30,8 @@ from tests.benchmarks.harness.records import Record
 from tests.benchmarks.harness.timing import run
 from tests.fixtures.many_runs import write_runs
 
-RUNS, QUICK_RUNS = 10_000, 500
-EPOCHS, QUICK_EPOCHS = 150, 20
+RUNS, QUICK_RUNS = 10_000, 50
+EPOCHS, QUICK_EPOCHS = 150, 5
 COMMAND = [sys.executable, "-m", "drivetrain.cli.main"]
 
 

@@ -35,7 +35,7 @@ def records(bench: Bench) -> Iterator[Record]:
         "words, no line twice": lambda _: " ".join(drawn.choices(words, k=14)),
     }
     for kind, line in kinds.items():
-        pieces = list(_pieces(line, 60 if bench.quick else 300))
+        pieces = list(_pieces(line, 5 if bench.quick else 300))
         masking = LogMasking(["the-value-of-a-variable"])
         best = float("inf")
         for _ in range(2):

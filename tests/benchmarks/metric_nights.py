@@ -1,7 +1,7 @@
 """Nights of metrics: how often a line that is no better by a metric of classes or MSE is promoted.
 
     python -m tests.benchmarks --only metric_nights
-    python -m tests.benchmarks --only metric_nights --quick      # 20 years of each world
+    python -m tests.benchmarks --only metric_nights --quick      # a year of each world
 
 A candidate shares half or nine tenths of its noise with the champion. **Reused**: the same rows all
 year; on a share `f` of them each training draws its noise anew. **Fresh**: other rows each night. Candidates of a line
@@ -12,6 +12,7 @@ where one of them is shown to be better at any look.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -23,12 +24,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.decision.nights import LOOKS, by_nights, by_rows
+from drivetrain.decision.nights import LOOKS, SPENT, by_nights, by_rows
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
 from tests.benchmarks.nights import MOST_WRONG
 
-YEARS, QUICK, LINES, NIGHTS, DRAWS = 400, 20, 4, 91, 50_000
+YEARS, QUICK, LINES, NIGHTS, DRAWS, FIRST = 400, 1, 4, 91, 50_000, 8_000
 LEVEL = 0.05 / LINES
 DISTANCE, THRESHOLD, APART = 2.0, 1.0, 0.005
 
@@ -120,24 +121,35 @@ def by_same_rows(parts: Floats, gains: Floats) -> bool:
     looks = [look for look in LOOKS if look <= NIGHTS]
     means = np.cumsum(parts, axis=0)[np.array(looks) - 1] / np.array(looks)[:, None]
     return any(
-        hopeful(means[place]) and by_rows(means[: place + 1], gains[:look].tolist(), LEVEL, DRAWS).is_better
+        hopeful(means[place], look) and by_rows(means[: place + 1], gains[:look].tolist(), LEVEL, DRAWS).is_better
         for place, look in enumerate(looks)
     )
 
 
 def by_fresh_rows(first: Floats, gains: Floats) -> bool:
-    if hopeful(first) and by_rows(first[None], gains[:1].tolist(), LEVEL, DRAWS).is_better:
+    if hopeful(first, 1) and by_rows(first[None], gains[:1].tolist(), LEVEL, DRAWS).is_better:
         return True
     return any(
-        hopeful(gains[:look]) and by_nights(gains[:look].tolist(), LEVEL, DRAWS).is_better
+        hopeful(gains[:look], look) and by_nights(gains[:look].tolist(), LEVEL, DRAWS).is_better
         for look in LOOKS[1:]
         if look <= NIGHTS
     )
 
 
-def hopeful(units: Floats) -> bool:
-    """What is less than 1.8 deviations is no verdict of any look, and not worth drawing chance for."""
-    return bool(units.sum() > 1.8 * np.sqrt((units**2).sum()))
+def hopeful(units: Floats, look: int) -> bool:
+    """Whether chance, where every unit is as likely to say the opposite, gives so much rarely enough for a promotion.
+    By a part of the draws, with five of their deviations to spare: more of them are not worth their time."""
+    if units.sum() <= 1.8 * np.sqrt((units**2).sum()):
+        return False
+    above = np.count_nonzero(_signs()[:, : len(units)] @ units.astype(np.float32) >= units.sum() * (1 - 1e-5))
+    most = FIRST * LEVEL * SPENT[look]
+    return above <= most + 5 * math.sqrt(most) + 5
+
+
+@cache
+def _signs() -> NDArray[np.float32]:
+    signs = np.random.default_rng(1).integers(0, 2, (FIRST, 500), dtype=np.int8)
+    return signs.astype(np.float32) * 2 - 1
 
 
 def differences(world: World, target: Bools, noise: list[Floats], ups: NDArray[np.int64]) -> Floats:

@@ -25,7 +25,7 @@ PROBE = Path(__file__).parent / "probes" / "prepare_data.py"
 ENVIRONMENT = "tables"
 BY_HAND, PEERS, SPARK = "polars", ("pandas", "duckdb"), "spark"
 SPARK_FOLDER = ROOT / ".venvs" / "spark"
-ROWS, QUICK_ROWS = 9_000_000, 300_000
+ROWS, QUICK_ROWS = 9_000_000, 20_000
 BYTES_EACH = 69.9  # of a row, as CSV
 FACTOR, PEAK_MIB = 1.15, 2048
 

@@ -29,7 +29,7 @@ PEERS = ("fabric", "lightning", "accelerate")
 # Our loop, and the others likewise, reports every 50 steps: segments of 10 are added up to that.
 SEGMENTS, STEPS = 5, 50
 # Segments of a training; the first four are its warm-up.
-ALL, QUICK = 96, 14
+ALL, QUICK = 96, 9
 
 
 def records(bench: Bench) -> Iterator[Record]:
