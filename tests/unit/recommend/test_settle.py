@@ -164,7 +164,7 @@ def test_a_slow_save_is_reported_and_never_refused(write_facts: Write) -> None:
 
 
 @pytest.mark.parametrize("recipe", sorted(path.name.partition(".")[0] for path in SHIPPED.glob("*.facts.json")))
-@pytest.mark.parametrize("batch", [1, 24, 192])
+@pytest.mark.parametrize("batch", [1, pytest.param(24, marks=pytest.mark.slow), 192])
 def test_every_feasible_row_breaks_no_rule(recipe: str, batch: int, tmp_path: Path) -> None:
     """Also those that are not chosen: who reads the table may name any of them."""
     strategies = all_strategies(framework="torch")

@@ -84,13 +84,21 @@ def test_the_recipe_says_it_and_names_of_metrics_are_known(data: Path) -> None:
     assert [direction(recipe, name) for name in ("error_rate", "side_loss", "confusion_matrix")] == [None] * 3
 
 
-def test_the_best_model_is_the_one_with_fewest_errors(data: Path) -> None:
-    history = trained(data, config("says_it", epochs=4))
+def test_the_best_model_and_the_best_checkpoint_are_those_with_fewest_errors(data: Path) -> None:
+    kept, out = data.parent / "checkpoints", data.parent / "out"
+    given = config("says_it", epochs=4, keep_best_n=2, checkpoint_every="2steps")
+    train(given, Folders(train=data, validation=data, model=out / "model", output=out, checkpoints=kept), ALONE)
+    history = json.loads((out / "history.json").read_text())
     rates = [entry["validation_error_rate"] for entry in history]
     (best,) = (entry for entry in history if entry.get("best"))
     assert best["validation_error_rate"] == min(rates) < max(rates)
-    description = json.loads((data.parent / "out" / "model" / "model.json").read_text())
+    description = json.loads((out / "model" / "model.json").read_text())
     assert description["best"]["value"] == min(rates) and description["step"] == best["step"]
+    (training,) = find(str(kept)).trainings
+    rows = [row for row in list_training(training).rows if "validation_error_rate" in row.metrics]
+    (best_row,) = (row for row in rows if row.best)
+    rates = [row.metrics["validation_error_rate"] for row in rows]
+    assert best_row.metrics["validation_error_rate"] == min(rates) < max(rates)
 
 
 @pytest.mark.parametrize("watching", [{"keep_best": True}, {"early_stopping": 2}, {"keep_best_n": 1}])
@@ -148,14 +156,3 @@ def test_versions_that_did_not_note_it_went_by_the_name() -> None:
     assert watched({**by_errors, "watch": {"higher_is_better": None}}) is None
     assert watched({"config": {"monitor": "validation_loss"}}) == ("validation_loss", False)
     assert watched({"config": {}}) is None
-
-
-def test_the_best_checkpoint_is_the_one_with_fewest_errors(data: Path) -> None:
-    kept = data.parent / "checkpoints"
-    given = config("says_it", epochs=4, keep_best_n=2, checkpoint_every="2steps")
-    train(given, Folders(train=data, validation=data, model=data.parent / "m", checkpoints=kept), ALONE)
-    (training,) = find(str(kept)).trainings
-    rows = [row for row in list_training(training).rows if "validation_error_rate" in row.metrics]
-    (best,) = (row for row in rows if row.best)
-    rates = [row.metrics["validation_error_rate"] for row in rows]
-    assert best.metrics["validation_error_rate"] == min(rates) < max(rates)
