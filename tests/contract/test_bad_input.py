@@ -84,7 +84,9 @@ def test_the_definition_without_a_mistake_runs(place: Place) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["run", "show"])
-def test_text_that_is_no_definition(place: Place, command: str, content: str | bytes, words: list[str]) -> None:
+def test_invalid_definition_texts_are_refused(
+    place: Place, command: str, content: str | bytes, words: list[str]
+) -> None:
     file = place.write("definition.json", content)
     place.refused(place.drivetrain(*([command, "-d"] if command == "run" else [command]), file), *words)
     assert not place.home.exists()
@@ -147,7 +149,7 @@ def test_a_definition_that_cannot_run(place: Place, changes: dict[str, Any], wor
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_what_is_given_on_the_command_line(place: Place, given: list[str], words: list[str]) -> None:
+def test_bad_command_line_options_are_refused(place: Place, given: list[str], words: list[str]) -> None:
     place.refused(place.run(two_steps(), *given), *words)
 
 
@@ -278,14 +280,14 @@ def test_a_thousand_mistakes_are_refused_as_quickly_as_one(place: Place) -> None
     )
 
 
-def test_text_that_would_fill_the_memory(place: Place) -> None:
+def test_memory_exhausting_texts_are_refused(place: Place) -> None:
     value = {"Std:Join": {"On": "", "Values": [{"Get": "Parameters.Word"}] * 50_000}}
     step = processing("step", "pass", value)
     ran = place.run(definition(step, parameters=PARAMETERS), "--param", "Word=" + "x" * 1000)
     place.refused(ran, "Std:Join: more than 262,144 characters")
 
 
-def test_words_of_a_shell_are_only_words(place: Place) -> None:
+def test_shell_words_are_not_interpreted(place: Place) -> None:
     """Arguments, parameters and variables arrive as they were given, and nothing interprets them on the way."""
     words = ["$(touch owned)", "; touch owned", "| touch owned", "`touch owned`", "a\ntouch owned", "&& touch owned"]
     words += ["> owned", "*", "~", "$HOME", "\"'", "\\", "-rf", "--", "", " sp  ace ", "é€😀"]
@@ -312,7 +314,7 @@ def test_words_of_a_shell_are_only_words(place: Place) -> None:
     assert place.files() == set()
 
 
-def test_a_component_gets_the_words_of_a_shell_as_they_are(place: Place) -> None:
+def test_a_component_gets_shell_words_unchanged(place: Place) -> None:
     file = place.write("example.py", PIPELINE)
     ran = place.drivetrain("run", file, "--set", "times=1", "--set", "word='$(touch owned); `touch owned`'")
     assert ran.code == 0, ran

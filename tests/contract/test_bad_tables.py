@@ -90,7 +90,7 @@ def run(way: str, night: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("way", WAYS)
-def test_one_error_says_where(way: str, case: str, night: Path) -> None:
+def test_one_error_gives_the_place(way: str, case: str, night: Path) -> None:
     run(way, night)
     before = Manifest.read(night / "out" / "train").content_hash
     write, expected = CASES[case]
@@ -105,7 +105,7 @@ def test_one_error_says_where(way: str, case: str, night: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_night_with_a_header_alone_adds_no_row(way: str, night: Path) -> None:
+def test_a_night_with_only_a_header_adds_no_row(way: str, night: Path) -> None:
     run(way, night)
     before = Manifest.read(night / "out" / "train").rows
     (night / "raw" / "2.csv").write_text("id,label,x\n")

@@ -36,7 +36,7 @@ def train(home: Home, dataset: Path, *, cache: bool = True, epochs: int = 1) -> 
 
 
 @pytest.mark.slow
-def test_a_later_run_is_a_hit_or_starts_anew(tmp_path: Path) -> None:
+def test_a_later_run_hits_the_cache_or_trains_anew(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     status, log, location = train(home, DIGITS)
     assert (status, "resuming" in log) == ("Succeeded", False)

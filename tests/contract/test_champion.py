@@ -164,14 +164,14 @@ def test_with_a_champion(copied: Callable[[], Place]) -> None:
     assert place.run("seed=8", "rule=not_worse", "margin=0.9").decided["verdict"] == "register"
 
 
-def test_the_champion_measured_here_has_the_digits_that_its_own_run_gave_it(
+def test_the_champion_gets_the_same_digits_as_in_its_own_run(
     first: tuple[Place, Ran], second: tuple[Place, Ran]
 ) -> None:
     theirs = second[1].decided["champion"]["metrics"]
     assert theirs == first[1].decided["candidate"]["metrics"]
 
 
-def test_a_champion_that_is_gone_or_cannot_be_loaded(copied: Callable[[], Place]) -> None:
+def test_a_missing_or_unloadable_champion_is_an_error(copied: Callable[[], Place]) -> None:
     place = copied()
     place.registry.set_status(GROUP, 1, "Approved")
     archive = place.home.objects / place.versions()[0].artifact.removeprefix("s3://")
@@ -189,7 +189,7 @@ def test_a_champion_that_is_gone_or_cannot_be_loaded(copied: Callable[[], Place]
     assert len(place.versions()) == 1
 
 
-def test_a_registry_that_cannot_be_asked(copied: Callable[[], Place]) -> None:
+def test_an_unavailable_registry_is_an_error(copied: Callable[[], Place]) -> None:
     """The database of the runs is that of the models; so a table of another shape stands for one that is broken."""
     import sqlite3
 

@@ -26,7 +26,7 @@ def call(folder: Path, *command: str, code: int = 0) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_two_processes_wide_is_exported_evaluated_and_gone_on_from(tmp_path: Path) -> None:
+def test_a_training_on_two_processes_is_exported_evaluated_and_resumed(tmp_path: Path) -> None:
     data: ModuleType = prepared_data
     data.write_prepared(tmp_path / "build" / "train", data.digit_columns(50))
     settings = [word for given in TRAINING for word in ("--set", given)]

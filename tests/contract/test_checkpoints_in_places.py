@@ -104,14 +104,14 @@ def test_a_damaged_one(uri: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(capsys, "verify", uri)[0]["step"] == 1
 
 
-def test_lag_is_told_where_the_place_knows(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upload_lag_is_shown_if_known(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     save(uri, 1)
     lag = run(capsys, "list", uri)[0]["arrival_seconds"]
     # It was saved, as it says, long before it came to be there.
     assert (lag is not None and lag > 3600) if hasattr(open_place(uri), "arrived_at") else lag is None
 
 
-def test_nothing_there(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_without_checkpoints(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "list", f"{uri}/none", code=2).startswith("error: ")
 
 

@@ -17,7 +17,9 @@ from drivetrain.training_scripts import checkpoints
 PAGE = (Path(__file__).parents[2] / "docs" / "checkpoints.md").read_text(encoding="utf-8")
 
 
-def test_a_script_of_ones_own_goes_on_from_what_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_script_resumes_from_the_newest_valid_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (example,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     script = tmp_path / "own.py"
     script.write_text(example, encoding="utf-8")

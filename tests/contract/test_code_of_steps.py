@@ -85,7 +85,7 @@ def steps_of(folder: Path, target: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("target", ["sagemaker", "kubeflow"])
-def test_an_edit_leaves_the_definition_of_other_steps_as_it_is(shop: Path, target: str) -> None:
+def test_an_edit_does_not_change_the_definition_of_other_steps(shop: Path, target: str) -> None:
     before = steps_of(shop, target)
     edit(shop / "shop_steps" / "scores.py")
     after = steps_of(shop, target)
@@ -95,7 +95,7 @@ def test_an_edit_leaves_the_definition_of_other_steps_as_it_is(shop: Path, targe
 
 
 @pytest.mark.parametrize("target", ["sagemaker", "kubeflow"])
-def test_an_edit_of_the_package_leaves_steps_that_do_not_use_it_as_they_are(
+def test_a_package_edit_does_not_change_steps_that_do_not_use_it(
     shop: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (shop / "shop_steps" / "search.py").write_text(
@@ -129,9 +129,7 @@ def ran(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def test_an_edit_runs_the_steps_that_import_it_and_says_which_file(
-    shop: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_edit_reruns_importing_steps_and_names_the_file(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {status for status, _ in ran(capsys).values()} == {"Succeeded"}
     edit(shop / "shop_steps" / "scores.py")  # what search gives stays, so forecast has nothing new
     assert ran(capsys) == {

@@ -91,7 +91,7 @@ def grown(folder: Path, rows: int) -> Path:
     return path
 
 
-def test_three_nights_go_on_from_each_other(tmp_path: Path) -> None:
+def test_three_nights_continue_each_other(tmp_path: Path) -> None:
     place = Place(tmp_path / "home", "digits")
     first = place.run(nightly(grown(tmp_path, 300)))
     assert "starts anew: digits has no approved version" in first.logs["train-previous"]
@@ -117,7 +117,7 @@ def test_three_nights_go_on_from_each_other(tmp_path: Path) -> None:
     assert place.newest().version == 3
 
 
-def test_a_script_goes_on_from_the_checkpoints_that_it_left(tmp_path: Path) -> None:
+def test_a_script_continues_from_its_earlier_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "rows").write_text("rows")
     (tmp_path / "code").mkdir()
@@ -175,7 +175,7 @@ def own(settings: Own) -> Pipeline:
 """
 
 
-def test_by_the_ir_it_goes_on_from_a_version_and_from_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ir_continues_from_a_version_and_from_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "rows").write_text("rows")
     (tmp_path / "own.py").write_text(ON_KUBEFLOW)

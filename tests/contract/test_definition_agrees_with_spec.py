@@ -15,7 +15,7 @@ from drivetrain.targets.sagemaker.document import document, graph
 
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))
-def test_read_back(name: str) -> None:
+def test_a_definition_is_read_back_as_its_spec(name: str) -> None:
     pipeline = load(name).pipeline
     spec = Graph(pipeline)
     definition = document.read(compile_pipeline(pipeline).text)
@@ -31,7 +31,7 @@ def test_read_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))
-def test_what_runs_here_is_what_is_deployed(name: str) -> None:
+def test_local_and_deployed_definitions_are_equal(name: str) -> None:
     loaded = load(name)
     deployed = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
     local = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=True)
@@ -39,7 +39,7 @@ def test_what_runs_here_is_what_is_deployed(name: str) -> None:
     assert local.notes == ()
 
 
-def test_a_wheel_that_is_not_to_be_had_hinders_only_a_deployment() -> None:
+def test_an_unavailable_wheel_blocks_only_a_deployment() -> None:
     program = Program(kind="component", target="module:function", needs=("no-such-distribution-anywhere",))
     pipeline = Pipeline(name="p", steps=[ProcessingStep(name="work", program=program)])
     with pytest.raises(UserError, match="pip download"):

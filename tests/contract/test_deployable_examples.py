@@ -38,7 +38,7 @@ def test_examples_are_found() -> None:
     assert {"README.md", "own_script.md", "triggers.md"} <= {page.name for page, _ in EXAMPLES.values()}
 
 
-def test_the_files_to_copy_are_those_of_the_pages() -> None:
+def test_example_files_match_the_pages() -> None:
     [place] = blocks(ROOT / "docs" / "deploying.md", "yaml")
     assert (ROOT / "docs/examples/production.yaml").read_text(encoding="utf-8") == place
     [event] = read_events((ROOT / "docs/examples/approved.json").read_bytes(), "approved.json")
@@ -48,7 +48,7 @@ def test_the_files_to_copy_are_those_of_the_pages() -> None:
     )
 
 
-def test_the_first_hour_leaves_nothing_open(tmp_path: Path) -> None:
+def test_the_first_hour_page_is_complete(tmp_path: Path) -> None:
     """Its settings deploy the ready pipeline, with roles whose policies are whole, and its options are options."""
     settings, *options, image = blocks(ROOT / "docs" / "sagemaker_first_hour.md", "yaml")
     (tmp_path / "infra.yaml").write_text("".join(options), encoding="utf-8")

@@ -43,7 +43,9 @@ def nightly(settings: Nightly) -> Pipeline:
 def read(raw: Input, table: Output) -> None: ...
 
 
-def test_plan_and_apply_refuse_it_on_sagemaker(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_and_apply_refuse_constant_data_on_sagemaker(
+    drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (drivetrain.folder / "nightly.py").write_text(PIPELINE)
     (drivetrain.folder / "rows.csv").write_text("id\n1\n")
     with monkeypatch.context() as nobody:
@@ -56,7 +58,7 @@ def test_plan_and_apply_refuse_it_on_sagemaker(drivetrain: CommandLine, monkeypa
     assert "look-at-read-raw" in drivetrain("plan", "nightly.py", "--set", "data=s3://lake/raw/")
 
 
-def test_it_is_refused_on_kubeflow(tmp_path: Path) -> None:
+def test_constant_data_are_refused_on_kubeflow(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id\n1\n")
 
     def deployed(data: object) -> None:

@@ -146,7 +146,9 @@ def applied(drivetrain: CommandLine, *given: str) -> dict[str, Any]:
         for kind in KINDS
     ],
 )
-def test_a_pipeline_is_what_it_was_or_what_is_not_is_said(drivetrain: CommandLine, kind: str, update: bool) -> None:
+def test_a_failed_apply_restores_the_pipeline_or_reports_what_differs(
+    drivetrain: CommandLine, kind: str, update: bool
+) -> None:
     first = applied(drivetrain) if update else NOTHING
     second = applied(drivetrain, *CHANGED)
     again = APPLY if update else DESTROY
@@ -175,7 +177,7 @@ def test_a_pipeline_is_what_it_was_or_what_is_not_is_said(drivetrain: CommandLin
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=tier(kind in DESTROYING)) for kind in KINDS])
-def test_what_was_destroyed_in_part_is_destroyed_by_the_next(drivetrain: CommandLine, kind: str) -> None:
+def test_a_partial_destroy_is_completed_by_the_next_one(drivetrain: CommandLine, kind: str) -> None:
     made = applied(drivetrain)
     now = made
     for faults in each_fault(kind):

@@ -107,7 +107,7 @@ def test_the_whole_life(drivetrain: CommandLine) -> None:
 
 
 @pytest.mark.slow
-def test_a_conflict_is_decided_by_a_person(drivetrain: CommandLine) -> None:
+def test_conflicts_are_resolved_by_choice(drivetrain: CommandLine) -> None:
     drivetrain("apply", "nightly.py", "--yes")
     drivetrain.edit(lambda read: read["Parameters"][0].update(DefaultValue=0.5))
     changed = ("--set", "min_accuracy=0.7")
@@ -130,7 +130,7 @@ def test_a_conflict_is_decided_by_a_person(drivetrain: CommandLine) -> None:
 
 
 @pytest.mark.slow
-def test_a_definition_of_others_is_deployed_and_a_pipeline_of_others_adopted(drivetrain: CommandLine) -> None:
+def test_a_foreign_definition_is_deployed_and_a_foreign_pipeline_adopted(drivetrain: CommandLine) -> None:
     steps = [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}, "Unknown": [1.0, 2]}]
     file = drivetrain.folder / "theirs.json"
     file.write_text(json.dumps({"Version": "2020-12-01", "Steps": steps}))

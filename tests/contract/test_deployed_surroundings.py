@@ -10,7 +10,7 @@ from tests.fixtures.sagemaker_service.command_line import CommandLine
 
 
 @pytest.mark.slow
-def test_a_schedule_disabled_in_the_console_stays_so_until_somebody_decides(drivetrain: CommandLine) -> None:
+def test_a_schedule_disabled_in_the_console_stays_disabled_until_discarded(drivetrain: CommandLine) -> None:
     drivetrain("apply", "nightly.py", "--yes")
     scheduler = drivetrain.account.client("scheduler")
     [name] = [item["Name"] for item in scheduler.list_schedules()["Schedules"]]

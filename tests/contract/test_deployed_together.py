@@ -19,7 +19,7 @@ PATIENCE_S = 300
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["put_object", "list_pipeline_versions", "update_pipeline"])
-def test_an_edit_that_arrives_between_reading_and_writing_is_kept(
+def test_an_edit_between_read_and_write_is_kept(
     drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     drivetrain("apply", "nightly.py", "--yes")
@@ -75,7 +75,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_the_life_of_a_pipeline_as_processes_of_their_own(drivetrain: CommandLine) -> None:
+def test_the_life_of_a_pipeline_in_separate_processes(drivetrain: CommandLine) -> None:
     def done(*arguments: str, code: int = 0) -> str:
         found, text = ended(launch(drivetrain, *arguments))
         assert found == code and "Traceback" not in text, text
@@ -99,7 +99,7 @@ def test_the_life_of_a_pipeline_as_processes_of_their_own(drivetrain: CommandLin
 
 
 @pytest.mark.slow
-def test_of_two_who_apply_at_once_nobody_is_overwritten_unsaid(drivetrain: CommandLine) -> None:
+def test_concurrent_applies_never_overwrite_silently(drivetrain: CommandLine) -> None:
     rows = ("20", "30")
     for _ in range(4):
         drivetrain("apply", "nightly.py", "--yes")

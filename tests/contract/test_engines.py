@@ -111,7 +111,7 @@ def test_aggregates(engine: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("rows", [0, 3])
-def test_aggregates_of_no_value(engine: str, rows: int, tmp_path: Path) -> None:
+def test_aggregates_without_values(engine: str, rows: int, tmp_path: Path) -> None:
     table = table_of({"z": ("int64", [None] * rows), "b": ("bool", [None] * rows)})
     plan = Plan().aggregate({**{name: op(name, "z") for name in cases.EMPTY}, "any": op("any", "b"), "n": op("rows")})
     (found,) = ran(engine, plan, table, tmp_path).to_pylist()
@@ -120,7 +120,7 @@ def test_aggregates_of_no_value(engine: str, rows: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", cases.FAILING)
-def test_a_value_that_does_not_fit_is_one_error(engine: str, name: str, tmp_path: Path) -> None:
+def test_an_unfitting_value_is_one_error(engine: str, name: str, tmp_path: Path) -> None:
     said = r"^the transformation failed: verb 1, derive of 'z': .+ is (beyond int64|not cast to \w+([\[(].+)?)[,.] "
     with pytest.raises(InputError, match=said):
         ran(engine, Plan().derive(z=cases.FAILING[name]), table_of(cases.COLUMNS), tmp_path)
@@ -323,7 +323,7 @@ def test_a_function_on_batches(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_sums_of_floats_do_not_depend_on_how_rows_come(engine: str, tmp_path: Path) -> None:
+def test_float_sums_do_not_depend_on_row_order(engine: str, tmp_path: Path) -> None:
     """Bit for bit, since the content of a data set names it."""
     draw = random.Random(1)
     rows = [{"g": draw.randrange(3), "x": draw.uniform(-1, 1) * 10 ** draw.randrange(-9, 9)} for _ in range(5000)]
@@ -401,7 +401,7 @@ def test_weights_by_class_are_equal_to_the_last_digit(engine: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_filters_pass_over_no_row_by_statistics_of_a_file(engine: str, tmp_path: Path) -> None:
+def test_filters_skip_no_row_by_file_statistics(engine: str, tmp_path: Path) -> None:
     """Those of Parquet leave NaN out, and may tell -0.0 from 0.0. No other row fits, so that a whole file would go."""
     for values, condition, rows in (
         ([math.nan, 0.5], op("greater", "x", 0.5), 1),
@@ -415,7 +415,7 @@ def test_filters_pass_over_no_row_by_statistics_of_a_file(engine: str, tmp_path:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_days_before_the_gregorian_calendar_stay_as_they_are(engine: str, tmp_path: Path) -> None:
+def test_days_before_the_gregorian_calendar_are_unchanged(engine: str, tmp_path: Path) -> None:
     days = [dt.date(1582, 10, 10), dt.date(1, 1, 1), dt.date(1899, 12, 31)]
     times = [dt.datetime(day.year, day.month, day.day, 23, 59, 59, 1) for day in days]
     given = table_of({"d": ("date32", days), "t": ("timestamp[us]", times), "z": ("timestamp[us, tz=UTC]", times)})
@@ -456,7 +456,7 @@ def test_workers_get_functions_without_the_package() -> None:
 
 
 @pytest.mark.spark
-def test_rows_reach_workers_that_do_not_see_this_disk(tmp_path: Path) -> None:
+def test_rows_reach_workers_without_this_disk(tmp_path: Path) -> None:
     """Where Spark's file system is not this machine's, rows go through it; here by a view that has another folder."""
     spark = importlib.import_module("drivetrain.data.engines.spark.session").session({})
     (tmp_path / "cluster").mkdir()

@@ -20,7 +20,7 @@ def test_every_parameter_has_its_line() -> None:
     )
 
 
-def test_the_commands_have_flags_that_exist() -> None:
+def test_the_commands_use_existing_flags() -> None:
     from drivetrain.steps import command_line
 
     commands = re.findall(r"^python -m drivetrain.components.evaluate (.*)$", PAGE.replace("\\\n", ""), re.MULTILINE)
@@ -30,7 +30,7 @@ def test_the_commands_have_flags_that_exist() -> None:
         assert values["data"] == Path("build/test")
 
 
-def test_the_usual_metrics_are_those() -> None:
+def test_the_default_metrics_match_the_page() -> None:
     from drivetrain.training.metric import DEFAULTS
 
     rows = {match[1]: match[2] for match in re.finditer(r"^\| `([a-z]+)` \|[^|]*\|([^|]*)\|$", PAGE, re.MULTILINE)}

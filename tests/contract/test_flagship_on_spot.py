@@ -86,7 +86,7 @@ def test_two_interruptions_change_nothing(tmp_path: Path, alone: tuple[StepRun, 
 
 # The commands of docs/spot.md go this way too (test_spot_page.py), and test_rehearsals.py with programs of a moment.
 @pytest.mark.nightly
-def test_a_training_that_leaves_spot_machines_is_the_same_training(
+def test_leaving_spot_machines_does_not_change_the_training(
     tmp_path: Path, alone: tuple[StepRun, tuple[bytes, Any]]
 ) -> None:
     home = Home(tmp_path)

@@ -51,7 +51,7 @@ def pipeline() -> Pipeline:
 
 
 @pytest.mark.slow
-def test_the_best_of_several_trainings_is_handed_on(
+def test_the_best_of_several_trainings_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -140,7 +140,7 @@ def what_others_left_is_not_looked_at() -> None:
 
 @pytest.mark.parametrize("name", sorted(MALICIOUS))
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_what_is_made_to_harm_is_refused_within_a_second(name: str, command: tuple[str, ...]) -> None:
+def test_malicious_definitions_are_refused_within_a_second(name: str, command: tuple[str, ...]) -> None:
     gc.collect()  # what was left before must not be ended where the stack is at its limit
     with folder_with(MALICIOUS[name].encode()) as folder:
         before = process_time()
@@ -168,7 +168,7 @@ def test_large_definitions_are_read_within_a_second() -> None:
 HOSTILE = "$(touch pwned); `touch pwned` | touch pwned && touch pwned > pwned\n\x1b[2J\x07"
 
 
-def test_words_for_a_shell_and_a_terminal_are_only_words() -> None:
+def test_shell_and_terminal_commands_are_not_interpreted() -> None:
     """They come out of the export as they came in, and are shown without their power."""
     hostile = json.loads(
         re.sub(r'"(ml\.m5\.xlarge|Train it|train)"', lambda _: json.dumps(HOSTILE), json.dumps(RETRAINING))

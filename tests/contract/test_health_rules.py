@@ -59,7 +59,7 @@ def as_written(record: Record, like: tuple[Record, Record] | None = None) -> Rec
 
 @functools.cache
 def healthy(seed: int) -> tuple[tuple[Record, Record], ...]:
-    """Each record as it is made and as it is written; no rule changes one (test_it_changes_nothing_of_a_record)."""
+    """Each record as it is made and as it is written; no rule changes one (test_a_rule_does_not_change_records)."""
     return tuple((record, as_written(record)) for record in records.healthy(seed))
 
 
@@ -76,7 +76,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def test_it_says_what_it_watches_and_what_to_do(name: str) -> None:
+def test_a_rule_describes_what_it_watches_and_what_to_do(name: str) -> None:
     module = plugins.load(FAMILY, name, kind="health rule")
     assert module.__doc__ and module.__doc__.endswith((".\n", "."))
     assert module.WATCHES in get_args(Watches) and module.ACTION in get_args(Action)
@@ -88,7 +88,7 @@ def test_it_says_what_it_watches_and_what_to_do(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_fires_on_its_fault_within_its_window_and_not_before(name: str, seed: int) -> None:
+def test_a_rule_fires_on_its_fault_within_its_window(name: str, seed: int) -> None:
     plant, rules = plant_of(name), rule_of(name)
     found = findings(rules, with_fault(name, seed))
     assert found, "it never fired"
@@ -99,7 +99,7 @@ def test_it_fires_on_its_fault_within_its_window_and_not_before(name: str, seed:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_it_is_silent_where_all_is_well(name: str, seed: int) -> None:
+def test_a_rule_is_silent_on_healthy_records(name: str, seed: int) -> None:
     training = [written for _, written in healthy(seed)]
     if name == "overtraining":  # which a training that has converged has not done badly
         training = [record for record in training if record.step <= 300]
@@ -121,21 +121,21 @@ def test_an_interruption_is_no_fault(name: str, after: float) -> None:
     assert findings([later], training[cut:]) == []
 
 
-def test_it_says_the_same_of_what_was_written_down(name: str) -> None:
+def test_a_rule_gives_the_same_result_on_stored_records(name: str) -> None:
     live = with_fault(name)
     lines = [json.loads(to_line(record)) for record in live]
     again = [from_fields(fields, NAMES) for fields in lines]
     assert findings(rule_of(name), live) == findings(rule_of(name), again)
 
 
-def test_it_changes_nothing_of_a_record(name: str) -> None:
+def test_a_rule_does_not_change_records(name: str) -> None:
     training = with_fault(name)
     before = [pickle.dumps(record) for record in training]
     findings(rule_of(name), training)
     assert [pickle.dumps(record) for record in training] == before
 
 
-def test_what_it_keeps_does_not_grow_with_the_training(name: str) -> None:
+def test_the_state_of_a_rule_is_bounded(name: str) -> None:
     """Of one without checkpoints, too."""
     (watching,), sizes = rule_of(name), dict[int, int]()
     for record, _ in healthy(0):
@@ -155,7 +155,7 @@ def test_what_it_keeps_does_not_grow_with_the_training(name: str) -> None:
         ('{"%s": 3}', "health_rules: '%s' is 3. Allowed: \"off\""),
     ],
 )
-def test_what_it_cannot_be_told_is_refused(name: str, given: str, says: str) -> None:
+def test_invalid_rule_options_are_refused(name: str, given: str, says: str) -> None:
     with pytest.raises(InputError, match=(says % name).replace("(", r"\(").replace(".", r"\.")):
         load_rules(given % name)
 
@@ -170,7 +170,7 @@ def test_what_it_cannot_be_told_is_refused(name: str, given: str, says: str) -> 
         ([2.5, 5.6, 4.1, 4.2, 4.3], 1),
     ],
 )
-def test_a_validation_loss_that_falls_back_is_no_overfitting(losses: list[float], fires: int) -> None:
+def test_a_validation_loss_that_recovers_is_no_overfitting(losses: list[float], fires: int) -> None:
     training = [
         Record(step=step, time=0.0, validation={"validation_loss": loss, "train_loss": 2.0 / step})
         for step, loss in enumerate(losses, 1)
@@ -178,13 +178,13 @@ def test_a_validation_loss_that_falls_back_is_no_overfitting(losses: list[float]
     assert len(findings(rule_of("overfitting"), training)) == fires
 
 
-def test_it_can_be_turned_off_and_given_another_action(name: str) -> None:
+def test_a_rule_can_be_disabled_or_given_another_action(name: str) -> None:
     assert rule_of(name, json.dumps({name: "off"})) == []
     (watching,) = rule_of(name, json.dumps({name: {"action": "stop"}}))
     assert watching.action == "stop" and findings([watching], with_fault(name))[0].action == "stop"
 
 
-def test_a_rule_of_ones_own_is_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_rule_is_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_health_rule.py").write_text(
         '"""Too many."""\nfrom dataclasses import dataclass\nfrom drivetrain.training.health.rule import Seen\n'
         'WATCHES = "loss"\nACTION = "fail"\nADVICE = "Do less."\n'

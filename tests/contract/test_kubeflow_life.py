@@ -135,7 +135,7 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     assert kubeflow("destroy", "nightly.py", "--yes").startswith("Nothing to do")
 
 
-def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_step_shows_its_reason_and_log(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     store = kubeflow.cluster.store
     kubeflow("apply", "nightly.py", "--yes")
     run = kubeflow.json("start", "nightly.py")["execution"]
@@ -165,7 +165,7 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
 
 
 @pytest.mark.slow
-def test_a_training_says_what_it_starts_from(kubeflow: CommandLine) -> None:
+def test_a_training_shows_its_starting_point(kubeflow: CommandLine) -> None:
     store = kubeflow.cluster.store
     kubeflow("apply", "retraining", "--yes", "-c", "nightly.yaml")
     run = kubeflow.json("start", "retraining", "-c", "nightly.yaml")["execution"]
@@ -219,7 +219,7 @@ COMMANDS = (
         ({}, "two words", "has spaces, line breaks or letters that no token has. Put one token there."),
     ],
 )
-def test_every_command_says_in_one_line_what_to_do(
+def test_errors_of_every_command_are_one_line_with_what_to_do(
     changed: dict[str, str], token: str | None, said: str, kubeflow: CommandLine
 ) -> None:
     kubeflow("apply", "nightly.py", "--yes")

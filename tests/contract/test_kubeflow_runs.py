@@ -123,7 +123,7 @@ def test_a_program_that_breaks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "RuntimeError: the disk of the future is full" in capsys.readouterr().out
 
 
-def test_an_attempt_that_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_attempt_is_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its half of an output is gone, and what failed stays in the history."""
     assert run(tmp_path / "home", "tried_again", "--param", f"Marker={tmp_path / 'marker'}") == 0
     printed = capsys.readouterr().out
@@ -139,7 +139,7 @@ def test_an_attempt_that_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert all((home.logs(execution, "sometimes", number) / "algo-1.log").exists() for number in (1, 2))
 
 
-def test_attempts_of_a_policy_are_tries_after_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_policy_attempts_count_further_attempts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "lost_each_time") == 1
     assert re.search(r"✗ crash +failed +\S+ s +3 attempts", capsys.readouterr().out)
     with Ledger(Home(tmp_path)) as ledger:
@@ -246,7 +246,7 @@ def test_a_run_whose_command_is_killed(started: tuple[subprocess.Popen[str], int
         assert ledger.execution("latest").status == "Interrupted"
 
 
-def test_a_fresh_run_tells_every_job_its_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fresh_run_passes_its_token_to_every_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "quick", "--fresh", "--no-cache", "--json") == 0
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
     token = summary["parameters"]["Fresh"]

@@ -33,7 +33,7 @@ def run(kubeflow: CommandLine) -> str:
     return str(kubeflow.json("start", "nightly", "-c", "nightly.yaml")["execution"])
 
 
-def test_the_log_of_a_running_pod_is_at_the_cluster_and_at_its_end_here(
+def test_the_log_of_a_running_pod_is_read_from_the_cluster_and_later_from_storage(
     kubeflow: CommandLine, run: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = kubeflow.cluster.store
@@ -47,7 +47,7 @@ def test_the_log_of_a_running_pod_is_at_the_cluster_and_at_its_end_here(
     assert command in kubeflow.err and len(kubeflow.err.splitlines()) == 1
 
 
-def test_a_step_that_is_tried_again_and_one_that_never_began(kubeflow: CommandLine, run: str) -> None:
+def test_a_retried_step_and_one_that_never_began(kubeflow: CommandLine, run: str) -> None:
     store = kubeflow.cluster.store
     store.advance(run, "prepare", "ERROR", message="pod deleted", again=True)
     store.advance(run, "prepare", "FAILED", log="reading\nerror: the disk is full\n", attempt=1)

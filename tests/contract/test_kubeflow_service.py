@@ -66,7 +66,7 @@ def test_the_official_client_deploys_and_starts(cluster: Cluster, client: offici
     assert cluster.store.left()["versions"] == []
 
 
-def test_what_the_api_refuses_is_refused(cluster: Cluster, client: official.ApiClient) -> None:
+def test_requests_refused_by_the_api_are_refused(cluster: Cluster, client: official.ApiClient) -> None:
     pipelines = official.PipelineServiceApi(client)
     pipeline = official.V2beta1Pipeline(name="p", namespace="team-a")
     pipelines.pipeline_service_create_pipeline(pipeline)

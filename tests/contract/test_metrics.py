@@ -96,7 +96,7 @@ def num_samples(samples: Samples) -> int:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_says_what_it_is_for_and_which_way_is_better(name: str) -> None:
+def test_a_metric_declares_its_tasks_and_direction(name: str) -> None:
     kind = loaded(name)
     assert kind.kinds and set(kind.kinds) <= set(KINDS) and len(set(kind.kinds)) == len(kind.kinds)
     assert kind.higher_is_better in (True, False, None)
@@ -131,7 +131,7 @@ def test_equal_options_have_equal_tallies(name: str, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_it_counts_into_its_cells(name: str, kind: Kind) -> None:
+def test_a_metric_counts_into_its_cells(name: str, kind: Kind) -> None:
     task = task_of(kind)
     for samples in batches(kind).values():
         for tally in loaded(name)().tallies(task).values():
@@ -166,7 +166,7 @@ def test_parts_in_any_order_add_up_to_the_whole(name: str, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_carrying_changes_nothing(name: str, kind: Kind) -> None:
+def test_carrying_does_not_change_values(name: str, kind: Kind) -> None:
     task, metric = task_of(kind), loaded(name)()
     samples = batches(kind)["plain"]
     sums = counted(metric, task, samples)
@@ -219,7 +219,7 @@ def test_values_and_their_intervals_lie_in_its_range(name: str, kind: Kind) -> N
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_plain_samples_have_a_value_and_none_have_none(name: str, kind: Kind) -> None:
+def test_plain_samples_have_a_value_and_no_samples_have_none(name: str, kind: Kind) -> None:
     task, metric = task_of(kind), loaded(name)()
     assert not isinstance(outcome(metric, task, batches(kind)["plain"]), str)
     assert isinstance(outcome(metric, task, batches(kind)["none"]), str)
@@ -249,7 +249,7 @@ def test_curves_are_plain_json_and_short(name: str, kind: Kind) -> None:
 
 @pytest.mark.slow_cases("auroc-multiclass", "auroc-multilabel", "average_precision-multiclass")
 @pytest.mark.parametrize(("name", "kind"), cases(HasResolution))
-def test_coarser_ones_keep_to_their_cells_and_to_their_bounds(name: str, kind: Kind) -> None:
+def test_coarser_counts_keep_their_cells_and_bounds(name: str, kind: Kind) -> None:
     metric, task = loaded(name)(), task_of(kind)
 
     def cells(of: Metric) -> int:
@@ -335,7 +335,7 @@ def test_exact_curves_are_those_of_the_same_classes_with_the_points_of_all_score
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_counted_where_nobody_names_metrics(kind: Kind) -> None:
+def test_the_default_metrics_of_each_task(kind: Kind) -> None:
     found = load_metrics("", task_of(kind))
     assert tuple(found) == DEFAULTS[kind]
     samples = batches(kind)["plain"]

@@ -77,7 +77,7 @@ Path(sys.argv[1], "model.json").write_text("{}")
 
 @pytest.mark.slow_cases("rewrite")
 @pytest.mark.parametrize("mode", ["auto", "rewrite"])
-def test_the_example_of_a_step_registers_where_the_model_lies(
+def test_the_step_example_registers_the_model_location(
     mode: Literal["auto", "rewrite"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, example = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
@@ -113,7 +113,7 @@ def test_the_example_of_a_step_compiles_for_kubeflow() -> None:
     assert words["--registry"] == registry and words["--execution"] and words["--artifact"] == {"uri": "model"}
 
 
-def test_what_is_printed_as_an_example_is_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_output_is_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The lines of the page's example, in their order, of a version that says the same."""
     (example,) = re.findall(r"^\$ drivetrain models show retraining\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
     (reason,) = re.findall(r"^    (accuracy is .*)$", example, re.MULTILINE)

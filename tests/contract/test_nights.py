@@ -298,7 +298,9 @@ EXPECTED = ["Succeeded", "Cached", "Failed", "Succeeded", "Succeeded", "Cached",
 
 @pytest.mark.nightly_cases("Iceberg")
 @pytest.mark.parametrize("place", [Prefix, Delta, Iceberg, Query, Folder])
-def test_nights_of_serve(tmp_path: Path, place: Callable[[Path], Place], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nights_of_serve_end_early_without_new_data(
+    tmp_path: Path, place: Callable[[Path], Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import apscheduler.schedulers.base
 
     monkeypatch.setattr(apscheduler.schedulers.base, "datetime", Clock)
@@ -354,7 +356,7 @@ def two() -> Pipeline:
 """
 
 
-def test_of_two_sources_the_new_one_is_read_and_a_result_that_is_too_old_is_made_anew(
+def test_only_the_new_source_is_read_and_expired_results_are_remade(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "two.py").write_text(TWO)

@@ -75,7 +75,7 @@ def test_one_rank_of_two_that_fails_ends_the_other(tmp_path: Path) -> None:
 
 @pytest.mark.slow_cases("15-75")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
-def test_a_launcher_script_is_stopped_with_all_that_it_started(
+def test_a_launcher_script_is_stopped_with_its_child_processes(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     """The shell dies of the signal at once and has told its workers nothing."""
@@ -96,7 +96,7 @@ def test_a_launcher_script_is_stopped_with_all_that_it_started(
             os.kill(worker, 0)
 
 
-def test_what_a_launcher_script_leaves_behind_is_ended_and_said(tmp_path: Path) -> None:
+def test_leftover_processes_of_a_launcher_script_are_ended_and_reported(tmp_path: Path) -> None:
     with start(tmp_path, "leave.sh", launcher="python") as job:
         output, errors = job.communicate(timeout=60)
     assert job.returncode == 0, errors

@@ -108,7 +108,7 @@ def finish(base: Path, command: list[str], given: dict[str, str]) -> dict[str, A
 @pytest.mark.parametrize("hosts", [1, 2])
 @pytest.mark.parametrize("script", ["report.py", "nested/report.py"])
 @pytest.mark.parametrize("name", HYPERPARAMETERS)
-def test_a_script_is_told_the_same(name: str, script: str, hosts: int, tmp_path: Path) -> None:
+def test_a_script_gets_the_same_arguments_and_variables(name: str, script: str, hosts: int, tmp_path: Path) -> None:
     given = HYPERPARAMETERS[name]
     theirs, ours = tmp_path / "theirs" / "ml", tmp_path / "ours" / "ml"
     for base in (theirs, ours):
@@ -140,7 +140,7 @@ def test_a_script_is_told_the_same(name: str, script: str, hosts: int, tmp_path:
 
 
 @pytest.mark.toolkit
-def test_processes_meet_where_the_pytorch_container_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_use_the_rendezvous_of_the_pytorch_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the second of two hosts. The container of TensorFlow tells plain Python nothing (TF_CONFIG is for its own
     distributions), and mpirun's variables are mpirun's."""
     monkeypatch.setitem(globals(), "FRAMEWORK", "sagemaker_pytorch_container.training:main")

@@ -32,7 +32,7 @@ def test_its_commands_work_in_their_order(tmp_path: Path) -> None:
     assert '"SM_' not in (tmp_path / "own.json").read_text(), "the variables are made in the job"
 
 
-def test_its_notebook_cell_takes_fields_that_exist() -> None:
+def test_its_notebook_cell_uses_existing_fields() -> None:
     from dataclasses import fields
 
     from drivetrain.training_scripts.train import Config

@@ -77,7 +77,7 @@ def test_an_empty_place_holds_nothing(place: Place, uri: str) -> None:
 @pytest.mark.slow_cases("s3-True-2097152", "s3-True-2097151", "s3-False-2097152", "s3-False-2097151")
 @pytest.mark.parametrize("data", [b"", b"x", MANY, MANY[:-1], MANY[: 3 * 4096 + 5]], ids=len)
 @pytest.mark.parametrize("page", [True, False])
-def test_what_is_written_is_read(place: Place, uri: str, data: bytes, page: bool) -> None:
+def test_written_bytes_are_read_back(place: Place, uri: str, data: bytes, page: bool) -> None:
     """Also from memory that begins with a page, as host buffers do."""
     buffer: bytes | memoryview = data
     if page:
@@ -138,7 +138,7 @@ def test_replacing(place: Place) -> None:
     assert place.read("a/b") == b"second, longer" and list(place.names()) == ["a/b"]
 
 
-def test_a_reader_sees_one_or_the_other_whole(uri: str) -> None:
+def test_a_reader_sees_the_old_or_the_new_file_completely(uri: str) -> None:
     contents = [b"%d" % number * 40_000 for number in (1, 2)]
     open_place(uri).replace("a", contents[0])
     over = threading.Event()
@@ -174,7 +174,7 @@ def race(turns: int, act: Callable[[int, int], bool]) -> list[int]:
 
 
 @pytest.mark.slow_cases("s3")
-def test_of_several_that_create_one_succeeds(uri: str) -> None:
+def test_of_several_creators_one_succeeds(uri: str) -> None:
     places = [open_place(uri) for _ in range(3)]
 
     def create(turn: int, number: int) -> bool:
@@ -188,14 +188,14 @@ def test_of_several_that_create_one_succeeds(uri: str) -> None:
 
 
 @pytest.mark.slow_cases("s3")
-def test_of_several_that_swap_one_succeeds(uri: str) -> None:
+def test_of_several_swappers_one_succeeds(uri: str) -> None:
     places = [open_place(uri) for _ in range(3)]
     for turn in range(15):
         places[0].create(f"{turn}", b"nobody's")
     assert race(15, lambda turn, number: places[number].swap(f"{turn}", b"nobody's", b"%d's" % number)) == [1] * 15
 
 
-def test_swapping_what_has_changed(place: Place) -> None:
+def test_swapping_a_changed_file_fails(place: Place) -> None:
     place.create("a", b"first")
     mark = place.mark("a")
     assert mark
@@ -241,7 +241,7 @@ def test_moving(place: Place) -> None:
         *("\ud800", "x" * 241, "/".join("abcdefgh" for _ in range(100))),
     ],
 )
-def test_names_that_are_none(place: Place, name: str) -> None:
+def test_invalid_names_are_refused(place: Place, name: str) -> None:
     attempts: list[Callable[[], object]] = [
         lambda: place.write(name, b""),
         lambda: place.create(name, b""),
@@ -288,7 +288,7 @@ def test_checkpoints_by_step(place: Place, uri: str) -> None:
         other.verify(step)
 
 
-def test_what_was_begun_and_not_committed_is_none(place: Place, uri: str) -> None:
+def test_an_uncommitted_checkpoint_does_not_count(place: Place, uri: str) -> None:
     store = Store(place)
     save(store, 1)
     folder = store.begin(2)
@@ -316,7 +316,7 @@ def test_a_second_commit_of_one_folder_is_refused(place: Place, uri: str) -> Non
     assert first.manifest(5).values == {"of": "first"}
 
 
-def test_damage_is_noticed_and_set_aside(place: Place) -> None:
+def test_damage_is_noticed_and_quarantined(place: Place) -> None:
     store = Store(place)
     for step in (1, 2):
         save(store, step)
@@ -330,7 +330,7 @@ def test_damage_is_noticed_and_set_aside(place: Place) -> None:
     store.verify(1)
 
 
-def test_retention_removes_the_manifest_first_and_not_what_is_read(place: Place, uri: str) -> None:
+def test_retention_removes_the_manifest_first_and_keeps_files_in_use(place: Place, uri: str) -> None:
     store = Store(place)
     for step in range(1, 5):
         save(store, step)
@@ -357,7 +357,7 @@ def test_one_holder_at_a_time(place: Place, uri: str) -> None:
         assert other.is_mine()
 
 
-def test_a_lock_that_was_taken_over_commits_nothing(place: Place, uri: str) -> None:
+def test_the_former_holder_of_a_lock_commits_nothing(place: Place, uri: str) -> None:
     with Lock(place, beat_s=3600) as lock:
         store = Store(place, fence=lock)
         folder = store.begin(1)

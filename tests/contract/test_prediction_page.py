@@ -30,7 +30,7 @@ def test_every_parameter_has_its_line() -> None:
     assert named("parameter") | {"keep"} == set(batch_predict.parameters)
 
 
-def test_the_component_s_command_has_flags_that_exist() -> None:
+def test_the_component_command_uses_existing_flags() -> None:
     (command,) = re.findall(r"^python -m drivetrain.components.batch_predict (.*)$", LINES, re.MULTILINE)
     values = command_line.read(batch_predict, shlex.split(command))
     assert (values["output"], values["keep"], values["processes"]) == (Path("build/predictions"), "id,site", 2)

@@ -87,7 +87,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Channel:
     return Channel(folder, code.sha256)
 
 
-def test_the_requirements_are_what_the_image_documents() -> None:
+def test_requirements_match_the_documented_image() -> None:
     """Runs without the environment, so that a new image line is noticed at once."""
     pins = dict(re.findall(r"^([a-z0-9-]+)==(\S+)$", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE))
     assert pins
@@ -99,7 +99,7 @@ def test_every_program_is_found() -> None:
 
 
 @pytest.mark.image
-def test_the_environment_holds_nothing_that_the_image_does_not(channel: Channel) -> None:
+def test_the_environment_has_only_packages_of_the_image(channel: Channel) -> None:
     program = "import importlib.metadata, json; print(json.dumps([d.name for d in importlib.metadata.distributions()]))"
     listed = subprocess.run([str(PYTHON), "-I", "-c", program], capture_output=True, text=True, check=True)
     installed = {name.lower().replace("_", "-") for name in json.loads(listed.stdout)} - NOT_THE_IMAGE_S
@@ -119,7 +119,7 @@ def test_a_program_explains_itself(channel: Channel, component: Component[..., A
 
 
 @pytest.mark.image
-def test_bad_input_is_said_in_one_line(channel: Channel, tmp_path: Path) -> None:
+def test_bad_input_is_one_line(channel: Channel, tmp_path: Path) -> None:
     arguments = [f"--{side}={tmp_path / side}" for side in ("train", "validation", "test")]
     run = channel.run("drivetrain.components.prepare_data:prepare_data", "--raw", "nowhere", *arguments, "--key=id")
     assert run.returncode == 2
@@ -127,7 +127,7 @@ def test_bad_input_is_said_in_one_line(channel: Channel, tmp_path: Path) -> None
 
 
 @pytest.mark.image
-def test_the_programs_work_on_each_other_s_results(channel: Channel, tmp_path: Path) -> None:
+def test_programs_can_read_the_results_of_others(channel: Channel, tmp_path: Path) -> None:
     """Prepare, train, evaluate and register real data, small."""
     with gzip.open(REPOSITORY / "pipelines" / "data" / "digits.csv.gz", "rt", encoding="utf-8") as file:
         rows = file.readlines()

@@ -188,7 +188,7 @@ GIVEN = {"callbacks": [("--callback", "Ask1={handlers}:ask1"), ("--callback", "A
 
 @pytest.mark.slow_cases(but=["placeholders", "cluster", "tracked", "nothing", "deploy"])
 @pytest.mark.parametrize("form", FORMS)
-def test_what_a_refusal_asks_for_is_all_that_it_needs(tmp_path: Path, form: str) -> None:
+def test_following_the_advice_of_a_refusal_is_sufficient(tmp_path: Path, form: str) -> None:
     handlers = tmp_path / "laptop" / "handlers.py"
     given = [(name, value.format(handlers=handlers)) for name, value in GIVEN.get(form, [])]
     ran = run(tmp_path, FORMS[form](), *given)
@@ -227,7 +227,7 @@ def test_the_regression_fails_by_its_own_decision(tmp_path: Path) -> None:
         run(tmp_path, stricter)
 
 
-def test_what_a_step_brings_itself_is_not_taken_to_be_there_when_it_begins(tmp_path: Path) -> None:
+def test_inputs_below_a_step_output_are_still_reported_missing(tmp_path: Path) -> None:
     """The code of `serial` lies below its step's own output; beside the report of `tuned` other steps write."""
     runs = LocalRuns(tmp_path)
     for form, missing in (

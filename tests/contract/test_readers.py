@@ -54,7 +54,7 @@ def test_the_folder_is_recognised(name: str, written: dict[str, np.ndarray], tmp
     assert recognised(tmp_path / "data") == name
 
 
-def test_every_column_is_what_was_written(opened: Reader, written: dict[str, np.ndarray]) -> None:
+def test_columns_are_read_as_written(opened: Reader, written: dict[str, np.ndarray]) -> None:
     assert len(opened) == ROWS
     assert sum(opened.shards) == ROWS
     assert set(written) <= set(opened.column_names)
@@ -65,7 +65,7 @@ def test_every_column_is_what_was_written(opened: Reader, written: dict[str, np.
         assert found[column].dtype == values.dtype
 
 
-def test_data_that_was_kept_decoded_is_the_same(
+def test_decoded_data_equal_the_source(
     name: str,
     place: Any,
     opened: Reader,
@@ -109,7 +109,7 @@ def test_rows_in_any_order(opened: Reader, written: dict[str, np.ndarray]) -> No
     np.testing.assert_array_equal(opened.read(slice(3, 9), some)[some[0]], written[some[0]][3:9])
 
 
-def test_what_was_read_may_be_changed(opened: Reader, written: dict[str, np.ndarray]) -> None:
+def test_returned_arrays_may_be_modified(opened: Reader, written: dict[str, np.ndarray]) -> None:
     """Recipes make tensors of it without a copy, and change them."""
     rows = np.array([2, 0, 1])
     for column, values in written.items():
@@ -120,7 +120,7 @@ def test_what_was_read_may_be_changed(opened: Reader, written: dict[str, np.ndar
         np.testing.assert_array_equal(opened.read(rows, [column])[column], values[rows])
 
 
-def test_a_row_that_is_not_there(opened: Reader, written: dict[str, np.ndarray]) -> None:
+def test_a_missing_row_is_an_error(opened: Reader, written: dict[str, np.ndarray]) -> None:
     with pytest.raises(IndexError):
         opened.read(np.array([ROWS]), tuple(written))
 
@@ -157,7 +157,7 @@ def test_the_hash_is_that_of_the_content(
     assert hash_of(1) != opened.content_hash
 
 
-def test_names_that_are_not_there(name: str, place: Any, written: dict[str, np.ndarray], tmp_path: Path) -> None:
+def test_missing_names_are_errors(name: str, place: Any, written: dict[str, np.ndarray], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"reader '{name}' has no option 'lable'"):
         load_reader(name, tmp_path / "data", {"lable": "x"}, ALONE)
     column = next(iter(written))

@@ -48,7 +48,7 @@ def preparing_line(page: str) -> list[str]:
 @pytest.mark.slow_cases("digits_cnn-docs/recipes.md")
 @pytest.mark.parametrize("page", ["docs/recipes.md"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     values = lines(page)[name]
     if values["train"].startswith("build/"):
@@ -67,7 +67,7 @@ def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
-def test_what_a_page_reads_it_has_written_before(page: str) -> None:
+def test_pages_read_only_files_written_earlier(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     read = READS.search(text)
     if read is None:
@@ -85,7 +85,7 @@ def test_the_help_of_submit_too() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_tells_of_every_recipe_what_to_expect(name: str) -> None:
+def test_the_page_has_expected_results_of_every_recipe(name: str) -> None:
     text = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
     expected = text.partition("## What to expect")[2].partition("\n## ")[0]
     assert f"| `{name}` |" in expected

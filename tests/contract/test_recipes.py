@@ -101,19 +101,19 @@ def test_its_options_are_plain_values_and_explained(name: str) -> None:
         recipe.anything = 1  # type: ignore[attr-defined]
 
 
-def test_two_models_of_one_seed_are_equal_and_of_two_seeds_not(recipe: Recipe) -> None:
+def test_a_model_is_determined_by_its_seed(recipe: Recipe) -> None:
     first, second, other = (new_model(recipe, seed).state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert not all(torch.equal(first[key], other[key]) for key in first)
 
 
-def test_its_model_needs_no_memory_to_be_known(name: str) -> None:
+def test_a_model_can_be_built_on_the_meta_device(name: str) -> None:
     with FakeTensorMode():
         model = load_recipe(name, {}).model()
     assert sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_its_model_is_a_chain_whose_layers_have_names(recipe: Recipe) -> None:
+def test_a_model_is_a_chain_of_named_layers(recipe: Recipe) -> None:
     model = new_model(recipe)
     assert isinstance(model, nn.Sequential)
     parameters = {f"{layer}.{name}" for layer, part in layers_of(model) for name, _ in part.named_parameters()}
@@ -234,7 +234,7 @@ def test_it_learns(recipe: Recipe, dataset: Dataset) -> None:
 
 
 @having(HasAugment)
-def test_augmentation_knows_nothing_but_the_sample_and_its_seed(recipe: object, batch: Batch) -> None:
+def test_augmentation_depends_only_on_sample_and_seed(recipe: object, batch: Batch) -> None:
     assert isinstance(recipe, HasAugment)
     augment = recipe.augment
     seeds = np.random.default_rng(0).integers(0, 2**64, size=6, dtype=np.uint64)
@@ -251,7 +251,7 @@ def test_augmentation_knows_nothing_but_the_sample_and_its_seed(recipe: object, 
 
 
 @having(HasTensorPlan)
-def test_a_tensor_plan_names_layers_that_there_are(recipe: Any) -> None:
+def test_a_tensor_plan_names_existing_layers(recipe: Any) -> None:
     assert isinstance(recipe, HasTensorPlan)
     plan = recipe.tensor_plan()
     assert plan

@@ -144,7 +144,7 @@ PACKAGE = {
 }
 
 
-def test_a_version_keeps_what_it_was_registered_with(url: str) -> None:
+def test_a_version_keeps_its_registered_facts(url: str) -> None:
     metrics = {"accuracy": 0.98, "rows": 360, "loss": 1e-300, "third": 1 / 3}
     made = open_registry(url).register(
         "digits", content(1), record_of(PACKAGE), metrics=metrics, execution="run-1", approval="Approved"
@@ -166,7 +166,7 @@ def test_a_version_keeps_what_it_was_registered_with(url: str) -> None:
     )
 
 
-def test_a_decision_record_is_kept_whole(url: str) -> None:
+def test_a_decision_record_is_stored_completely(url: str) -> None:
     decision = {
         "verdict": "register",
         "why": ["better on every slice"] * 200,
@@ -178,7 +178,7 @@ def test_a_decision_record_is_kept_whole(url: str) -> None:
     assert version.decision == decision and version.metrics == {"accuracy": 0.5}
 
 
-def test_what_a_package_says_of_the_decision_is_read_without_a_card(registry: Registry) -> None:
+def test_the_decision_of_a_package_is_read_without_a_card(registry: Registry) -> None:
     said = {"drivetrain-decision-verdict": "register", "drivetrain-decision-metric": "accuracy"}
     registry.register("digits", content(1), record_of({"CustomerMetadataProperties": said}))
     assert registry.version("digits").decision == {"verdict": "register", "metric": "accuracy"}
@@ -275,7 +275,7 @@ def test_a_decision_is_kept_with_its_reason(registry: Registry) -> None:
     assert registry.register("digits", content(1), ModelRecord()) == (1, False)
 
 
-def test_a_registry_without_history_says_where_changes_are_told(registry: Registry) -> None:
+def test_a_registry_without_history_names_where_changes_are_recorded(registry: Registry) -> None:
     if not registry.keeps_history:
         assert "keeps no history" in refused(registry.events)
 
@@ -313,7 +313,7 @@ def test_repeating_a_decision_is_no_event(registry: Registry) -> None:
     assert len(happened(registry)) == (2 if registry.keeps_history else 0)
 
 
-def test_every_status_can_be_given_at_once_or_later(registry: Registry) -> None:
+def test_every_status_can_be_set_at_registration_or_later(registry: Registry) -> None:
     for n, status in enumerate(APPROVALS):
         registry.register(f"digits-{n}", content(1), ModelRecord(), approval=status)
         registry.register(f"digits-{n}", content(2), ModelRecord())
@@ -508,7 +508,7 @@ def test_the_test_sets_used_last_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "found", ["", " ", "written by someone else", "x bad!name=3 ünï=3", "x " + "9" * 250 + "=9", "x a=9999999999"]
 )
-def test_a_tag_that_is_no_count_is_written_anew(found: str) -> None:
+def test_an_invalid_count_tag_is_rewritten(found: str) -> None:
     class Kept:
         def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
             self.text = change(found)
@@ -547,7 +547,7 @@ def test_an_older_version_can_be_the_champion_again(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("killed_after", range(4))
-def test_a_rollback_that_is_ended_half_way_leaves_one_champion_or_the_other(
+def test_an_interrupted_rollback_leaves_one_champion_or_the_other(
     killed_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = open_registry(f"local:{tmp_path / 'models.db'}")
@@ -573,7 +573,7 @@ def test_a_rollback_that_is_ended_half_way_leaves_one_champion_or_the_other(
 
 
 @pytest.mark.slow_cases("sagemaker")
-def test_a_registry_that_cannot_be_reached_is_one_error_and_never_an_empty_one(place: Place) -> None:
+def test_an_unreachable_registry_is_one_error_and_never_empty(place: Place) -> None:
     registry = open_registry(place.url)
     registry.register("digits", content(1), ModelRecord(), approval="Approved")
     with place.unreachable() as nowhere:
@@ -608,7 +608,7 @@ FAILURES = ["403 the role does not exist", "500 could not find it: not found", "
     [(kind, status) for kind in SERVED for status in FAILURES],
     indirect=["served"],
 )
-def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registered(served: Place, status: str) -> None:
+def test_a_failing_server_is_one_error_without_partial_registration(served: Place, status: str) -> None:
     registry = open_registry(served.url)
     registry.register("digits", content(1), ModelRecord(), approval="Approved")
     requests: list[str] = []
@@ -629,7 +629,7 @@ def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registe
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["500", "lost"])
 @pytest.mark.parametrize("served", SERVED, indirect=True)
-def test_a_registration_that_fails_at_any_request_is_made_whole_by_the_next(served: Place, fault: str) -> None:
+def test_a_registration_failed_at_any_request_is_completed_by_the_next(served: Place, fault: str) -> None:
     """`lost` carries the request out, and its answer does not arrive: the client must not make a second one."""
     registry = open_registry(served.url)
     for at in range(1, 30):

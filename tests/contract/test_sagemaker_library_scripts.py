@@ -127,7 +127,7 @@ def test_the_job_has_the_image_that_holds_the_library() -> None:
     assert job["Arguments"]["HyperParameters"]["distribution"] == DATA
 
 
-def test_the_users_own_image_is_taken_for_what_no_image_of_aws_can_run() -> None:
+def test_a_users_image_runs_versions_without_an_aws_image() -> None:
     made = pipeline_of("smp_v1.py", V1, "ml.p4d.24xlarge", OWN_IMAGE)
     (job,) = compile_pipeline(made, source=SCRIPTS).definition["Steps"]
     assert job["Arguments"]["AlgorithmSpecification"]["TrainingImage"] == OWN_IMAGE
@@ -173,7 +173,7 @@ def test_the_users_own_image_is_taken_for_what_no_image_of_aws_can_run() -> None
     ],
     ids=["machine", "degree", "smp v1", "tensorflow", "image", "old Python", "image for smp v1", "distribution"],
 )
-def test_what_the_library_does_not_run_on(made: Pipeline, said: str) -> None:
+def test_unsupported_machines_are_refused(made: Pipeline, said: str) -> None:
     with pytest.raises(SpecError, match=rf"(?s){said}"):
         compile_pipeline(made, source=SCRIPTS)
 
@@ -187,7 +187,7 @@ def test_a_region_that_has_no_such_image() -> None:
         compile_pipeline(made, source=SCRIPTS)
 
 
-def test_kubeflow_says_what_to_use_instead() -> None:
+def test_kubeflow_names_the_alternative() -> None:
     problems = find_target("kubeflow").check(pipeline_of("smddp_torch.py", DATA, "ml.p4d.24xlarge"))
     reasons = [each.reason for each in problems if each.field == "distribution"]
     assert reasons == [

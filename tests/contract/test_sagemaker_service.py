@@ -146,7 +146,7 @@ BAD = {
 }
 
 
-def test_a_definition_in_order_is_taken() -> None:
+def test_a_valid_definition_is_accepted() -> None:
     assert text_problems(json.dumps(GOOD)) == []
 
 
@@ -156,7 +156,7 @@ def test_a_definition_that_is_wrong_is_refused(said: str) -> None:
     assert any(said.partition(" #")[0] in problem for problem in problems), problems
 
 
-def test_numbers_that_json_has_not_are_refused() -> None:
+def test_numbers_that_json_cannot_hold_are_refused() -> None:
     assert text_problems('{"Steps": [], "New": NaN}') == ["NaN is not JSON"]
 
 
@@ -166,7 +166,7 @@ def test_a_rate_is_read(said: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["rate(0 days)", "rate(1 week)", "rate(1.5 hours)", "rate(-1 day)", "every tuesday"])
-def test_what_is_no_rate_is_none(said: str) -> None:
+def test_an_invalid_rate_is_refused(said: str) -> None:
     assert not is_rate(said)
 
 
@@ -194,7 +194,7 @@ def test_a_cron_is_read(said: str) -> None:
         *("cron(0 0 1 13 ? *)", "cron(0 0 1 1 ? 1969)", "cron(1-2-3 0 * * ? *)"),
     ],
 )
-def test_what_is_no_cron_is_none(said: str) -> None:
+def test_an_invalid_cron_is_refused(said: str) -> None:
     assert not is_cron(said)
 
 
@@ -260,7 +260,7 @@ def test_a_token_creates_once(pipelines: Pipelines) -> None:
     assert "already exists" in refused(pipelines.create, name="once", ClientRequestToken="z" * 32)
 
 
-def test_names_roles_and_tags_are_held_to_their_rules(pipelines: Pipelines) -> None:
+def test_names_roles_and_tags_are_validated(pipelines: Pipelines) -> None:
     create = pipelines.create
     assert "PipelineName" in refused(create, name="two words")
     assert "RoleArn" in refused(create, name="role", RoleArn="arn:aws:iam::1:role/short")
@@ -351,7 +351,7 @@ BAD_SCHEDULES = {
 }
 
 
-def test_schedules_are_held_to_their_rules(account: TestAccount) -> None:
+def test_schedules_are_validated(account: TestAccount) -> None:
     client = account.client("scheduler")
     for said, more in BAD_SCHEDULES.items():
         assert said.partition(" #")[0] in refused(client.create_schedule, **schedule(account, **dict(more)))
@@ -368,7 +368,7 @@ def test_schedules_are_held_to_their_rules(account: TestAccount) -> None:
 
 
 @pytest.mark.slow
-def test_rules_and_targets_are_held_to_their_rules(account: TestAccount) -> None:
+def test_rules_and_targets_are_validated(account: TestAccount) -> None:
     client = account.client("events")
     good = '{"source": ["aws.sagemaker"]}'
     for pattern, said in {

@@ -199,7 +199,7 @@ def served(folders: dict[str, Path], serve: Callable[..., Any]) -> dict[str, dic
 
 @pytest.mark.slow
 @EACH
-def test_a_model_s_archive_answers_with_the_bits_of_the_training_s_model(
+def test_a_model_archive_answers_bit_for_bit_like_the_trained_model(
     name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]
 ) -> None:
     expected = expected_of(folders[name])
@@ -215,7 +215,7 @@ def test_a_model_s_archive_answers_with_the_bits_of_the_training_s_model(
 
 
 @EACH
-def test_a_row_alone_is_answered_as_in_a_batch_but_for_rounding(name: str, folders: dict[str, Path]) -> None:
+def test_a_single_row_is_answered_like_in_a_batch_within_rounding(name: str, folders: dict[str, Path]) -> None:
     """Sums are taken in another order for another number of rows; docs/prediction.md has the figures."""
     served = ServedModel.load(folders[name] / "model", torch.device("cpu"))
     dataset = dataset_of(folders[name])
@@ -231,7 +231,7 @@ def test_a_row_alone_is_answered_as_in_a_batch_but_for_rounding(name: str, folde
 
 @pytest.mark.slow_cases("cifar10_resnet")
 @EACH
-def test_its_modules_are_the_ones_of_the_archive(
+def test_the_modules_of_the_archive_are_used(
     name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]
 ) -> None:
     inside = folders[name] / "model" / "code" / "modules"
@@ -250,7 +250,7 @@ def test_a_model_that_was_served_keeps_its_name(
 
 
 @EACH
-def test_no_more_goes_along_than_loading_and_predicting_needs(name: str, folders: dict[str, Path]) -> None:
+def test_the_archive_has_only_modules_for_loading_and_predicting(name: str, folders: dict[str, Path]) -> None:
     code = folders[name] / "trained" / "code"
     package = code / "modules" / "drivetrain"
     rooms = {part.as_posix() for path in package.rglob("*.py") for part in path.relative_to(package).parents}
@@ -264,7 +264,7 @@ def test_no_more_goes_along_than_loading_and_predicting_needs(name: str, folders
 
 
 @pytest.mark.slow
-def test_another_drivetrain_on_the_path_is_not_taken(
+def test_another_drivetrain_on_the_path_is_not_used(
     folders: dict[str, Path], serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     """One as pip installs it lies before the model's code; it would end the process with an error."""

@@ -75,7 +75,7 @@ def expected(folder: Path, head: str) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
-def test_texts_are_answered_as_transformers_answers_them(head: str, folder: Path) -> None:
+def test_texts_are_answered_like_transformers_does(head: str, folder: Path) -> None:
     model = ServedModel.load(folder / f"model-{head}", torch.device("cpu"))
     body = json.dumps({"instances": rows_of(folder, head)})
     answers = model.predict(request.columns_of(body, "application/json", model.inputs))
@@ -87,7 +87,7 @@ def test_texts_are_answered_as_transformers_answers_them(head: str, folder: Path
 
 
 @pytest.mark.slow  # a process of its own imports transformers
-def test_the_code_in_the_folder_answers_alone(folder: Path, tmp_path: Path) -> None:
+def test_the_code_in_the_folder_works_alone(folder: Path, tmp_path: Path) -> None:
     head = "sequence_classification"
     model, rows = tmp_path / "model", rows_of(folder, head)
     shutil.copytree(folder / f"model-{head}", model)
@@ -123,7 +123,7 @@ def test_it_is_registered_with_its_tokenizer_and_adapter(head: str, folder: Path
     assert register_model(model=changed, group="texts", registry=registry).version == 2
 
 
-def test_what_is_no_text_is_told(folder: Path) -> None:
+def test_inputs_that_are_no_text_are_reported(folder: Path) -> None:
     from drivetrain.base.errors import InputError
 
     for head, given, allowed in (

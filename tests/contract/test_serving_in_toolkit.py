@@ -59,7 +59,7 @@ def npy(array: object, *, archive: bool = False) -> bytes:
     return stream.getvalue()
 
 
-def test_what_a_request_holds_is_no_error_of_the_server(tmp_path: Path) -> None:
+def test_bad_requests_are_no_server_errors(tmp_path: Path) -> None:
     tiny_data.write("prepared", tmp_path / "data", rows=20)
     options = json.dumps(tiny_data.SMALL.get("digits_cnn", {}))
     config = Config(recipe="digits_cnn", recipe_options=options, global_batch=8, max_steps=1)

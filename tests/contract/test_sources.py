@@ -74,7 +74,7 @@ def test_the_rows_are_those_that_were_written_and_a_version_names_them(place: An
     assert version(place) != first
 
 
-def test_only_new_rows_are_read_and_files_that_are_known_stay(place: Any, tmp_path: Path, capsys: Any) -> None:
+def test_only_new_rows_are_read_and_known_files_stay(place: Any, tmp_path: Path, capsys: Any) -> None:
     place.append(rows(0, 40))
     before = read(place, tmp_path / "a")
     place.append(rows(40, 44))
@@ -90,7 +90,7 @@ def test_only_new_rows_are_read_and_files_that_are_known_stay(place: Any, tmp_pa
     assert "44 rows, 0 of them read now" in capsys.readouterr().out
 
 
-def test_what_was_rewritten_is_read_anew_and_the_reason_is_said(place: Any, tmp_path: Path, capsys: Any) -> None:
+def test_rewritten_data_are_reread_with_the_reason(place: Any, tmp_path: Path, capsys: Any) -> None:
     place.append(rows(0, 40))
     read(place, tmp_path / "a")
     place.rewrite(rows(2, 41))
@@ -99,7 +99,7 @@ def test_what_was_rewritten_is_read_anew_and_the_reason_is_said(place: Any, tmp_
     assert table(tmp_path / "a").equals(rows(2, 41))
 
 
-def test_prepare_data_goes_on_with_what_is_new(place: Any, tmp_path: Path, capsys: Any) -> None:
+def test_prepare_data_continues_with_new_rows(place: Any, tmp_path: Path, capsys: Any) -> None:
     def prepare(out: Path, previous: Path | None) -> int:
         sides = [out / side for side in ("train", "validation", "test")]
         prepare_data(tmp_path / "table", *sides, previous, key="id", incremental=True)

@@ -26,7 +26,7 @@ def change(database: Path, sql: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_version_is_a_hit_and_a_new_one_is_none(tmp_path: Path) -> None:
+def test_the_same_version_is_a_cache_hit_and_a_new_one_a_miss(tmp_path: Path) -> None:
     database = tmp_path / "shop.db"
     numbers = "with recursive n(id) as (select 1 union all select id + 1 from n limit 99)"
     change(database, f"create table orders as {numbers} select id, id % 3 as label from n")

@@ -36,7 +36,7 @@ def test_its_commands_work_in_their_order(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "retraining.json").read_text())["Steps"]
 
 
-def test_its_cluster_is_one() -> None:
+def test_the_cluster_of_the_page_is_valid() -> None:
     (text,) = blocks("python")
     found: dict[str, object] = {}
     exec(compile(text, str(PAGE), "exec"), found)

@@ -70,7 +70,7 @@ def of_it(steps: list[dict[str, Any]], file: str) -> dict[str, Any]:
     "file",
     [pytest.param(file, marks=ON_SPARK.get(file, ())) for file in TYPES if not is_absent(file)],
 )
-def test_it_runs_and_says_what_its_describe_call_says(runs: LocalRuns, tmp_path: Path, file: str) -> None:
+def test_a_step_runs_and_answers_like_its_describe_call(runs: LocalRuns, tmp_path: Path, file: str) -> None:
     if file in ON_SPARK:
         pytest.importorskip("pyspark")  # nightly tests run without it, too
     case = case_of(file)
@@ -83,7 +83,7 @@ def test_it_runs_and_says_what_its_describe_call_says(runs: LocalRuns, tmp_path:
 
 
 @pytest.mark.parametrize("file", TYPES)
-def test_a_stub_stands_for_it_and_says_as_much(runs: LocalRuns, tmp_path: Path, file: str) -> None:
+def test_a_stub_replaces_a_step_and_is_marked(runs: LocalRuns, tmp_path: Path, file: str) -> None:
     case = case_of(file)
     steps = case.steps(runs)
     if not getattr(case, "CAN_BE_STUBBED", True):
@@ -108,7 +108,7 @@ def said_before(runs: LocalRuns, case: ModuleType, folder: Path) -> dict[str, An
 
 
 @pytest.mark.parametrize("file", TYPES)
-def test_what_cannot_run_is_refused_before_anything_starts(runs: LocalRuns, tmp_path: Path, file: str) -> None:
+def test_unsupported_steps_are_refused_before_anything_starts(runs: LocalRuns, tmp_path: Path, file: str) -> None:
     case = case_of(file)
     wrong = case.steps if is_absent(file) else getattr(case, "refused", None)
     if wrong is None:
@@ -125,7 +125,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(runs: LocalRuns, tmp_
 
 
 @pytest.mark.parametrize("file", [file for file in TYPES if is_absent(file)])
-def test_what_only_the_account_has_names_the_option_that_helps(runs: LocalRuns, file: str) -> None:
+def test_steps_that_need_the_account_name_the_option_to_use(runs: LocalRuns, file: str) -> None:
     case = case_of(file)
     with pytest.raises(UserError, match=rf"step 'it' \({TYPES[file]}\) needs .*--stub it=outputs\.json"):
         runs.start(case.steps(runs))

@@ -39,7 +39,7 @@ def test_every_type_is_in_the_table(file: str) -> None:
     assert ("a stub stands for" in told) == (name in ABSENT)
 
 
-def test_the_pages_server_stands_for_an_image(tmp_path: Path) -> None:
+def test_the_server_of_the_page_replaces_an_image(tmp_path: Path) -> None:
     runs = LocalRuns(tmp_path)
     [server] = blocks("python")
     (tmp_path / "serve.py").write_text(server)

@@ -32,7 +32,7 @@ def account() -> Generator[TestAccount]:
         yield account
 
 
-def test_it_is_kept_as_it_was_written(notebook: Any) -> None:
+def test_the_notebook_is_stored_unchanged(notebook: Any) -> None:
     nbformat.validate(notebook)  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         assert cell.cell_type != "code" or (cell.outputs, cell.execution_count) == ([], None)
@@ -49,7 +49,7 @@ def test_every_command_in_it_exists(notebook: Any) -> None:
 
 # By day the commands in its cells are tested one by one; that they follow from one another is the night's.
 @pytest.mark.nightly
-def test_its_cells_do_what_they_say(
+def test_the_cells_do_what_the_text_says(
     notebook: Any, account: TestAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:

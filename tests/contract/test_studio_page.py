@@ -38,7 +38,7 @@ def test_its_commands_work_in_their_order(
     assert capsys.readouterr().out.splitlines()[-2:] == ["train: epochs 20 -> 30", "train: epochs 30 -> 20"]
 
 
-def test_its_file_is_one_and_is_written_the_same(
+def test_the_file_of_the_page_is_valid_and_round_trips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

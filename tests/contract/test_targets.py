@@ -67,7 +67,7 @@ def test_a_folder_is_a_target() -> None:
     assert [path for path in package.rglob("*.py") if named.search(path.read_text(encoding="utf-8"))] == []
 
 
-def test_what_is_added_is_gone_afterwards() -> None:
+def test_an_added_target_is_removed_after_the_test() -> None:
     command = [sys.executable, "-c", "from drivetrain.targets.target import target_names; print(*target_names())"]
     alone = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     assert alone == [name for name in NAMES if not (FOLDER / name).is_dir()]
@@ -83,7 +83,7 @@ def test_a_target_has_a_name_for_people_and_one_for_files(target: Target) -> Non
     assert re.fullmatch(r"\.[a-z]+", target.SUFFIX) and target.SUFFIX not in {other.SUFFIX for other in others}
 
 
-def test_what_it_cannot_express_it_says_by_step_and_field(target: Target, tmp_path: Path) -> None:
+def test_unsupported_features_are_reported_by_step_and_field(target: Target, tmp_path: Path) -> None:
     """Before anything is compiled: data and code are not there, and nobody notices."""
     expressed = 0
     for name, pipeline in BUILT:
@@ -104,7 +104,7 @@ def test_what_it_cannot_express_it_says_by_step_and_field(target: Target, tmp_pa
     assert expressed, "it expresses nothing"
 
 
-def test_what_it_expresses_it_compiles_and_says_what_it_needs(target: Target) -> None:
+def test_supported_features_compile_and_list_their_needs(target: Target) -> None:
     for name, pipeline in BUILT:
         if target.check(pipeline):
             continue
@@ -122,7 +122,7 @@ def test_what_it_expresses_it_compiles_and_says_what_it_needs(target: Target) ->
         assert isinstance(compiled.notes, tuple) and all(note and "\n" not in note for note in compiled.notes)
 
 
-def test_data_that_is_not_there_is_bad_input(target: Target) -> None:
+def test_missing_data_are_bad_input(target: Target) -> None:
     loaded = small("chain")
     (counted, _) = loaded.pipeline.steps
     lost = Pipeline(name="lost", steps=(counted.model_copy(update={"inputs": {"words": "no/such/folder"}}),))
@@ -215,7 +215,7 @@ def test_a_target_that_cannot_run_here_says_so(name: str, tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_it_cannot_express_ends_with_2(
+def test_unsupported_features_exit_with_2(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = next((pipeline for _, pipeline in BUILT if find_target(name).check(pipeline)), None)
@@ -268,7 +268,7 @@ def runs(tmp_path: Path) -> Runs:
     return Runs(tmp_path)
 
 
-def test_one_decision_is_alike(runs: Runs) -> None:
+def test_decisions_are_equal_on_all_targets(runs: Runs) -> None:
     """The least that shows a run; the slow tests below have the rest."""
     found = runs.assert_alike("quick")
     assert found["status"] == "Succeeded"
@@ -296,12 +296,12 @@ def test_one_decision_is_alike(runs: Runs) -> None:
         ("unread", "Succeeded"),
     ],
 )
-def test_results_are_alike(runs: Runs, function: str, status: str) -> None:
+def test_results_are_equal_on_all_targets(runs: Runs, function: str, status: str) -> None:
     assert runs.assert_alike(function)["status"] == status
 
 
 @pytest.mark.slow
-def test_what_runs_of_two_targets_read_is_compared_by_content(tmp_path: Path) -> None:
+def test_inputs_of_two_targets_are_compared_by_content(tmp_path: Path) -> None:
     """A model, which is an archive on SageMaker and a folder elsewhere, is not comparable by its hash."""
     loaded, home = small("trained"), tmp_path / "home"
     executions: list[str] = []
@@ -318,7 +318,7 @@ def test_what_runs_of_two_targets_read_is_compared_by_content(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_parameters_of_a_run_are_alike(runs: Runs) -> None:
+def test_parameters_are_equal_on_all_targets(runs: Runs) -> None:
     found = runs.assert_alike("spelled", Number="0.1", Count="12", Flag="false", Text="--x=%s {}")
     text = found["outputs"]["joined.told"]["given.json"]  # type: ignore[index]
     assert b"0.1|12|false|--x=%s {}|12.0|" in text
@@ -345,9 +345,7 @@ def test_an_empty_input_is_refused_by_all(runs: Runs) -> None:
         ({"Place": "s3://own/there"}, "step 'other': input 'words' reads s3://own/more, and nothing is there"),
     ],
 )
-def test_data_that_is_not_there_is_found_before_anything_starts(
-    runs: Runs, parameters: dict[str, str], lost: str
-) -> None:
+def test_missing_data_are_found_before_anything_starts(runs: Runs, parameters: dict[str, str], lost: str) -> None:
     for name in RUN_HERE:
         there = Home(runs.folder / name).objects / "own" / "there"
         there.mkdir(parents=True)

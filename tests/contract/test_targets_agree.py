@@ -60,7 +60,7 @@ def test_the_flagship_against_its_champion(tmp_path: Path) -> None:
     assert "of version 1" in second["decisions"][0]["why"][0]
 
 
-def test_a_training_on_spot_machines_that_are_taken_away(tmp_path: Path) -> None:
+def test_a_training_on_interrupted_spot_machines(tmp_path: Path) -> None:
     """On SageMaker the job goes on; on Kubeflow the pod is evicted, which is a failure, and another one takes over."""
     settings = (*SETTINGS, "epochs=3", "spot=true")
     one = by_sagemaker(tmp_path / "sagemaker", *settings, interruptions=("train@step=27",))

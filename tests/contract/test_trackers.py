@@ -105,7 +105,7 @@ def steps_of(seen: Seen) -> list[int]:
 
 
 @pytest.mark.slow_cases("mlflow", "wandb")
-def test_a_run_is_told_with_its_parameters_metrics_and_artifacts(
+def test_a_run_is_tracked_with_parameters_metrics_and_artifacts(
     tracker: str, offers: ModuleType, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     home = Home(tmp_path / "home")
@@ -128,7 +128,7 @@ def test_a_run_is_told_with_its_parameters_metrics_and_artifacts(
 
 
 @pytest.mark.slow_cases("mlflow", "wandb")
-def test_a_resumed_run_continues_and_nothing_is_told_twice(
+def test_a_resumed_run_continues_without_repeated_records(
     tracker: str, offers: ModuleType, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     home = Home(tmp_path / "home")
@@ -146,7 +146,7 @@ def test_a_resumed_run_continues_and_nothing_is_told_twice(
 
 
 @pytest.mark.slow_cases("mlflow", "wandb")
-def test_a_tracker_that_is_away_is_said_once_and_can_be_told_later(
+def test_an_unavailable_tracker_is_reported_once_and_can_be_filled_later(
     tracker: str, offers: ModuleType, settings: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     home = Home(tmp_path / "home")
@@ -167,7 +167,7 @@ def test_wrong_settings_are_refused_before_anything_starts(tracker: str, offers:
     assert said in str(error.value) and f"local.trackers.{tracker}" in str(error.value)
 
 
-def test_no_such_tracker() -> None:
+def test_an_unknown_tracker_is_refused() -> None:
     with pytest.raises(UserError, match="Did you mean 'mlflow'"):
         checked({"mlflo": {}})
 
@@ -203,7 +203,7 @@ def test_the_end_of_a_run_waits_for_a_tracker_that_hangs_for_a_bounded_time(
 
 
 @pytest.mark.slow
-def test_a_real_run_is_told_by_a_program_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_run_is_tracked_by_a_separate_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = Home(tmp_path / "home")
     settings = checked({"tensorboard": {"folder": str(tmp_path / "boards")}})["tensorboard"]
     run = OneRun(home, "tensorboard", settings)

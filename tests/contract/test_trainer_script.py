@@ -20,7 +20,7 @@ SCRIPTS = Path(__file__).parents[1] / "fixtures" / "own_scripts"
 
 
 @pytest.mark.slow
-def test_two_processes_fine_tune_and_hand_on_a_model_that_loads(tmp_path: Path) -> None:
+def test_two_processes_fine_tune_a_loadable_model(tmp_path: Path) -> None:
     import transformers
 
     start = tiny.model(tmp_path / "bert", "bert")

@@ -103,7 +103,7 @@ REFUSED: dict[str, Callable[[Json], None]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_was_refused_is_refused_in_the_same_words(cluster: Cluster, case: str) -> None:
+def test_recorded_refusals_have_the_same_text(cluster: Cluster, case: str) -> None:
     body, recorded = sent(), _case(case)
     REFUSED[case](body)
     with pytest.raises(RefusedError) as error:
@@ -127,7 +127,7 @@ def test_reserved_variables_are_refused(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("version", read("older-crds"))
-def test_older_trainers_drop_fields_and_say_so_where_asked(version: str) -> None:
+def test_older_trainers_drop_fields_and_warn_on_request(version: str) -> None:
     unknown = read("older-crds")[version]
     if not unknown:
         assert known_fields(sent(), version, strict=True) == sent()
@@ -191,7 +191,7 @@ def test_a_program_that_fails(cluster: Cluster) -> None:
     assert conditions(cluster, name) == [recorded.replace("bad-2f024d1f59-0", name)]
 
 
-def test_time_that_is_up_is_said_after_the_pods_are_taken_away(cluster: Cluster) -> None:
+def test_a_time_limit_is_reported_after_the_pods_are_removed(cluster: Cluster) -> None:
     recorded = order("max-run-seconds")
     [said] = [line for line in recorded if line.startswith("Failed True")]
     assert recorded.index("pod Running ends") < recorded.index(said)
@@ -215,7 +215,7 @@ def test_a_queue_suspends_and_resumes(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-def test_what_is_deleted_is_started_anew(cluster: Cluster, policy: str) -> None:
+def test_a_train_job_deleted_in_the_foreground_restarts_its_pods(cluster: Cluster, policy: str) -> None:
     """In the foreground the TrainJob stays and its pods run again; in the background some are made, and seldom run."""
     deletions = read("foreground-background")["Trainer 2.3.0, JobSet 0.12.0"]
     recorded = [each for each in deletions if each["policy"] == policy]

@@ -115,7 +115,7 @@ def test_a_script_runs_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_launcher_script_of_ones_own_is_the_entry_point(tmp_path: Path) -> None:
+def test_a_users_launcher_script_is_the_entry_point(tmp_path: Path) -> None:
     """It comes with the other files of its folder, also those that are no Python, and starts what it likes."""
     run = run_script(tmp_path, script="launch.sh", source=SCRIPTS, launcher="python")
     assert run.summary.status == "Succeeded", run.summary.reason
@@ -123,7 +123,7 @@ def test_a_launcher_script_of_ones_own_is_the_entry_point(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_each_rank_of_each_host_runs_it(tmp_path: Path) -> None:
+def test_each_rank_of_each_host_runs_the_script(tmp_path: Path) -> None:
     run = run_script(tmp_path, count=2, processes=2, script="report.py")
     assert run.summary.status == "Succeeded", run.summary.reason
     assert sorted(line for line in run.log.splitlines() if "loss=" in line) == [

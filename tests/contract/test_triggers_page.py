@@ -41,7 +41,7 @@ def test_its_commands_and_what_they_show(folder: Path, capsys: pytest.CaptureFix
         assert line in said.splitlines()
 
 
-def test_what_it_explains(folder: Path) -> None:
+def test_the_explanations_of_the_page_are_real(folder: Path) -> None:
     code, _, said = blocks("python")[1].partition("\n\n")
     names: dict[str, object] = {}
     exec(code, names)
@@ -49,7 +49,7 @@ def test_what_it_explains(folder: Path) -> None:
     assert f"[{eval(expression, names)[0]}]" == comment.strip()  # type: ignore[index]
 
 
-def test_its_first_pipeline_registers_what_the_other_one_watches(folder: Path) -> None:
+def test_the_first_pipeline_registers_in_the_watched_group(folder: Path) -> None:
     (folder / "first.py").write_text(blocks("python")[2])
     steps = load("first.py").pipeline.steps
     watched = {one.group for one in load("again.py").pipeline.triggers if isinstance(one, RegistryEvent)}

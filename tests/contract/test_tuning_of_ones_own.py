@@ -62,7 +62,7 @@ def pipe() -> Pipeline:
 
 
 @pytest.mark.slow
-def test_a_tuning_of_a_component_finds_the_best_and_hands_it_on(tmp_path: Path) -> None:
+def test_a_tuning_of_a_component_passes_the_best_model_on(tmp_path: Path) -> None:
     file = tmp_path / "own_tuning.py"
     file.write_text(FILE)
     loaded = load(str(file))

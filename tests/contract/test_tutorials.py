@@ -118,7 +118,7 @@ def test_text_labels_are_numbered_as_the_page_says(tmp_path: Path) -> None:
     assert parquet.read_table(shard)["stays"].to_pylist() == [1, 0, 1]
 
 
-def test_the_fits_of_the_page_are_ones_that_there_are() -> None:
+def test_the_fits_of_the_page_exist() -> None:
     import pyarrow as pa
 
     from drivetrain.data.fitting import declared_fits

@@ -42,7 +42,7 @@ def told_at(process: Process, steps: dict[int, int], seconds: float) -> tuple[in
 
 @pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("world_size", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
-def test_one_that_is_told_stops_all_at_the_same_step(world_size: int, forked: Any) -> None:
+def test_a_signal_to_one_rank_stops_all_at_the_same_step(world_size: int, forked: Any) -> None:
     answers = forked(world_size, told_at, {world_size - 1: 300}, 0.001)
     assert len(set(answers)) == 1
     step, looks = answers[0]
@@ -51,13 +51,13 @@ def test_one_that_is_told_stops_all_at_the_same_step(world_size: int, forked: An
 
 
 @pytest.mark.slow
-def test_all_are_told_at_other_steps(forked: Any) -> None:
+def test_signals_at_different_steps_stop_all_at_one_step(forked: Any) -> None:
     answers = forked(3, told_at, {0: 100, 1: 102, 2: 99}, 0.0)
     assert len(set(answers)) == 1
 
 
 @pytest.mark.slow
-def test_long_steps_are_looked_at_each(forked: Any) -> None:
+def test_long_steps_are_checked_individually(forked: Any) -> None:
     assert forked(2, told_at, {1: 4}, 0.15) == [(4, 4), (4, 4)]
 
 
@@ -139,7 +139,7 @@ def alone_after_a_signal(process: Process, tell_rank: Path) -> str:
     return "it went on"
 
 
-def test_a_rank_that_is_told_to_leave_and_has_lost_its_peer_leaves_at_once(forked: Any, tmp_path: Path) -> None:
+def test_a_signalled_rank_that_lost_its_peer_exits_at_once(forked: Any, tmp_path: Path) -> None:
     """By the signal's own meaning: it gives no answer, and nothing is saved."""
     assert forked(2, alone_after_a_signal, tmp_path / "told", may_die=(0, 1), timeout=30) == [None, None]
     assert time.time() - float((tmp_path / "told").read_text()) < 20  # a group waits half an hour

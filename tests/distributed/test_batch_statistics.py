@@ -46,7 +46,7 @@ def refused(process: Process) -> str:
     return str(caught.value)
 
 
-def test_stages_cannot(pooled: Any) -> None:
+def test_stages_cannot_synchronize_batch_statistics(pooled: Any) -> None:
     for message in pooled(2, refused):
         assert message.startswith("sync_batchnorm=True with strategy 'x': ranks of other stages")
         assert "use strategy 'ddp' or 'fsdp'" in message

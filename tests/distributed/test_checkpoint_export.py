@@ -59,7 +59,7 @@ def folder(path: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow_cases("tp", "pp", "ddp", "fsdp with an average, in half", "fsdp")
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_model_folder_is_the_one_that_was_handed_on(cut: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_an_exported_folder_equals_the_training_output(cut: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     config = CUTS[cut]
     pooled(2, fit, config, digits, tmp_path)
     more = ["--best"] if config.keep_best else []
@@ -110,7 +110,7 @@ def test_raw_weights_and_everything(pooled: Any, digits: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_the_exported_is_a_start_for_another_training(pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_an_export_can_start_another_training(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """A folder and a file as `weights`: with no step of any size, what comes out is what went in."""
     pooled(2, fit, CUTS["fsdp"], digits, tmp_path / "first")
     expected = load_file(tmp_path / "first" / "model" / "model.safetensors")

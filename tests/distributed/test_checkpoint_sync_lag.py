@@ -31,16 +31,16 @@ def save_four(process: Process, folder: Path, uploads: int) -> list[str]:
     return said
 
 
-def test_it_warns_once(pooled: Any, tmp_path: Path) -> None:
+def test_upload_lag_gives_one_warning(pooled: Any, tmp_path: Path) -> None:
     first, second = pooled(2, save_four, tmp_path / "kept", 1)
     (warning,) = first
     assert "files of the checkpoint of step 2 (step-00000002/" in warning and "Look at the job's permissions" in warning
     assert second == []
 
 
-def test_without_an_agent_nothing_is_said(pooled: Any, tmp_path: Path) -> None:
+def test_without_an_agent_there_is_no_warning(pooled: Any, tmp_path: Path) -> None:
     assert pooled(1, save_four, tmp_path / "kept", 0) == [[]]
 
 
-def test_an_agent_that_keeps_up_is_no_news(pooled: Any, tmp_path: Path) -> None:
+def test_an_agent_that_keeps_up_gives_no_warning(pooled: Any, tmp_path: Path) -> None:
     assert pooled(1, save_four, tmp_path / "kept", 4) == [[]]

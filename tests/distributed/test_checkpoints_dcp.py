@@ -66,7 +66,7 @@ def keep(process: Process, run: Run, folder: Path) -> Arrays:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
-def test_torch_reads_what_a_training_kept(pooled: Any, tmp_path: Path) -> None:
+def test_torch_reads_saved_checkpoints(pooled: Any, tmp_path: Path) -> None:
     kept = pooled(2, keep, Run("fsdp", 2), tmp_path)[0]
     wanted = {f"model/{name}": torch.zeros(values.shape, dtype=torch.float64) for name, values in kept.items()}
     dcp.load(wanted, storage_reader=StoreReader(FolderPlace(tmp_path)), no_dist=True)

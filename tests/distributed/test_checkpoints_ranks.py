@@ -127,7 +127,7 @@ def lose_a_peer(process: Process, folder: Path) -> Any:
     return time.monotonic() - started, checkpoints.store.steps()
 
 
-def test_a_peer_that_dies_while_it_writes_does_not_hang_the_others(forked: Any, tmp_path: Path) -> None:
+def test_a_peer_that_dies_while_writing_does_not_hang_others(forked: Any, tmp_path: Path) -> None:
     seconds, steps = forked(2, lose_a_peer, tmp_path, may_die=(1,))[0]
     assert seconds < 10 + 10
     assert steps == []
@@ -184,7 +184,7 @@ def test_a_step_saved_again_never_mixes_with_the_first(pooled: Any, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_flipped_bit_that_one_rank_sees_is_everyones(pooled: Any, tmp_path: Path) -> None:
+def test_a_flipped_bit_seen_by_one_rank_counts_for_all(pooled: Any, tmp_path: Path) -> None:
     pooled(2, save, FSDP, [tmp_path] * 2, [1])
     before = pooled(2, load, FSDP, [tmp_path] * 2)[0]
     pooled(2, save, FSDP, [tmp_path] * 2, [2])
@@ -237,7 +237,7 @@ def test_a_step_saved_again_has_one_name_on_hosts_that_share_no_folder(pooled: A
     assert equal(loaded, saved)
 
 
-def test_a_takeover_on_one_host_is_known_on_all(pooled: Any, tmp_path: Path) -> None:
+def test_a_lock_takeover_on_one_host_is_known_on_all(pooled: Any, tmp_path: Path) -> None:
     """Who slept there may still write to folders of its own name: those of the training that goes on are others."""
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     lock = Lock(FolderPlace(hosts[1]))
@@ -329,7 +329,7 @@ def save_slowly(process: Process, hosts: list[Path], monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [["host"] * 2, ["host-0", "host-1"]], ids=["one folder", "two folders"])
-def test_a_disk_that_stands_still_in_a_save_is_no_rank_that_does(
+def test_a_stalled_disk_during_a_save_is_not_a_stalled_rank(
     names: list[str], forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """(Index and manifest were written while the others waited: a short collective_timeout ended the training.)"""
@@ -344,7 +344,7 @@ def test_no_host_commits_before_all_hosts_have_everything(pooled: Any, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_host_that_was_stopped_before_its_manifest_goes_by_that_of_another(pooled: Any, tmp_path: Path) -> None:
+def test_a_host_without_its_manifest_uses_that_of_another(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     pooled(2, save, FSDP, hosts, [1, 2])
     manifest = hosts[1] / "step-00000002/manifest.json"
@@ -365,7 +365,7 @@ def test_a_host_votes_on_the_files_that_its_ranks_need(pooled: Any, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_copy_that_nobody_needs_has_no_vote(pooled: Any, tmp_path: Path) -> None:
+def test_an_unneeded_copy_has_no_vote(pooled: Any, tmp_path: Path) -> None:
     """The platform restores everything on every host, and may have been interrupted in it."""
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     saved = pooled(2, save, FSDP, hosts, [1])[0]
@@ -394,7 +394,7 @@ def test_another_number_of_ranks_needs_all_files(pooled: Any, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_host_without_anything_is_no_reason_to_start_afresh(pooled: Any, tmp_path: Path) -> None:
+def test_an_empty_host_does_not_force_a_fresh_start(pooled: Any, tmp_path: Path) -> None:
     hosts = [tmp_path / "host-0", tmp_path / "host-1"]
     pooled(2, save, FSDP, hosts, [1])
     shutil.rmtree(hosts[1])
@@ -428,7 +428,7 @@ def draw_after_load(process: Process, run: Run, folder: Path) -> tuple[list[floa
     return draw(), lines
 
 
-def test_each_rank_goes_on_with_its_own_random_numbers(pooled: Any, tmp_path: Path) -> None:
+def test_each_rank_resumes_its_own_random_numbers(pooled: Any, tmp_path: Path) -> None:
     drawn = pooled(2, draw_after_save, tmp_path)
     assert drawn[0] != drawn[1]
     assert [numbers for numbers, _ in pooled(2, draw_after_load, DDP, tmp_path)] == drawn

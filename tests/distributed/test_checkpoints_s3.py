@@ -57,7 +57,7 @@ def interrupt(process: Process, uri: str, steps: list[int]) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_kept_and_gone_on_with(
+def test_a_checkpoint_in_s3_is_saved_and_resumed(
     forked: Any, digits: Path, tmp_path: Path, uri: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     in_a_folder, *_ = forked(2, fit, digits, tmp_path / "folder", tmp_path / "checkpoints")
@@ -80,6 +80,6 @@ def test_it_is_kept_and_gone_on_with(
 
 
 @pytest.mark.slow
-def test_a_bucket_that_is_not_there_is_said_at_the_start(forked: Any, digits: Path, tmp_path: Path, uri: str) -> None:
+def test_a_missing_bucket_is_reported_at_the_start(forked: Any, digits: Path, tmp_path: Path, uri: str) -> None:
     with pytest.raises(AssertionError, match=r"404 NoSuchBucket .*need an existing bucket"):
         forked(2, fit, digits, tmp_path / "first", "s3://no-such-bucket-anywhere/prefix")

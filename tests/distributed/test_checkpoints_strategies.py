@@ -127,7 +127,7 @@ STAR = [pair for run in RUNS[1:] for pair in ((run, SINGLE), (SINGLE, run))]
         ]
     ],
 )
-def test_another_strategy_loads_it(run: Run, other: Run, saved_by: Saved, pooled: Any) -> None:
+def test_another_strategy_loads_the_checkpoint(run: Run, other: Run, saved_by: Saved, pooled: Any) -> None:
     check(run, other, saved_by, pooled)
 
 
@@ -135,13 +135,13 @@ def test_another_strategy_loads_it(run: Run, other: Run, saved_by: Saved, pooled
 @pytest.mark.slow
 @pytest.mark.shows("resumes")
 @pytest.mark.parametrize("run", parameters(RUNS[1:], quick_ranks=2, quick=("cp", "tp")))
-def test_training_goes_on_bit_by_bit(run: Run, saved_by: Saved, pooled: Any) -> None:
+def test_training_resumes_bit_for_bit(run: Run, saved_by: Saved, pooled: Any) -> None:
     check(run, run, saved_by, pooled)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("run", RUNS, ids=id_of)
-def test_every_strategy_loads_it(run: Run, saved_by: Saved, pooled: Any) -> None:
+def test_every_strategy_loads_the_checkpoint(run: Run, saved_by: Saved, pooled: Any) -> None:
     folder, saved, trained = saved_by(run)
     for other in RUNS:
         loaded, went_on = pooled(other.world_size, load, other, SETTING, folder)[0]
@@ -152,7 +152,7 @@ def test_every_strategy_loads_it(run: Run, saved_by: Saved, pooled: Any) -> None
 
 @pytest.mark.slow_cases("sgd", "amsgrad", "momentum")
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "amsgrad", "adafactor"])
-def test_what_optimizers_keep(optimizer: str, pooled: Any, tmp_path: Path) -> None:
+def test_optimizer_state_is_restored(optimizer: str, pooled: Any, tmp_path: Path) -> None:
     """No state at all, entries of one sort or several, of other shapes than the parameter's."""
     run = Run("ddp", 2)
     setting = replace(SETTING, optimizer=optimizer)

@@ -34,7 +34,7 @@ from tests.fixtures.told import told
         pytest.param(4, {"replicate": 2}, {}, {}, marks=pytest.mark.slow),
     ],
 )
-def test_the_language_model_is_that_of_one_process(
+def test_the_language_model_equals_one_process(
     world_size: int, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], pooled: Any
 ) -> None:
     """Sequences of 8 tokens, of 10 that the model has positions for."""
@@ -86,7 +86,7 @@ class Whole(decoder_lm.Recipe):
     ("kind", "world_size"),
     [(Uneven, 2), (Padded, 2), *(pytest.param(*dear, marks=pytest.mark.slow) for dear in ((Whole, 2), (Uneven, 4)))],
 )
-def test_tokens_that_do_not_count_and_losses_of_whole_sequences(kind: Any, world_size: int, pooled: Any) -> None:
+def test_ignored_tokens_and_sequence_losses(kind: Any, world_size: int, pooled: Any) -> None:
     recipe = kind(**vars(MODEL))
     (expected,) = pooled(1, learn, "single", {}, recipe, {})
     first, *others = pooled(world_size, learn, "cp", {}, recipe, {})
@@ -121,7 +121,7 @@ def watched(process: Process, recipe: decoder_lm.Recipe, length: int) -> tuple[d
     return dict(watch.gathered), watch.pairs
 
 
-def test_outputs_stay_where_they_are_and_attention_is_the_same_work_for_all(pooled: Any) -> None:
+def test_outputs_stay_sharded_and_attention_work_is_balanced(pooled: Any) -> None:
     """2 blocks with keys and values of 16 features in fp32, of which a head has 4; outputs of 19."""
     keys_and_values = {4: 2 * 2 * 3 * 8 * 16 * 4}
     parted = pooled(2, watched, decoder_lm.Recipe(**vars(MODEL)), 8)
@@ -152,7 +152,7 @@ def disagreement(process: Process, name: str, samples: int) -> str:
 
 
 @pytest.mark.parametrize(("name", "world_size", "samples"), [("single", 1, 2), ("cp", 2, 2), ("cp", 2, 1)])
-def test_losses_and_their_parts_that_disagree_are_refused(
+def test_losses_that_disagree_with_their_parts_are_refused(
     name: str, world_size: int, samples: int, pooled: Any
 ) -> None:
     """Of one sample too, with which no mixing can be seen."""
@@ -284,5 +284,5 @@ LINEAR = nn.Linear(4, 4)
         (Attention(others={"attn_mask": torch.ones(6, 6).bool()}), {}, 6, "attention with a mask"),
     ],
 )
-def test_what_cannot_be_split_is_refused(model: nn.Module, plan: Any, length: int, words: str, pooled: Any) -> None:
+def test_unsplittable_models_are_refused(model: nn.Module, plan: Any, length: int, words: str, pooled: Any) -> None:
     assert all(words in message for message in pooled(2, refused, model, plan, length))

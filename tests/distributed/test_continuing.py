@@ -62,7 +62,7 @@ def described(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_more_epochs_of_the_same_data_give_what_they_had_given_at_once(
+def test_continuing_on_the_same_data_equals_one_longer_training(
     ranks: int, pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = CONFIG if ranks == 1 else replace(CONFIG, strategy="ddp")
@@ -86,7 +86,7 @@ def test_more_epochs_of_the_same_data_give_what_they_had_given_at_once(
 
 
 @pytest.mark.slow
-def test_other_data_are_passed_over_from_their_beginning_with_the_optimizer_as_it_was(
+def test_other_data_start_from_their_beginning_with_the_restored_optimizer(
     pooled: Any, digits: Path, prepared_data: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other = prepared_data.write_prepared(tmp_path / "other", prepared_data.digit_columns(50, seed=1))

@@ -70,7 +70,7 @@ def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Trained, T
     ],
     ids=["1", "2", "3", "3-small-ones-stay", "pipeline", "pipelines"],
 )
-def test_equals_one_process_and_goes_on(run: Run, imported: None, tmp_path: Path) -> None:
+def test_training_equals_one_process_and_resumes(run: Run, imported: None, tmp_path: Path) -> None:
     """With clipping, accumulation, a moving average and uneven last batches; saved and loaded in between."""
     halves = replace(SGD, steps=3)
     (sgd,) = run_forked(tmp_path, 1, fit, SINGLE, SGD)
@@ -120,7 +120,7 @@ def test_checkpoints_move_between_stages_ranks_and_strategies(imported: None, tm
         ({"ds_config": {"zero_optimization": 2}}, "zero_optimization=2; allowed is a JSON object"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said.replace("(", r"\(")):
         load_strategy("deepspeed", options)
 
@@ -152,12 +152,14 @@ def build_only(process: Process, run: Run, setting: Setting) -> None:
     ],
     ids=["passes", "precision", "compile", "stages", "micro_batches"],
 )
-def test_what_its_pipeline_cannot_be(options: dict[str, Any], setting: Setting, said: str, tmp_path: Path) -> None:
+def test_unsupported_pipelines_are_refused(
+    options: dict[str, Any], setting: Setting, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(AssertionError, match=rf"(?s)errors\.InputError: [^\n]*{said}"):
         run_forked(tmp_path, 2, build_only, Run("deepspeed_pp", 2, options), setting)
 
 
-def test_its_pipeline_has_no_other_stage_of_zero() -> None:
+def test_the_pipeline_supports_only_zero_1() -> None:
     with pytest.raises(InputError, match=r"zero_optimization.stage=2, but the only one of its pipeline engine=1"):
         load_strategy("deepspeed_pp", {"ds_config": {"zero_optimization": {"stage": 2}}})
 
@@ -186,7 +188,7 @@ def test_a_configuration_that_contradicts(config: dict[str, Any], said: str) -> 
         ({"compile": True}, 3, "Use stage 1 or 2; or strategy fsdp"),
     ],
 )
-def test_common_options_that_it_cannot_have(common: dict[str, Any], stage: int, said: str) -> None:
+def test_unsupported_common_options_are_refused(common: dict[str, Any], stage: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
         deepspeed.refuse_common_options(told(learning_rate=0.1, **common), stage)
 
@@ -200,7 +202,7 @@ def test_a_model_for_the_pipeline_engine(imported: None, monkeypatch: pytest.Mon
         refuse_pipeline_module(module.__new__(module))
 
 
-def test_what_says_the_same_or_leaves_it_to_us_is_taken() -> None:
+def test_consistent_or_auto_settings_are_accepted() -> None:
     load_strategy("deepspeed", {"stage": 3, "ds_config": {"zero_optimization": {"stage": 3, "offload_param": "auto"}}})
     config = told(learning_rate=0.1, clip_norm=0.5, accumulation=2)
     same = {"gradient_clipping": 0.5, "gradient_accumulation_steps": "auto", "fp16": {"enabled": False}}

@@ -25,7 +25,7 @@ def command(component: str, **values: object) -> str:
 
 
 @pytest.mark.slow
-def test_above_97_percent_on_images_that_it_has_not_seen(tmp_path: Path) -> None:
+def test_accuracy_is_above_97_percent_on_unseen_images(tmp_path: Path) -> None:
     with forked_python():
         train_and_evaluate(tmp_path)
 

@@ -59,9 +59,7 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_what_the_model_knows_of_the_data_is_told(
-    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
-) -> None:
+def test_seen_data_are_reported(pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 10))
     manifest = json.loads((data / "manifest.json").read_text())
     leakage = {"rows": 2, "groups": {"site": 1}}
@@ -141,7 +139,7 @@ def test_data_that_is_too_large_to_be_held(
         assert "part-00001.parquet, row 13 (id=" in said and "): label label=10 is outside the 10 classes" in said
 
 
-def test_what_the_report_says(pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
+def test_the_report_is_complete(pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 50))
     (numbers, _) = pooled(2, evaluated, model, data, tmp_path / "report", SETTINGS)
     found = read(tmp_path / "report")
@@ -171,7 +169,7 @@ def test_what_the_report_says(pooled: Any, prepared_data: ModuleType, model: Pat
         *(pytest.param(name, 4, 1e-5, marks=pytest.mark.slow) for name in ("hsdp", "fsdp_tp", "pp_ddp", "tp_pp_fsdp")),
     ],
 )
-def test_a_model_that_is_cut_up(
+def test_a_sharded_model_is_evaluated(
     strategy: str, world_size: int, within: float, pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 30))
@@ -253,7 +251,7 @@ def test_a_bad_row_ends_all_ranks_with_one_error(
         ({"strategy": "pp", "strategy_options": '{"stage": 2}'}, "needs"),
     ],
 )
-def test_what_cannot_be_is_one_error(
+def test_invalid_settings_are_one_error(
     changes: dict[str, Any], message: str, pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
@@ -363,9 +361,7 @@ def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -
     }
 
 
-def test_a_threshold_goes_with_the_model_and_a_setting_comes_before_it(
-    pooled: Any, prepared_data: ModuleType, tmp_path: Path
-) -> None:
+def test_a_setting_overrides_the_threshold_of_the_model(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
     data = write_binary(prepared_data, tmp_path)
     settings = Settings(batch_size=8, bootstrap=0, predictions=True, false_negative_cost=3.0, worst=2)
     (numbers,) = pooled(1, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
@@ -386,7 +382,7 @@ def test_a_threshold_goes_with_the_model_and_a_setting_comes_before_it(
         with_threshold(tmp_path / "model", tmp_path / "none", 1.5)
 
 
-def test_what_is_for_binary_models_alone_is_refused(
+def test_binary_only_settings_are_refused_for_other_models(
     pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
@@ -455,7 +451,7 @@ def run_program(process: Process, *arguments: str) -> str:
     return str(caught.value)
 
 
-def test_a_place_for_the_numbers_that_cannot_be_is_found_before_anything_else(pooled: Any, tmp_path: Path) -> None:
+def test_an_invalid_metrics_location_is_refused_first(pooled: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place, why in ((tmp_path / "file" / "m.json", "File exists"), (tmp_path, "Is a directory")):
         # (There is no model: it was not looked for yet.)
@@ -494,7 +490,7 @@ class Metric:
 
 
 @pytest.mark.slow
-def test_a_metric_of_ones_own(
+def test_a_users_metric_is_measured(
     forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own").mkdir()

@@ -78,7 +78,7 @@ cases = st.builds(
 @pytest.mark.parametrize("world_size", [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 4))])
 @settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(cases, min_size=20, max_size=20))
-def test_any_number_of_ranks_finds_the_same_to_the_bit(world_size: int, forked: Any, given_cases: list[Given]) -> None:
+def test_any_number_of_ranks_counts_the_same_bits(world_size: int, forked: Any, given_cases: list[Given]) -> None:
     (alone,) = forked(1, evaluate_each, given_cases)
     assert [result.num_samples for result, _ in alone] == [case.num_rows for case in given_cases]
     assert all(calls == [] and result.collectives == 0 for result, calls in alone)
@@ -135,13 +135,13 @@ CASE = Given("multiclass", 23, batch_size=4, sliced=True, replicates=2)
     ],
 )
 @pytest.mark.parametrize("exact", [False, True])
-def test_an_error_of_one_rank_is_that_of_all(pooled: Any, failing: dict[int, str], message: str, exact: bool) -> None:
+def test_an_error_of_one_rank_is_raised_on_all(pooled: Any, failing: dict[int, str], message: str, exact: bool) -> None:
     said = pooled(3, fail, replace(CASE, exact=exact), failing, None)
     assert said[0] == said[1] == said[2]
     assert said[0].startswith(message)
 
 
-def test_a_row_that_nobody_counted(pooled: Any) -> None:
+def test_an_uncounted_row_is_an_error(pooled: Any) -> None:
     said = pooled(3, fail, CASE, {}, 9)
     assert said[0].startswith("CoverageError: 19 rows were counted of 23: 4 are missing")
     assert said[0] == said[1] == said[2]

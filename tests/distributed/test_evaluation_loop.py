@@ -133,7 +133,7 @@ def run_sizes(process: Process, degrees: dict[str, int]) -> Any:
 
 @pytest.mark.slow_cases(but=["2-{'tensor': 2}"])
 @pytest.mark.parametrize(("world_size", "degrees"), LAYOUTS, ids=str)
-def test_each_layout_finds_what_one_process_does(pooled: Any, world_size: int, degrees: dict[str, int]) -> None:
+def test_every_layout_equals_one_process(pooled: Any, world_size: int, degrees: dict[str, int]) -> None:
     ((alone, (untold, _), (exact, _)),) = pooled(1, run_sizes, {})
     replicas = world_size // degrees.get("tensor", 1) // degrees.get("stage", 1)
     for rank, (runs, (learnt, _), (ranked, _)) in enumerate(pooled(world_size, run_sizes, degrees)):
@@ -211,7 +211,7 @@ def run_first_rows(process: Process) -> Any:
     return found, seen
 
 
-def test_batches_are_handed_on_where_they_count(pooled: Any) -> None:
+def test_batches_are_passed_on_by_the_counting_rank(pooled: Any) -> None:
     """Each row once, of the first ones alone."""
     (first, (found, second)) = pooled(2, run_first_rows)
     assert first[1] == [([0, 1, 2, 3], 4), ([8, 9], 2)]
@@ -228,7 +228,7 @@ def run_with_a_listener_that_fails(process: Process, degrees: dict[str, int]) ->
 
 
 @pytest.mark.parametrize("degrees", [{"replicate": 2}, {"shard": 2}], ids=str)
-def test_an_error_of_who_is_handed_a_batch_stops_all_ranks_alike(pooled: Any, degrees: dict[str, int]) -> None:
+def test_an_error_of_a_batch_consumer_stops_all_ranks(pooled: Any, degrees: dict[str, int]) -> None:
     """Where ranks meet in every forward pass, one that left would keep the others waiting."""
     (first, passes), (second, more) = pooled(2, run_with_a_listener_that_fails, degrees)
     assert isinstance(first, str)

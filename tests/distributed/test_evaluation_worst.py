@@ -67,7 +67,7 @@ def merged(process: Process, batches: list[list[int]]) -> dict[str, Any]:
     return kept(process, Data(10), batches[process.rank :: process.world_size]).merged()
 
 
-def test_ties_go_by_key_whatever_the_batches_and_ranks(pooled: Any) -> None:
+def test_ties_are_broken_by_key_for_any_batches_and_ranks(pooled: Any) -> None:
     batches = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     alone = merged(ALONE, batches)
     # 3.0 is the loss of rows 1, 3, 5, 6, whose keys are s007, s001, s005, s002.
@@ -82,7 +82,7 @@ def test_ties_go_by_key_whatever_the_batches_and_ranks(pooled: Any) -> None:
         assert pooled(world_size, merged, [[row] for row in range(10)]) == [alone] * world_size
 
 
-def test_it_tells_of_columns_within_bounds() -> None:
+def test_columns_of_worst_samples_are_bounded() -> None:
     (first, *_) = kept(ALONE, Data(10), [list(range(10))]).merged()["samples"]
     assert (first["target"], first["predicted"], first["scores"]) == (0, 1, [[0, 0.8], [1, pytest.approx(0.2)]])
     assert len(first["columns"]) == MAX_COLUMNS and "vector" not in first["columns"] and "id" not in first["columns"]
@@ -96,7 +96,7 @@ def test_an_image_stands_for_the_columns_of_the_model() -> None:
     assert first["image"] == thumbnail(np.arange(512, 576).astype(np.uint8).reshape(8, 8))
 
 
-def test_samples_without_anything_to_say_are_kept() -> None:
+def test_samples_without_columns_are_kept() -> None:
     worst = Worst(2, ALONE, None, Data(10))  # type: ignore[arg-type]
     for start in range(0, 10, 2):
         worst.add(np.arange(start, start + 2), Samples(losses=LOSSES[start : start + 2]))

@@ -87,7 +87,7 @@ def fit_each(process: Process, run: Run, settings: list[Setting]) -> list[Traine
     ],
     ids=["fsdp", "fsdp-stays-whole", "hsdp", "ddp"],
 )
-def test_it_is_as_in_one_process(run: Run, cases: list[tuple[str, bool]], pooled: Any) -> None:
+def test_freezing_equals_one_process(run: Run, cases: list[tuple[str, bool]], pooled: Any) -> None:
     settings = [setting(*case) for case in cases]
     expected = pooled(1, fit_each, ALONE, settings)[0]
     for trained, exact in zip(pooled(run.world_size, fit_each, run, settings)[0], expected, strict=True):
@@ -116,14 +116,14 @@ def test_ddp_refuses_a_layer_that_is_freed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_deepspeed_refuses_both(tmp_path: Path) -> None:
+def test_deepspeed_refuses_freezing_and_unfreezing(tmp_path: Path) -> None:
     pytest.importorskip("deepspeed")
     said = refused(tmp_path, Run("deepspeed", 2), "layer", False)
     assert said.startswith("parameter 'first.weight' was frozen after the training had started: under strategy")
 
 
 @pytest.mark.parametrize(("to", "done"), [(True, "freed"), (False, "frozen")])
-def test_what_has_settled_which_parameters_are_trained_sees_a_change(to: bool, done: str) -> None:
+def test_a_change_of_trained_parameters_is_noticed(to: bool, done: str) -> None:
     layer = nn.Linear(2, 2).requires_grad_(not to)
     flags = SettledFlags(dict(layer.named_parameters()), "deepspeed")
     flags.check()

@@ -51,7 +51,7 @@ def loops(process: Process) -> list[int]:
     return found
 
 
-def test_all_groups_of_a_process_share_a_thread_that_looks_for_news(forked: Any) -> None:
+def test_all_groups_of_a_process_share_one_polling_thread(forked: Any) -> None:
     """Each wakes up 100 times a second, in each rank."""
     assert forked(2, loops) == [[1, 1, 1]] * 2
 
@@ -62,7 +62,7 @@ def modes(process: Process) -> dict[str, int]:
     return {name: os.sched_getscheduler(int(task)) for task, name in tasks.items() if "gloo" in name}
 
 
-def test_threads_of_gloo_interrupt_nobody(forked: Any) -> None:
+def test_gloo_threads_run_in_batch_mode(forked: Any) -> None:
     """Where ranks fill all cores their polling cost a fifth of a small step."""
     for found in forked(2, modes):
         assert found and set(found.values()) == {os.SCHED_BATCH}
@@ -103,7 +103,7 @@ def abort(process: Process) -> None:
 
 
 @pytest.mark.parametrize("ranks", ["forked", "pooled"])
-def test_a_rank_that_is_aborted_says_where_it_was(ranks: str, request: pytest.FixtureRequest) -> None:
+def test_an_aborted_rank_reports_its_position(ranks: str, request: pytest.FixtureRequest) -> None:
     with pytest.raises(AssertionError, match=r"(?s)rank 1:.*SIGABRT.*in abort") as failure:
         request.getfixturevalue(ranks)(2, abort)
     assert "most recent call first" in str(failure.value)
@@ -118,5 +118,5 @@ def look_beside_a_group(process: Process) -> list[str]:
     return [type(collectives.begun()).__name__]
 
 
-def test_a_rank_that_is_no_member_of_a_group_can_still_say_what_it_has_begun(forked: Any) -> None:
+def test_a_nonmember_of_a_group_still_reports_its_progress(forked: Any) -> None:
     assert forked(2, look_beside_a_group) == [["list"], ["list"]]

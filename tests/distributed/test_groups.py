@@ -63,7 +63,7 @@ def talk(group: Group) -> list[Any]:
     ]
 
 
-def test_what_is_given_arrives_at_whom_it_is_for(grouped: Any) -> None:
+def test_messages_reach_their_receivers(grouped: Any) -> None:
     parts = [b"", b"one\n", LONG]
     for rank, answer in enumerate(grouped(3, talk)):
         everyone = [{"rank": each} for each in range(3)]
@@ -96,7 +96,7 @@ def reduce(group: Group) -> list[Any]:
     ]
 
 
-def test_numbers_are_added_up_and_dealt_alike(grouped: Any) -> None:
+def test_sums_are_equal_on_all_ranks(grouped: Any) -> None:
     total = 3 * (2**53 + 1) + 3
     dealt = [
         [[0, 1], [10, 11], [20, 21]],
@@ -125,7 +125,7 @@ def end_at_once(group: Group) -> list[int]:
     return group.gather_json(group.rank)  # the last word of a rank that leaves
 
 
-def test_the_last_word_arrives(grouped: Any) -> None:
+def test_the_last_message_arrives(grouped: Any) -> None:
     # (A rank in `may_die` does not wait for the others at its end.)
     assert grouped(3, end_at_once, may_die=(0, 1, 2)) == [[0, 1, 2]] * 3
 
@@ -147,9 +147,7 @@ def stay_away(group: Group, absent: int, done: Path) -> tuple[list[int], bool, b
 
 
 @pytest.mark.parametrize("absent", [0, 2])
-def test_a_rank_that_does_not_come_is_named(
-    absent: int, grouped: Any, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_missing_rank_is_named(absent: int, grouped: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     answers = grouped(3, stay_away, absent, tmp_path / "done", timeout=0.5, may_die=(0, 1, 2))
     # Rank 0 knows; over gloo the others know no more than that rank 0 does not answer.
     assert answers[1 if absent == 0 else 0] == ([absent], True, True)
@@ -204,7 +202,7 @@ def send_to_a_late_receiver(group: Group, gone_on: Path) -> list[bytes]:
     return [bytes(used[0])]
 
 
-def test_what_was_sent_over_gloo_is_kept_until_it_is_taken(forked: Any, tmp_path: Path) -> None:
+def test_messages_over_gloo_are_kept_until_received(forked: Any, tmp_path: Path) -> None:
     """A message is not waited for: what its sender does next is nothing to it."""
     received, _ = forked(2, call, ("gloo", 0, 30.0), send_to_a_late_receiver, (tmp_path / "gone_on",))
     assert received == [LONG[:size] for size in SIZES]
@@ -236,7 +234,7 @@ def fail() -> list[int]:
     raise OSError("of rank 2")
 
 
-def test_a_slow_disk_is_told_from_a_rank_that_stands_still(grouped: Any) -> None:
+def test_a_slow_disk_is_distinguished_from_a_stalled_rank(grouped: Any) -> None:
     """(With a short collective_timeout a training was lost when one rank's disk was slower by that.)"""
     assert grouped(3, wait_for_a_slow_one) == [(0, True), (1, True), (2, True)]
 

@@ -180,7 +180,7 @@ def records_of(target: Path) -> list[Any]:
     return list(read(target / "output/health/records.jsonl")[1])
 
 
-def test_a_layer_that_makes_nan_is_named_and_no_rank_goes_on(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_layer_that_makes_nan_is_named_and_all_ranks_stop(forked: Any, digits: Path, tmp_path: Path) -> None:
     recipe = (
         "from dataclasses import dataclass\nimport torch\nfrom torch import nn\n"
         "from drivetrain.training_scripts.recipes import digits_cnn\n"
@@ -213,9 +213,7 @@ def fit_with_path(process: Process, config: Config, data: Path, target: Path) ->
     return fit(process, config, data, target)
 
 
-def test_a_rule_that_stops_ends_all_ranks_after_the_same_step_which_is_saved(
-    pooled: Any, digits: Path, tmp_path: Path
-) -> None:
+def test_a_stopping_rule_ends_all_ranks_after_one_saved_step(pooled: Any, digits: Path, tmp_path: Path) -> None:
     rules = {"learning_rate": {"action": "stop", "low": 1e9, "records": 2}}
     config = replace(CONFIG, health_rules=json.dumps(rules), health_cost=1.0)
     said = pooled(2, fit, config, digits, tmp_path)
@@ -234,7 +232,7 @@ def test_a_rule_that_stops_ends_all_ranks_after_the_same_step_which_is_saved(
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_what_a_device_sums_up_is_recorded_a_step_later(ranks: int, pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_device_sums_are_recorded_one_step_later(ranks: int, pooled: Any, digits: Path, tmp_path: Path) -> None:
     assert pooled(ranks, fit_as_on_a_device, replace(CONFIG, max_steps=20), digits, tmp_path) == [""] * ranks
     records = [record for record in records_of(tmp_path) if record.validation is None]
     full = [record.step for record in records if record.tensors is not None]

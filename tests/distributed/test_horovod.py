@@ -64,7 +64,7 @@ def all_at_once(process: Process, run: Run) -> tuple[list[Trained], tuple[Traine
 @pytest.mark.horovod
 @pytest.mark.shows("equals one process", "resumes", "exact evaluation")
 @pytest.mark.parametrize("run", [of_horovod(2), of_horovod(3, group_mb=0.0005)], ids=["2", "3-many-groups"])
-def test_equals_one_process_and_goes_on(run: Run, imported: None, tmp_path: Path) -> None:
+def test_training_equals_one_process_and_resumes(run: Run, imported: None, tmp_path: Path) -> None:
     """With clipping, accumulation, a moving average and uneven last batches; saved and loaded in between."""
     ((alone, (_, end)),) = run_forked(tmp_path, 1, all_at_once, SINGLE)
     (got, (half, whole)), *others = run_forked(tmp_path, run.world_size, all_at_once, run, timeout=120)
@@ -126,14 +126,14 @@ def skip_a_layer(process: Process, group_mb: float) -> list[float | None]:
 @needs_horovod
 @pytest.mark.horovod
 @pytest.mark.parametrize("group_mb", [25.0, 0.000001])
-def test_a_rank_that_skips_a_layer_keeps_nobody_waiting(group_mb: float, imported: None, tmp_path: Path) -> None:
+def test_a_rank_that_skips_a_layer_does_not_block_others(group_mb: float, imported: None, tmp_path: Path) -> None:
     expected = [1.0, 1.0, 0.5, 0.5, None, None]
     assert run_forked(tmp_path, 2, skip_a_layer, group_mb, timeout=30) == [expected] * 2
 
 
 @needs_horovod
 @pytest.mark.horovod
-def test_it_freezes_as_one_process_and_refuses_a_layer_that_is_freed(imported: None, tmp_path: Path) -> None:
+def test_freezing_equals_one_process_and_unfreezing_is_refused(imported: None, tmp_path: Path) -> None:
     run, frozen = of_horovod(2), [test_freezing.setting("layer", False)]
     ((exact,),) = run_forked(tmp_path, 1, fit_each, SINGLE, frozen)
     (trained,) = run_forked(tmp_path, 2, fit_each, run, frozen)[0]
@@ -150,7 +150,7 @@ def test_it_freezes_as_one_process_and_refuses_a_layer_that_is_freed(imported: N
         ({"adasum": True}, "strategy 'horovod' has no option 'adasum'. Allowed: compression, group_mb"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         load_strategy("horovod", options)
 

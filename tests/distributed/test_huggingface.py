@@ -115,7 +115,7 @@ def alone(folder: Path) -> Callable[[str], Path]:
     ("name", "strategy"),
     [pytest.param(*pair, marks=[] if pair in QUICK else pytest.mark.slow, id="-".join(pair)) for pair in PAIRS],
 )
-def test_two_ranks_learn_what_one_learns(
+def test_two_ranks_equal_one_process(
     name: str, strategy: str, folder: Path, alone: Callable[[str], Path], forked: Forked, tmp_path: Path
 ) -> None:
     forked(2, fit, name, strategy, folder, tmp_path)
@@ -143,7 +143,7 @@ def test_only_adapters_are_saved(alone: Callable[[str], Path], folder: Path) -> 
     assert changed == {name for name in base if name.split(".")[-2] in adapted}
 
 
-def test_transformers_loads_what_is_handed_on(alone: Callable[[str], Path]) -> None:
+def test_transformers_loads_the_output_model(alone: Callable[[str], Path]) -> None:
     import transformers
 
     for name, kind in (
@@ -162,7 +162,7 @@ def test_transformers_loads_what_is_handed_on(alone: Callable[[str], Path]) -> N
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-def test_peft_loads_an_adapter_that_is_handed_on_apart(folder: Path, tmp_path: Path) -> None:
+def test_peft_loads_a_separate_adapter(folder: Path, tmp_path: Path) -> None:
     import peft
     import transformers
 
@@ -200,7 +200,7 @@ def test_any_number_of_ranks_evaluates_to_the_same_digits(
     assert all(each == found[0] for each in found)
 
 
-def test_a_training_goes_on_in_mid_epoch(alone: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
+def test_a_training_resumes_in_mid_epoch(alone: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
     whole = alone("lora-adamw")
     shutil.copytree(whole / "checkpoints", tmp_path / "checkpoints")
     for step in (tmp_path / "checkpoints").rglob("step-*"):
@@ -211,7 +211,7 @@ def test_a_training_goes_on_in_mid_epoch(alone: Callable[[str], Path], folder: P
     assert (tmp_path / "history.json").read_text() == (whole / "history.json").read_text()
 
 
-def test_the_same_training_elsewhere_hands_on_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+def test_the_same_training_elsewhere_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     """Where the folders lie is no part of a model; and one goes on from the archive of an earlier one's model."""
     shutil.copytree(folder / "llama", tmp_path / "elsewhere/llama")
     shutil.copytree(folder / "sequence_classification", tmp_path / "elsewhere/sequence_classification")

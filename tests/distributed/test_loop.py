@@ -98,7 +98,7 @@ def files(target: Path) -> dict[str, bytes]:
     }
 
 
-def test_one_record_a_step_from_the_first_rank_alone(
+def test_the_first_rank_writes_one_record_per_step(
     pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pooled(2, fit, replace(CONFIG, clip_norm=1.0), digits, tmp_path / "run")
@@ -228,7 +228,7 @@ def test_a_restart_in_the_middle_of_an_epoch(world_size: int, pooled: Any, digit
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
-def test_a_longer_training_goes_on_but_a_shorter_one_is_refused(
+def test_a_longer_training_resumes_but_a_shorter_one_is_refused(
     pooled: Any, forked: Any, digits: Path, tmp_path: Path
 ) -> None:
     pooled(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "short", tmp_path / "checkpoints")
@@ -293,7 +293,7 @@ def infinite_on_one(process: Process, data: Path, target: Path) -> None:
     fit(process, CONFIG, data, target)
 
 
-def test_a_first_loss_that_is_no_number_names_its_rank(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_nonfinite_first_loss_names_its_rank(forked: Any, digits: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="the loss of step 1 is not a finite number on rank 1 of 2"):
         forked(2, infinite_on_one, digits, tmp_path / "run")
 
@@ -315,7 +315,7 @@ def not_a_number_from_step_3(process: Process, data: Path, target: Path) -> None
     fit(process, config, data, target, target / "checkpoints")
 
 
-def test_a_loss_that_becomes_no_number_between_reports_is_told_before_a_checkpoint(
+def test_a_nonfinite_loss_between_reports_is_found_before_a_checkpoint(
     forked: Any, digits: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(AssertionError, match=r"train_loss is nan in epoch 1 \(step 4\): training diverged\. Lower"):

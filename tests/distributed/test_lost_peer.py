@@ -39,7 +39,7 @@ def test_a_lost_peer_is_a_consequence(operation: str, forked: Any) -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("boom"), RuntimeError("mat1 and mat2 shapes cannot be multiplied"), OSError("Broken pipe")]
 )
-def test_a_programs_own_error_is_none(error: Exception) -> None:
+def test_an_error_of_the_program_is_no_lost_peer(error: Exception) -> None:
     assert not is_lost_peer(error)
 
 

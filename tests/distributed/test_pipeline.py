@@ -90,7 +90,7 @@ def layers_held(process: Process, options: dict[str, Any]) -> list[str]:
         ({"schedule": "zero_bubble", "virtual": 3}, "6 stages, but only 4 of the model's 9 layers have parameters"),
     ],
 )
-def test_what_no_pipeline_can_do_is_refused(options: dict[str, Any], words: str, pooled: Any) -> None:
+def test_models_unfit_for_pipelines_are_refused(options: dict[str, Any], words: str, pooled: Any) -> None:
     assert all(words in message for message in pooled(2, refused, Run("pp", 2, options), Setting(kind="conv")))
 
 
@@ -213,7 +213,7 @@ def draws(process: Process) -> tuple[float, float]:
     return random.random(), float(torch.rand(()))
 
 
-def test_looking_for_the_shapes_of_what_travels_draws_nothing(pooled: Any) -> None:
+def test_finding_message_shapes_draws_no_random_numbers(pooled: Any) -> None:
     """A training that goes on looks in another step than the one that was interrupted."""
     generator = random.Random(1)
     torch.manual_seed(1)

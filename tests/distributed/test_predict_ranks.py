@@ -77,7 +77,7 @@ def threads_of_the_host() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(before)
 
 
-def test_the_host_s_threads_decide_nothing(
+def test_the_number_of_host_threads_does_not_matter(
     model: Path,
     digits: Path,
     tmp_path: Path,
@@ -102,9 +102,7 @@ def test_the_host_s_threads_decide_nothing(
     assert (torch.get_num_threads(), computing) == (3, {1, 2})
 
 
-def test_they_are_the_answers_to_the_rows_in_their_order(
-    pooled: Forked, model: Path, digits: Path, tmp_path: Path
-) -> None:
+def test_predictions_are_in_the_order_of_rows(pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
     pooled(2, predict, model, digits, tmp_path / "out")
     found = rows_of(tmp_path / "out")
     assert list(found) == ["row", "key", "label", "p3", "predicted", *(f"score_{number}" for number in range(10))]
@@ -144,7 +142,7 @@ def test_data_without_a_label(model: Path, digits: Path, prepared_data: Any, tmp
     assert rows_of(tmp_path / "out") == rows_of(tmp_path / "labelled")
 
 
-def test_a_repeated_run_does_what_is_missing(
+def test_a_repeated_run_predicts_only_missing_shards(
     pooled: Forked, model: Path, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -234,9 +232,7 @@ def on_hosts(
     return run(model, data, outputs[process.rank], host, settings=SETTINGS, previous=previous)
 
 
-def test_hosts_write_their_share_each_into_a_folder_of_its_own(
-    pooled: Forked, model: Path, digits: Path, tmp_path: Path
-) -> None:
+def test_hosts_write_their_shares_into_own_folders(pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
     """What is uploaded from several hosts is one folder: no name may come from two."""
     run(model, digits, tmp_path / "whole", ALONE, settings=SETTINGS)
     outputs = [tmp_path / "host-0", tmp_path / "host-1"]
@@ -266,7 +262,7 @@ def refused(process: Process, model: Path, data: Path, out: Path, settings: Sett
 
 
 @pytest.mark.slow
-def test_what_is_of_something_else_is_refused_or_replaced(
+def test_predictions_of_other_inputs_are_refused_or_replaced(
     pooled: Forked, model: Path, digits: Path, prepared_data: Any, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -316,7 +312,7 @@ def test_bad_settings_and_columns(model: Path, digits: Path, tmp_path: Path) -> 
             Settings(**given)
 
 
-def test_an_answer_that_is_no_number(pooled: Forked, digits: Path, model: Path, tmp_path: Path) -> None:
+def test_a_nonfinite_prediction_is_an_error(pooled: Forked, digits: Path, model: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     from drivetrain.training.torch.framework import Framework
@@ -354,7 +350,7 @@ def by_strategy(process: Process, model: Path, data: Path, out: Path, strategy: 
 
 @pytest.mark.slow_cases("tp")
 @pytest.mark.parametrize("strategy", ["fsdp", "tp"])
-def test_a_model_that_is_shared_out(strategy: str, pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
+def test_a_sharded_model_predicts(strategy: str, pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
     """Every rank takes part in each forward pass, also one whose shards are there."""
     run(model, digits, tmp_path / "whole", ALONE, settings=replace(SETTINGS, keep=""))
     out = tmp_path / "out"
@@ -369,7 +365,7 @@ def test_a_model_that_is_shared_out(strategy: str, pooled: Forked, model: Path, 
             assert np.allclose(found[name], expected[name], rtol=0, atol=1e-6)
 
 
-def test_hosts_with_different_data_are_told(
+def test_hosts_with_different_data_are_reported(
     pooled: Forked, model: Path, digits: Path, prepared_data: Any, tmp_path: Path
 ) -> None:
     other = prepared_data.write_prepared(tmp_path / "other", prepared_data.digit_columns(ROWS, seed=9))

@@ -124,13 +124,13 @@ def say(process: Process, words: str) -> None:
     print(words)
 
 
-def test_what_a_job_prints_is_its_tests(pooled: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_job_belongs_to_its_test(pooled: Any, capfd: pytest.CaptureFixture[str]) -> None:
     for words in ("one", "two"):
         pooled(2, say, words)
         assert capfd.readouterr().out == f"{words}\n{words}\n"
 
 
-def test_a_function_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
+def test_an_unsendable_function_is_reported(tmp_path: Path) -> None:
     pool = RankPool(1, tmp_path)
     try:
         with pytest.raises((AttributeError, TypeError), match="lambda"):

@@ -68,7 +68,7 @@ def read_kept(
 
 @pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_the_ranks_share_what_was_kept_decoded(hosts: int, forked: Any, tmp_path: Path) -> None:
+def test_ranks_share_decoded_data(hosts: int, forked: Any, tmp_path: Path) -> None:
     """One host without its entry: all decode, for the ranks wait for each other."""
     place = importlib.import_module("tests.contract.readers.imdb")
     columns = tuple(place.write(tmp_path / "data", ROWS, np.random.default_rng(0)))
@@ -117,7 +117,7 @@ def on_two_hosts(process: Process, folders: list[Path], files: list[str]) -> tup
         return "", str(error)
 
 
-def test_hosts_with_other_data_are_told(pooled: Any, tmp_path: Path) -> None:
+def test_hosts_with_other_data_are_reported(pooled: Any, tmp_path: Path) -> None:
     files = ["a", "b", "c"]
     folders = [tmp_path / "host-1", tmp_path / "host-2"]
     for folder in folders:

@@ -114,7 +114,7 @@ def recorded() -> dict[str, Any]:
 
 @pytest.mark.slow_cases("pp_ddp", "tp", "pp")
 @pytest.mark.parametrize("name", RUNS)
-def test_bits_are_those_of_the_recording(name: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_bits_match_the_recording(name: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     expected = recorded()["digests"][name]
     pooled(RUNS[name][2], fit, name, digits, tmp_path)
     found = digests(tmp_path)

@@ -86,7 +86,7 @@ def test_a_finished_training_writes_its_model_again_in_its_own_execution(
 
 
 @pytest.mark.slow
-def test_another_world_size_goes_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_another_world_size_resumes(pooled: Any, digits: Path, tmp_path: Path) -> None:
     pooled(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "two", tmp_path / "checkpoints", "run")
     pooled(1, fit, replace(CONFIG, epochs=3), digits, tmp_path / "one", tmp_path / "checkpoints", "run")
     (data_folder,) = (tmp_path / "checkpoints").iterdir()
@@ -111,7 +111,7 @@ def interrupted(pooled: Any, digits: Path, tmp_path: Path, config: Config = CONF
     return folder
 
 
-def test_a_fresh_start_leaves_an_interrupted_training_alone(
+def test_a_fresh_start_keeps_an_interrupted_training(
     pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """And is itself gone on with by the same token alone."""
@@ -159,7 +159,7 @@ def test_another_training_starts_anew_beside_an_unfinished_one(
 
 
 @pytest.mark.slow
-def test_a_finished_training_does_not_stand_in_the_way(pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_a_finished_training_does_not_block_a_new_one(pooled: Any, digits: Path, tmp_path: Path) -> None:
     pooled(1, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
     for number, changed in enumerate((replace(CONFIG, seed=1), replace(CONFIG, epochs=2)), start=2):
         pooled(1, fit, changed, digits, tmp_path / "beside", tmp_path / "checkpoints")
@@ -169,7 +169,7 @@ def test_a_finished_training_does_not_stand_in_the_way(pooled: Any, digits: Path
 
 
 @pytest.mark.slow
-def test_another_strategy_goes_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_another_strategy_resumes(pooled: Any, digits: Path, tmp_path: Path) -> None:
     folder = interrupted(pooled, digits, tmp_path)
     pooled(2, fit, replace(CONFIG, strategy="fsdp"), digits, tmp_path / "sliced", tmp_path / "checkpoints")
     assert list((tmp_path / "checkpoints").iterdir()) == [folder]

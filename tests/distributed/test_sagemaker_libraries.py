@@ -97,7 +97,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trained, Trained, T
     ],
     ids=["smddp", "smddp_fsdp", "smp", "smp-4"],
 )
-def test_equals_one_process_and_goes_on(
+def test_training_equals_one_process_and_resumes(
     run: Run, called: list[str], alone: tuple[Trained, Trained, Trained], tmp_path: Path
 ) -> None:
     """20 steps with clipping, accumulation, a moving average and uneven last batches; saved and loaded in between."""
@@ -166,7 +166,7 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
     ],
     ids=["compile", "shard", "tensor", "degrees", "offloading", "processes"],
 )
-def test_what_smp_cannot_be(run: Run, common: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_unsupported_smp_settings_are_refused(run: Run, common: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=rf"(?s)errors\.InputError: [^\n]*{said}"):
         ranks(tmp_path, run, refused, replace(SGD, common=common))
 
@@ -180,7 +180,7 @@ def test_without_the_library_it_says_what_to_use_instead(tmp_path: Path) -> None
         joining.import_backend("smddp")
 
 
-def test_a_job_whose_parameters_say_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_with_contradicting_parameters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SM_HP_MP_PARAMETERS", '{"hybrid_shard_degree": 0}')
     with pytest.raises(
         AssertionError, match=r"InputError: [^\n]*shard 2, but the library began with hybrid_shard_degr"

@@ -35,7 +35,7 @@ def weights(target: Path) -> dict[str, Any]:
 
 @pytest.mark.slow_cases(but=["ddp"])
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "tp", "pp"])
-def test_ranks_come_to_what_one_process_comes_to(strategy: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
+def test_several_optimizers_equal_one_process(strategy: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     pooled(1, fit, digits, tmp_path / "one", {"strategy": "single"})
     pooled(2, fit, digits, tmp_path / "cut", {"strategy": strategy, "max_steps": 5})
     pooled(2, fit, digits, tmp_path / "cut", {"strategy": strategy})

@@ -112,7 +112,7 @@ def told(process: Process, when: str, who: tuple[int, ...], *arguments: Any) -> 
 
 
 @pytest.mark.slow
-def test_a_save_that_is_longer_than_there_is_time_is_told_of_once(
+def test_a_save_longer_than_the_notice_gives_one_warning(
     forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert saving_module.stop_window({}) == 90
@@ -147,7 +147,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("last step", (1,)),
     ],
 )
-def test_one_step_is_saved_and_the_next_start_goes_on(
+def test_one_step_is_saved_and_the_next_start_resumes(
     when: str, who: tuple[int, ...], forked: Any, pooled: Any, digits: Path, tmp_path: Path, whole: Path
 ) -> None:
     config = replace(CONFIG, checkpoint_every="5steps") if when in ("save", "writing") else CONFIG
@@ -189,7 +189,7 @@ def told_on_a_slow_disk(process: Process, *arguments: Any) -> str:
     return told(process, "step", (0, 1), *arguments)
 
 
-def test_nobody_leaves_before_the_step_is_durable(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_no_rank_exits_before_the_step_is_durable(forked: Any, digits: Path, tmp_path: Path) -> None:
     first, second = forked(2, told_on_a_slow_disk, CONFIG, digits, tmp_path / "cut", tmp_path / "checkpoints")
     (folder,) = (tmp_path / "checkpoints").iterdir()
     (step,) = Store(open_place(folder)).steps()
@@ -219,7 +219,7 @@ def test_a_model_that_is_being_written_is_finished(forked: Any, digits: Path, tm
     assert {"model.json", "model.safetensors", "code/inference.py", "history"} <= files(tmp_path / "cut").keys()
 
 
-def test_without_checkpoints_the_signal_is_what_it_always_is(forked: Any, digits: Path, tmp_path: Path) -> None:
+def test_without_checkpoints_the_signal_has_its_default_effect(forked: Any, digits: Path, tmp_path: Path) -> None:
     arguments = ("step", (0,), CONFIG, digits, tmp_path / "cut", None)
     assert forked(1, told, *arguments, may_die=(0,)) == [None]
 

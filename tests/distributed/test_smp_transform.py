@@ -76,7 +76,7 @@ def measured(target: Path) -> list[dict[str, float]]:
     [("whole-adamw", CONTEXT), ("whole-adamw", BOTH)],
     ids=["context", "both"],
 )
-def test_learns_what_one_learns(
+def test_smp_training_equals_one_process(
     name: str, run: Run, folder: Path, alone: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """20 steps with clipping, a moving average and uneven last batches; what is handed on is the best model."""
@@ -110,7 +110,9 @@ def learn_in_parts(process: Process, run: Run, folder: Path, whole: Path, halved
 @pytest.mark.shows("equals one process", "resumes")
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [TENSOR], ids=["tensor"])
-def test_goes_on_with_the_same_degrees(run: Run, folder: Path, alone: Callable[[str], Path], tmp_path: Path) -> None:
+def test_smp_resumes_with_the_same_degrees(
+    run: Run, folder: Path, alone: Callable[[str], Path], tmp_path: Path
+) -> None:
     said = ranks(4, tmp_path, learn_in_parts, run, folder, tmp_path / "whole", tmp_path / "halved")
     one, other = weights(tmp_path / "whole"), weights(tmp_path / "halved")
     assert all(np.array_equal(one[name], other[name]) for name in one)
@@ -138,7 +140,7 @@ def refusals(process: Process, folder: Path, target: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_library_that_does_otherwise_is_refused_at_the_start(folder: Path, tmp_path: Path) -> None:
+def test_a_library_with_other_behaviour_is_refused_at_the_start(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "causal_lm", tmp_path / "causal_lm")
     tiny.model(tmp_path / "llama", initializer_range=0.5)  # in which attention tells positions apart
     folder = tmp_path
@@ -184,6 +186,6 @@ def test_models_that_cannot_be_split(
         ({"activation_loading_horizon": 0}, "activation_loading_horizon=0; allowed are whole numbers from 1"),
     ],
 )
-def test_degrees_that_cannot_be(options: dict[str, Any], said: str) -> None:
+def test_impossible_degrees_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         load_strategy("smp", options)

@@ -75,7 +75,7 @@ class _Scaled(nn.Linear):
         (nn.EmbeddingBag(5, 2, sparse=True), r"layer '0' has sparse gradients"),
     ],
 )
-def test_what_fully_shard_does_not_cut_is_refused(layer: nn.Module, message: str) -> None:
+def test_parameters_that_fully_shard_cannot_split_are_refused(layer: nn.Module, message: str) -> None:
     absent: Any = None  # nothing is placed before
     with pytest.raises(InputError, match=message):
         fsdp.shard_layers(nn.Sequential(layer), absent, fsdp.Options(), absent)

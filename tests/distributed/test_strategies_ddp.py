@@ -120,7 +120,7 @@ def test_it_is_bit_for_bit_the_loop_written_by_hand(kind: str, clip: float, pool
     ],
     ids=str,
 )
-def test_options_that_change_nothing_but_the_way(options: dict[str, Any], pooled: Any) -> None:
+def test_options_that_do_not_change_results(options: dict[str, Any], pooled: Any) -> None:
     settings = [SETTING, replace(SETTING, accumulation=3)]
     expected = pooled(1, fit_each, ALONE, settings)[0]
     for trained, exact in zip(pooled(2, fit_each, Run("ddp", 2, options), settings)[0], expected, strict=True):
@@ -129,7 +129,7 @@ def test_options_that_change_nothing_but_the_way(options: dict[str, Any], pooled
 
 @pytest.mark.slow_cases("fp16")
 @pytest.mark.parametrize("hook", ["fp16", "bf16"])
-def test_gradients_that_travel_rounded(hook: str, pooled: Any) -> None:
+def test_rounded_gradients_stay_close(hook: str, pooled: Any) -> None:
     """What is rounded are gradients, not their weights: uneven parts still count as their samples do."""
     setting = replace(SETTING, optimizer="sgd", learning_rate=0.1, ema_decay=0.0)
     (exact,) = pooled(1, fit, ALONE, setting)

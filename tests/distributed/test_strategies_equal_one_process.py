@@ -135,7 +135,7 @@ def in_one_pass(process: Process, setting: Setting) -> tuple[list[float], float,
 @pytest.mark.parametrize(
     "run", parameters([ALONE, *(run for run in ALL if "transformer" in run.models)], quick=("single", "ddp", "cp"))
 )
-def test_the_mean_over_all_tokens_of_a_batch(run: Run, pooled: Any) -> None:
+def test_the_loss_is_the_mean_over_all_tokens_of_a_batch(run: Run, pooled: Any) -> None:
     """Samples weigh what `loss_weights` says: some nothing, and of ranks and pieces each has another weight."""
     setting = Setting(kind="weighted", optimizer="sgd", accumulation=3, steps=6)
     ((losses, held_out, model),) = pooled(1, in_one_pass, setting)
@@ -174,7 +174,7 @@ def goes_on(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
 
 @pytest.mark.shows("exact evaluation")
 @pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2, quick=("ddp",)))
-def test_what_is_counted_has_the_same_digits(run: Run, reference: Any, pooled: Any) -> None:
+def test_counted_metrics_have_the_same_digits(run: Run, reference: Any, pooled: Any) -> None:
     """Of one model, on every rank: a share of hits is a sum of whole numbers; losses are sums of another order."""
     setting = Setting(kind=run.models[-1], steps=0)
     expected = reference(setting).evaluation
@@ -196,7 +196,7 @@ def idle_runs() -> list[Run]:
 
 
 @pytest.mark.parametrize("run", parameters(idle_runs(), quick=("cp",)))
-def test_what_no_rank_uses_stays_as_it_is(run: Run, reference: Reference, pooled: Any) -> None:
+def test_unused_parameters_are_unchanged(run: Run, reference: Reference, pooled: Any) -> None:
     """Without a gradient: with one of zeros AdamW would decay it."""
     setting = Setting(kind="idle", steps=3)
     expected = reference(setting)
@@ -213,12 +213,14 @@ def test_what_no_rank_uses_stays_as_it_is(run: Run, reference: Reference, pooled
 
 @pytest.mark.slow_cases("ddp-2")
 @pytest.mark.parametrize("run", parameters(ALL, quick_ranks=2, quick=("ddp",)))
-def test_a_training_goes_on_under_another_strategy(run: Run, reference: Any, pooled: Any) -> None:
+def test_a_training_resumes_under_another_strategy(run: Run, reference: Any, pooled: Any) -> None:
     goes_on(run, "amsgrad", reference, pooled)
 
 
 @pytest.mark.parametrize(("run", "optimizer"), dealt(FIRST, ("sgd", "momentum"), quick_ranks=1))
-def test_so_does_one_with_sgd(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
+def test_a_training_with_sgd_resumes_under_another_strategy(
+    run: Run, optimizer: str, reference: Any, pooled: Any
+) -> None:
     """Without momentum there is no state to keep, which must work as well."""
     goes_on(run, optimizer, reference, pooled)
 

@@ -37,7 +37,7 @@ SETTING = Setting(kind="transformer", clip_norm=0.3, ema_decay=0.8, steps=6)
     ],
     ids=str,
 )
-def test_options_that_change_nothing_but_the_way(options: dict[str, Any], pooled: Any) -> None:
+def test_options_that_do_not_change_results(options: dict[str, Any], pooled: Any) -> None:
     settings = [replace(SETTING, accumulation=2)]
     (expected,) = pooled(1, fit_each, ALONE, settings)[0]
     (trained,) = pooled(2, fit_each, Run("fsdp", 2, options), settings)[0]
@@ -231,7 +231,9 @@ def train_with_and_without_evaluation(process: Process, options: dict[str, Any])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reshard_after_forward", [True, False])
-def test_training_goes_on_with_its_own_parameters_after_an_evaluation(reshard_after_forward: bool, pooled: Any) -> None:
+def test_training_continues_with_its_own_parameters_after_an_evaluation(
+    reshard_after_forward: bool, pooled: Any
+) -> None:
     """An evaluation computes with the average; layers that it left whole must not be trained on."""
     options = {"reshard_after_forward": reshard_after_forward}
     for evaluated, not_evaluated in pooled(2, train_with_and_without_evaluation, options):

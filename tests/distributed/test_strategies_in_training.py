@@ -86,7 +86,7 @@ def fit_from_ones_own_start(process: Process, run: Run, setting: Setting) -> Tra
 
 @pytest.mark.slow_cases("fsdp")
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_whatever_the_ranks_drew_they_start_from_the_same(strategy: str, pooled: Any) -> None:
+def test_all_ranks_start_from_equal_weights(strategy: str, pooled: Any) -> None:
     """A recipe may draw from a generator that nobody seeded."""
     setting = Setting(kind="conv", steps=3)
     (same,) = pooled(1, strategy_training.fit, Run(strategy, 1), setting)

@@ -44,7 +44,7 @@ COMMON: dict[str, dict[str, Any]] = {
     [pytest.param(run, name, id=f"{run.id}-{name}") for run in FIRST for name in FEATURES if name in run.refuses]
     or [pytest.param(None, "", marks=pytest.mark.skip("no strategy refuses anything"))],
 )
-def test_what_a_strategy_refuses(run: Run, feature: str, forked: Any) -> None:
+def test_unsupported_options_are_refused(run: Run, feature: str, forked: Any) -> None:
     word = COMMON[feature].get("precision", feature.removesuffix("ping"))
     with pytest.raises(AssertionError, match=rf"InputError: .*{word}"):
         forked(run.world_size, build_only, run, Setting(kind=run.models[-1], **COMMON[feature]))

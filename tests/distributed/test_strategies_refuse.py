@@ -72,7 +72,7 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
     ],
     ids=lambda value: value.id if isinstance(value, Run) else "",
 )
-def test_what_cannot_be(run: Run, setting: Setting, message: str, forked: Any) -> None:
+def test_unsupported_models_are_refused(run: Run, setting: Setting, message: str, forked: Any) -> None:
     with pytest.raises(AssertionError, match=rf"(?s)errors\.InputError: [^\n]*{message}"):
         forked(run.world_size, refused, run, setting)
 

@@ -40,7 +40,7 @@ from tests.fixtures.told import told
         pytest.param(2, "pp", {"schedule": "zero_bubble"}, {}, {}, marks=pytest.mark.slow),
     ],
 )
-def test_the_language_model_is_that_of_one_process(
+def test_the_language_model_equals_one_process(
     world_size: int, name: str, options: dict[str, Any], changes: dict[str, Any], common: dict[str, Any], pooled: Any
 ) -> None:
     recipe = decoder_lm.Recipe(**(vars(MODEL) | changes))
@@ -138,7 +138,7 @@ PAIR = {"up": "colwise", "down": "rowwise"}
         (Mlp(nn.LayerNorm(6)), PAIR, {"sequence": True}, "'between' would see some positions only"),
     ],
 )
-def test_what_cannot_be_split_is_refused(
+def test_unsplittable_models_are_refused(
     model: nn.Module, plan: Any, options: dict[str, Any], words: str, pooled: Any
 ) -> None:
     assert all(words in message for message in pooled(2, refused, model, plan, options))

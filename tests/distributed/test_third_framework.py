@@ -60,7 +60,7 @@ def test_it_trains_alike_on_one_and_two_ranks(forked: Any, digits: Path, tmp_pat
     assert len(losses) == 3 and losses[-1] < 0.5 * losses[0]
 
 
-def test_it_goes_on_where_it_was(digits: Path, tmp_path: Path) -> None:
+def test_a_third_framework_resumes(digits: Path, tmp_path: Path) -> None:
     fit(alone(), CONFIG, digits, tmp_path / "whole")
     fit(alone(), replace(CONFIG, max_steps=6), digits, tmp_path / "cut")
     fit(alone(), CONFIG, digits, tmp_path / "cut")
@@ -89,7 +89,7 @@ def test_a_recipe_of_another_framework_is_refused(digits: Path, tmp_path: Path) 
         fit(alone(), replace(CONFIG, strategy="single"), digits, tmp_path / "run")
 
 
-def test_all_of_it_runs_where_no_framework_is_installed(digits: Path, tmp_path: Path) -> None:
+def test_everything_runs_without_an_installed_framework(digits: Path, tmp_path: Path) -> None:
     """One process trains, resumes and evaluates with torch and tensorflow blocked."""
     program = f"""{BLOCKED}
 from tests.fixtures.dry import programs

@@ -95,7 +95,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_wrong_tree_is_told(
+def test_a_wrong_tree_is_reported(
     what: str, prepared_data: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method, message = WRONG[what]

@@ -314,5 +314,5 @@ def test_every_field_is_shown_here_or_refused_by_name() -> None:
 @pytest.mark.parametrize(
     "shown", dict.fromkeys((*SHOWN.values(), shown_loss_weights, shown_weights, shown_tensorboard))
 )
-def test_a_field_does_what_it_says(shown: Callable[[Work, Any], None], work: Work, noted: Any) -> None:
+def test_a_field_has_its_documented_effect(shown: Callable[[Work, Any], None], work: Work, noted: Any) -> None:
     shown(work, noted)

@@ -74,7 +74,7 @@ def expected(work: Work, trained: Any) -> list[list[float]]:
     return np.stack([table[f"score_{number}"].to_numpy() for number in range(10)], axis=1).tolist()
 
 
-def test_what_is_exported_computes_the_same_to_the_bit(work: Work, trained: Any) -> None:
+def test_an_export_computes_the_same_bits(work: Work, trained: Any) -> None:
     assert trained["exports"] == [{"saved_model": True, "keras": True}] * 2
     with zipfile.ZipFile(work.folder / "one/model/model.keras") as kept:
         assert {each.date_time[0] for each in kept.infolist()} == {1980}
@@ -85,7 +85,7 @@ def answers_of(text: str) -> list[list[float]]:
     return [json.loads(line)["scores"] for line in text.splitlines()]
 
 
-def test_the_code_of_the_model_answers_alone(work: Work, rows: Path, expected: Any) -> None:
+def test_the_code_of_the_model_works_alone(work: Work, rows: Path, expected: Any) -> None:
     """With the modules that lie beside it; it refuses to run with others."""
     entry, answers = work.folder / "one/model/code/inference.py", work.folder / "answers.jsonl"
     command = [str(PYTHON), "-I", str(entry), f"--input={rows}", f"--output={answers}"]

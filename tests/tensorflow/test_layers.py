@@ -47,7 +47,7 @@ def test_regularizers_and_added_losses_count_as_in_plain_keras(way: str, beside:
     assert beside["apart"][way] < 1e-12
 
 
-def test_losses_of_activations_refuse_a_batch_that_is_filled_up(beside: Any) -> None:
+def test_activation_losses_refuse_a_padded_batch(beside: Any) -> None:
     said = "a batch of 49 samples cannot be dealt into 2 equal parts, and the model has a loss of its activations "
     assert beside["refused"]["adds"].startswith(said + "(add_loss)")
     assert beside["refused"]["activations"].startswith(said + "(activity_regularizer)")

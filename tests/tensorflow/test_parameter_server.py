@@ -67,12 +67,12 @@ def test_its_model_is_evaluated_to_the_same_digits_in_a_cluster_and_alone(found:
 
 
 @pytest.mark.shows("equals one process", strategies=["tf_parameter_server"])
-def test_with_one_worker_it_comes_to_what_one_process_comes_to(work: Work, alone: Any) -> None:
+def test_one_worker_equals_one_process(work: Work, alone: Any) -> None:
     run(work.given(("one_worker", ASYNCHRONOUS)), processes=3, roles="chief=1,worker=1,ps=1")
     assert work.distance("one", "one_worker") < 1e-6
 
 
-def test_what_it_cannot_do_is_refused(found: Any) -> None:
+def test_unsupported_settings_are_refused(found: Any) -> None:
     averages, scales, profiled = (one["refused"] for one in found["runs"][3:])
     assert averages.startswith(
         "ema_decay=0.5 under 'tf_parameter_server': Parameters change while they would be averaged."

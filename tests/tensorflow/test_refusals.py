@@ -67,7 +67,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_training_that_cannot_be(tmp_path: Path) -> None:
+def test_impossible_trainings_are_refused(tmp_path: Path) -> None:
     """All in one process."""
     work = Work(tmp_path)
     own = {"recipe": NOTING, "recipe_options": "{}", "keep_best": False}

@@ -35,7 +35,7 @@ def run(folder: Path, data: Path, script: str, *words: str, **environment: str) 
     )
 
 
-def test_fit_under_mirrored_goes_on_from_its_own_backup(tmp_path: Path, data: Path) -> None:
+def test_fit_under_mirrored_resumes_from_its_own_backup(tmp_path: Path, data: Path) -> None:
     words = ["--launcher=python", '--channels={"train": "training"}', '--hyperparameters={"replicas": 2}']
     first = run(tmp_path, data, "mirrored_fit.py", *words, FAIL_IN_EPOCH="2")
     assert first.returncode == 1, first.stderr
@@ -49,7 +49,7 @@ def test_fit_under_mirrored_goes_on_from_its_own_backup(tmp_path: Path, data: Pa
     assert (tmp_path / "model/1/saved_model.pb").is_file() and list(tmp_path.glob("checkpoints/*/best.keras"))
 
 
-def test_a_loop_of_ones_own_under_multi_worker_mirrored(tmp_path: Path, data: Path) -> None:
+def test_a_users_loop_under_multi_worker_mirrored(tmp_path: Path, data: Path) -> None:
     done = run(tmp_path, data, "multi_worker_loop.py", "--launcher=tf_config", "--processes=2")
     assert done.returncode == 0, done.stderr
     losses = [float(loss) for loss in re.findall(r"loss=([0-9.]+)", done.stdout)]

@@ -88,7 +88,7 @@ def test_it_learns_and_its_step_is_traced_once(work: Work, alone: Any) -> None:
     assert [noted["traces"] for noted in alone["runs"]] == [1] * 12
 
 
-def test_watching_changes_no_number_of_two_processes(work: Work, pair: Any) -> None:
+def test_health_rules_do_not_change_results_of_two_processes(work: Work, pair: Any) -> None:
     """(tests/tensorflow/test_config_fields.py shows the same of one.)"""
     assert work.distance("two", "two_unwatched") == 0.0
     losses, its = ([row["train_loss"] for row in work.steps(name)] for name in ("two", "two_unwatched"))
@@ -113,7 +113,7 @@ def test_a_profile_of_two_processes(work: Work, pair: Any) -> None:
 
 
 @pytest.mark.parametrize("other", ["mirrored_fp64", "central_storage_fp64", "two_fp64"])
-def test_what_health_sums_up_is_the_same_on_any_number_of_replicas(
+def test_health_sums_are_equal_on_any_number_of_replicas(
     other: str, work: Work, alone: Any, replicas: Any, pair: Any
 ) -> None:
     """Also of batches that are filled up: step 4 has 2 samples. (Some sums are 0 but for rounding.)"""
@@ -129,7 +129,7 @@ def test_what_health_sums_up_is_the_same_on_any_number_of_replicas(
 
 
 @pytest.mark.shows("resumes", strategies=["tf_single"])
-def test_it_goes_on_where_it_was_bit_by_bit(work: Work, alone: Any) -> None:
+def test_a_training_resumes_bit_for_bit(work: Work, alone: Any) -> None:
     assert work.distance("whole", "resumed") == 0.0
     # (Where it was cut off it was validated, too.)
     assert work.history("whole") == [row for row in work.history("resumed") if row["step"] != 6]
@@ -152,7 +152,7 @@ def replicas(work: Work) -> Any:
 
 
 @pytest.mark.shows("equals one process", strategies=["tf_mirrored", "tf_central_storage"])
-def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: Any, replicas: Any) -> None:
+def test_replicas_of_one_process_equal_one_process(work: Work, alone: Any, replicas: Any) -> None:
     for strategy in ("mirrored", "central_storage"):
         assert work.distance("whole", f"{strategy}_whole") < 1e-6
         assert work.distance("adamw", f"{strategy}_adamw") < 2e-5
@@ -162,7 +162,7 @@ def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: An
 
 
 @pytest.mark.shows("resumes", "exact evaluation", strategies=["tf_mirrored", "tf_central_storage"])
-def test_replicas_of_one_process_go_on_where_they_were_and_are_evaluated_as_one(work: Work, replicas: Any) -> None:
+def test_replicas_of_one_process_resume_and_evaluate_like_one(work: Work, replicas: Any) -> None:
     for strategy, evaluation in zip(("mirrored", "central_storage"), replicas["evaluations"], strict=True):
         assert work.distance(f"{strategy}_whole", f"{strategy}_cut") == 0.0
         best = min(work.history(f"{strategy}_whole"), key=lambda row: row["validation_loss"])
@@ -170,7 +170,7 @@ def test_replicas_of_one_process_go_on_where_they_were_and_are_evaluated_as_one(
 
 
 @pytest.mark.shows("equals one process", strategies=["tf_multi_worker"])
-def test_two_processes_come_to_what_one_comes_to(work: Work, pair: Any) -> None:
+def test_two_processes_equal_one_process(work: Work, pair: Any) -> None:
     assert work.distance("whole", "two") < 1e-6
     assert work.distance("adamw", "two_adamw") < 2e-5
     assert work.distance("fp64", "two_fp64") < 1e-10
@@ -195,7 +195,7 @@ def test_several_optimizers_have_variables_and_schedules_of_their_own(work: Work
 
 
 @pytest.mark.shows("resumes", strategies=["tf_multi_worker"])
-def test_two_processes_go_on_where_one_was_cut_off(work: Work, pair: Any) -> None:
+def test_two_processes_resume_a_training_of_one(work: Work, pair: Any) -> None:
     assert work.distance("whole", "moved") < 1e-6
     assert [row["step"] for row in work.steps("moved")] == list(range(1, 21))
 
@@ -240,7 +240,7 @@ def three(work: Work, alone: Any) -> Any:
 
 @needs_horovod
 @pytest.mark.shows("equals one process", "several hosts", strategies=["tf_horovod"])
-def test_horovod_comes_to_what_one_process_comes_to(work: Work, alone: Any, of_two: Any, three: Any) -> None:
+def test_horovod_equals_one_process(work: Work, alone: Any, of_two: Any, three: Any) -> None:
     assert work.distance("whole", "horovod_whole") < 1e-6
     assert work.distance("whole", "three") < 1e-6
     assert work.distance("whole", "three_trees") < 1e-6
@@ -267,7 +267,7 @@ def test_horovod_compiles_scales_the_loss_and_normalizes(work: Work, alone: Any,
 
 @needs_horovod
 @pytest.mark.shows("resumes", strategies=["tf_horovod"])
-def test_horovod_goes_on_where_it_was_bit_by_bit_and_where_one_process_was(work: Work, of_two: Any, three: Any) -> None:
+def test_horovod_resumes_bit_for_bit_also_from_one_process(work: Work, of_two: Any, three: Any) -> None:
     assert work.distance("three", "three_cut") == 0.0
     assert work.distance("whole", "horovod_moved") < 1e-6
     assert [row["step"] for row in work.steps("horovod_moved")] == list(range(1, 21))
@@ -282,7 +282,7 @@ def test_horovods_model_is_evaluated_as_it_was_validated(work: Work, of_two: Any
 
 
 @needs_horovod
-def test_under_horovod_all_begin_with_the_model_of_rank_0(work: Work, alone: Any, of_two: Any) -> None:
+def test_under_horovod_all_ranks_start_with_the_model_of_rank_0(work: Work, alone: Any, of_two: Any) -> None:
     """Each rank has built another one: without that they would stay apart, and rank 0's be no longer one process's."""
     assert work.distance("noting", "horovod_apart") < 1e-6
 

@@ -96,7 +96,7 @@ def ordered(names: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_both_frameworks_measure_the_same_of_the_same_weights(name: str, theirs: Any, ours: Any) -> None:
+def test_both_frameworks_measure_equal_weights_equally(name: str, theirs: Any, ours: Any) -> None:
     measured = ours["evaluations"][list(TWINS).index(name)]
     assert measured.keys() == theirs[name].keys()
     assert measured["accuracy"] == theirs[name]["accuracy"]

@@ -94,16 +94,16 @@ def assert_refused(place: Place, ran: Ran, allowed: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_source_that_would_leave_its_folder(place: Place, name: str) -> None:
+def test_source_archives_cannot_leave_their_folder(place: Place, name: str) -> None:
     assert_refused(place, run_submitted(place, evil(name, place)), EVIL[name][1])
 
 
 @pytest.mark.parametrize("name", ["through a symlink", "absolute", "slip"])
-def test_code_that_would_leave_its_folder(place: Place, name: str) -> None:
+def test_code_archives_cannot_leave_their_folder(place: Place, name: str) -> None:
     assert_refused(place, run_code(place, evil(name, place, compressed=False)), EVIL[name][1])
 
 
-def test_bombs(place: Place, bomb: bytes) -> None:
+def test_decompression_bombs_are_refused(place: Place, bomb: bytes) -> None:
     """(The code of a step is not compressed: what it unpacks to is as large as what was sent.)"""
     ran = run_submitted(place, bomb)
     assert_refused(place, ran, "holds more than")
@@ -111,7 +111,7 @@ def test_bombs(place: Place, bomb: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish" * 1000, packed([("a", tarfile.REGTYPE, bytes(50_000))])[:-30]])
-def test_archives_that_are_none(place: Place, content: bytes) -> None:
+def test_invalid_archives_are_refused(place: Place, content: bytes) -> None:
     assert_refused(place, run_submitted(place, content), "not a whole tar.gz archive|not a whole tar archive")
 
 

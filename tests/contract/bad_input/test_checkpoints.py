@@ -103,7 +103,7 @@ def test_the_file_of_another_tool(place: Place) -> None:
     ],
     ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
-def test_what_cannot_be(place: Place, arguments: list[str], words: tuple[str, ...]) -> None:
+def test_invalid_requests_are_refused(place: Place, arguments: list[str], words: tuple[str, ...]) -> None:
     for step in (100, 120):
         weights(place.folder / "build/checkpoints", step)
     before = place.files()
@@ -128,7 +128,7 @@ def test_a_damaged_one_is_named_and_nothing_is_written(place: Place) -> None:
 @pytest.mark.parametrize(
     "name", ["../../secret", "/etc/passwd", "a/../../../secret", "manifest.json", "x\x1b[31m"], ids=ascii
 )
-def test_a_manifest_that_leads_elsewhere(place: Place, name: str) -> None:
+def test_a_manifest_with_outside_paths_is_refused(place: Place, name: str) -> None:
     """A manifest with a hash that fits its body is still read as what anybody may have written."""
     place.write("secret", "top secret")
     folder = weights(place.folder / "ck", 5)
@@ -154,7 +154,7 @@ def _rewrite(manifest: Path, change: Any) -> None:
 
 @pytest.mark.slow_cases(but=["../../secret"])
 @pytest.mark.parametrize("file", ["../../secret", "../step-00000004/rank-00000-of-00001.safetensors", "no-such-file"])
-def test_an_index_that_leads_elsewhere(place: Place, file: str) -> None:
+def test_an_index_with_outside_paths_is_refused(place: Place, file: str) -> None:
     place.write("secret", "topsecret")
     weights(place.folder / "ck", 5, file=file)
     ran = place.drivetrain("checkpoints", "export", "./ck", "--out", "w.safetensors")
@@ -168,7 +168,7 @@ def test_an_index_that_leads_elsewhere(place: Place, file: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"[" * 200_000, b'{"format": 1, "tensors": []}', b"\xff\xfe", b'{"tensors": {"x": {"shape": [-1]}}}']
 )
-def test_json_that_is_none(place: Place, name: str, content: bytes) -> None:
+def test_invalid_json_is_refused(place: Place, name: str, content: bytes) -> None:
     """The manifest vouches for it, and it is still not believed."""
     index = Index({"model/w": TensorEntry("float32", (2,), (Chunk((0,), (2,), "f", 0, 8),))}).to_bytes()
     save(place.folder / "ck", 5, {"f": bytes(8), "index.json": index, "state.json": b"{}", name: content})

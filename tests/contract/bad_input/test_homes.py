@@ -55,7 +55,7 @@ def folder(ledger: Path) -> None:
 
 @pytest.mark.slow_cases("rubbish")
 @pytest.mark.parametrize("spoil", [rubbish, cut, zeros, folder])
-def test_a_ledger_that_is_none(place: Place, spoil: Callable[[Path], None]) -> None:
+def test_a_file_that_is_no_ledger_is_refused(place: Place, spoil: Callable[[Path], None]) -> None:
     ledger = place.home / "ledger.db"
     spoil(ledger)
     before = ledger.read_bytes() if ledger.is_file() else b""
@@ -93,7 +93,7 @@ def test_a_home_that_is_a_file(place: Place) -> None:
         place.error_of(place.drivetrain(*command), "is a file", "--home")
 
 
-def test_a_home_that_cannot_be_made(place: Place) -> None:
+def test_a_home_that_cannot_be_created(place: Place) -> None:
     ran = place.drivetrain("run", "-d", "definition.json", "--home", "/proc/nowhere")
     place.error_of(ran, "/proc/nowhere cannot be used", "Give another folder by --home")
 
@@ -187,6 +187,6 @@ def test_a_stream_that_is_closed(place: Place, stream: str) -> None:
     assert list(place.executions().values()) == ["Succeeded", "Succeeded"]
 
 
-def test_a_terminal_without_our_signs(place: Place) -> None:
+def test_a_terminal_without_unicode(place: Place) -> None:
     ran = place.drivetrain("runs", "show", PYTHONIOENCODING="ascii")
     assert ran.code == 0 and "? definition succeeded" in ran.out

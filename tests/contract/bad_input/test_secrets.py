@@ -67,7 +67,7 @@ def secretive() -> dict[str, Any]:
     )
 
 
-def test_secrets_in_a_definition_are_given_to_programs_and_kept_nowhere(place: Place) -> None:
+def test_secrets_of_a_definition_reach_programs_and_are_stored_nowhere(place: Place) -> None:
     """Where they must lie so that the run can go on, and where a program itself writes one, only the owner may read."""
     said = ""
     for changed in ("one", "two"):  # the second time the cache compares with the first

@@ -42,7 +42,7 @@ def own(settings: Own) -> Pipeline:
     ],
     ids=["typo", "processes", "links", "option", "nested", "stale facts"],
 )
-def test_what_cannot_be_distributed_is_refused(place: Place, command: str, settings: list[str], message: str) -> None:
+def test_undistributable_trainings_are_refused(place: Place, command: str, settings: list[str], message: str) -> None:
     place.write("faces.py", RECIPE)
     place.write("faces.facts.json", json.dumps({**FACTS, "checkpoint_bytes_per_second": {}}))
     given = [word for text in settings for word in ("--set", text)]
@@ -51,7 +51,7 @@ def test_what_cannot_be_distributed_is_refused(place: Place, command: str, setti
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"format": 2}', "[" * 100_000], ids=["empty", "list", "bare", "nested"])
-def test_a_facts_file_that_is_none_is_named(place: Place, content: str) -> None:
+def test_an_invalid_facts_file_is_named(place: Place, content: str) -> None:
     place.write("faces.py", RECIPE)
     path = place.write("faces.facts.json", content)
     ran = place.drivetrain("compile", place.write("own.py", PIPELINE), "--set", "recipe=faces")

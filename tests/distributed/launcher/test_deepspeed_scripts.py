@@ -59,7 +59,7 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.mark.slow
-def test_as_deepspeeds_launcher_starts_it(run: Run, tmp_path: Path) -> None:
+def test_a_script_runs_like_under_the_deepspeed_launcher(run: Run, tmp_path: Path) -> None:
     """On a machine without a GPU nothing is compiled first, which would take minutes and leave a lock behind, not even
     for a config that leaves the choice of Adam to DeepSpeed, with an option that torch's does not have."""
     importlib.import_module("deepspeed")  # once, here: what is started is forked from this process

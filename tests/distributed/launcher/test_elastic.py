@@ -55,7 +55,7 @@ class Recipe(digits_cnn.Recipe):
 """
 
 
-def test_a_range_of_hosts_starts_without_the_one_that_is_missing(start: Start, tmp_path: Path) -> None:
+def test_an_elastic_job_starts_without_a_missing_host(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MEET)
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -72,7 +72,7 @@ def test_a_range_of_hosts_starts_without_the_one_that_is_missing(start: Start, t
     assert sorted(line for line in out.splitlines() if line.startswith("done")) == ["done 0 of 2", "done 1 of 2"]
 
 
-def test_a_host_that_comes_late_is_taken_in(start: Start, tmp_path: Path) -> None:
+def test_a_late_host_joins(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MEET_THE_LATE)
     hosts = ("127.0.0.2", "127.0.0.3")
     with held_port() as held:
@@ -112,7 +112,7 @@ def losses(folder: Path) -> list[tuple[float, float]]:
     return [(epoch["train_loss"], epoch["validation_loss"]) for epoch in history]
 
 
-def test_a_training_goes_on_from_its_checkpoint_after_a_crash(
+def test_a_training_resumes_from_its_checkpoint_after_a_crash(
     start: Start, forked: Any, digits: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "fails_once.py").write_text(FAILS_ONCE)

@@ -136,7 +136,7 @@ def test_two_hosts_of_a_step(trained: Path, alone: Path, tmp_path: Path, new_int
     assert found == pytest.approx(expected, rel=1e-6)  # (of other numbers of threads, perhaps)
 
 
-def test_a_checkpoint_is_measured_as_the_model_that_it_becomes(trained: Path, alone: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_is_evaluated_like_its_exported_model(trained: Path, alone: Path, tmp_path: Path) -> None:
     newest = evaluate(trained / "checkpoints", trained / "data", tmp_path / "newest")
     assert newest.returncode == 0, newest.stderr
     first = evaluate(trained / "checkpoints", trained / "data", tmp_path / "first", "--checkpoint=4")
@@ -152,7 +152,7 @@ def test_a_checkpoint_is_measured_as_the_model_that_it_becomes(trained: Path, al
     assert contents(tmp_path / "exported") == contents(tmp_path / "first")
 
 
-def test_a_step_that_is_not_there(trained: Path, tmp_path: Path) -> None:
+def test_a_missing_checkpoint_step_is_refused(trained: Path, tmp_path: Path) -> None:
     ended = evaluate(trained / "checkpoints", trained / "data", tmp_path, "--checkpoint=5")
     assert ended.returncode == 2
     assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1

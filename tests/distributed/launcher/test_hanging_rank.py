@@ -46,7 +46,7 @@ for step in range(10):
         pytest.param("loop", 0, marks=pytest.mark.nightly),
     ],
 )
-def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, start: Start, tmp_path: Path) -> None:
+def test_a_rank_missing_from_a_collective_is_named(kind: str, victim: int, start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     process = start("--processes=3", "--script", "train.py", kind, str(victim), "3")
     _, err = process.communicate(timeout=60)
@@ -63,7 +63,7 @@ def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, star
 
 
 @pytest.mark.nightly
-def test_on_another_host_it_is_named_by_both(two_hosts: Any, tmp_path: Path) -> None:
+def test_a_hanging_rank_on_another_host_is_named_by_both(two_hosts: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     named = "rank 3 of 4 on 127.0.0.3 hangs: it did not come to all_reduce of float [10] (collective 5, called at "
     for process in two_hosts("--script", "train.py", "stop", "3", "3", processes=2):
@@ -72,7 +72,7 @@ def test_on_another_host_it_is_named_by_both(two_hosts: Any, tmp_path: Path) -> 
         assert err.startswith(named)
 
 
-def test_alone_on_its_host_it_ends_when_the_first_host_has(two_hosts: Any, tmp_path: Path) -> None:
+def test_a_lone_hanging_rank_ends_after_the_first_host(two_hosts: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     first, second = two_hosts("--script", "train.py", "sleep", "1", "3")
     _, err = first.communicate(timeout=60)
@@ -99,7 +99,7 @@ hangs_here()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_who_stops_counting_is_named_without_any_collective(processes: int, start: Start, tmp_path: Path) -> None:
+def test_a_stalled_rank_is_named_without_a_collective(processes: int, start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(BEATING)
     process = start(f"--processes={processes}", "--hang-timeout=2", "--script", "train.py")
     _, err = process.communicate(timeout=60)
@@ -111,7 +111,7 @@ def test_who_stops_counting_is_named_without_any_collective(processes: int, star
 
 
 @pytest.mark.nightly
-def test_a_rank_that_was_killed_is_not_said_to_hang(start: Start, tmp_path: Path) -> None:
+def test_a_killed_rank_is_not_reported_as_hanging(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         SCRIPT.replace("os.kill(os.getpid(), signal.SIGSTOP)", "os.kill(os.getpid(), 9)")
     )
@@ -134,7 +134,7 @@ dist.recv(received, src=1 - source)  # each waits for the other to begin
 """
 
 
-def test_ranks_that_wait_for_each_other_are_told_from_one_that_hangs(start: Start, tmp_path: Path) -> None:
+def test_deadlocked_ranks_are_distinguished_from_a_hanging_one(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(APART)
     process = start("--processes=2", "--script", "train.py")
     _, err = process.communicate(timeout=60)

@@ -70,7 +70,7 @@ def test_the_rank_that_failed_is_named(
 
 
 @pytest.mark.slow
-def test_a_crash_in_native_code_is_told_from_the_rank_that_torchrun_stopped(start: Start) -> None:
+def test_a_native_crash_is_distinguished_from_ranks_that_torchrun_stopped(start: Start) -> None:
     process = start("--processes=2", "rank_program", "abort")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -94,7 +94,7 @@ LEFT = ("1 process", "2 processes")  # or none: they end by themselves when torc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["launcher", "torchrun"])
-def test_nobody_outlives_a_killed_parent(victim: str, start: Start, ranks: Any, assert_gone: Any) -> None:
+def test_no_rank_outlives_a_killed_parent(victim: str, start: Start, ranks: Any, assert_gone: Any) -> None:
     process = start("--processes=2", "rank_program", "wait")
     found = ranks(process, 2)
     os.kill(process.pid if victim == "launcher" else found[0]["parent"], signal.SIGKILL)
@@ -202,7 +202,7 @@ def test_restarts_that_do_not_help_end_with_the_last_reason(start: Start) -> Non
 
 
 @pytest.mark.slow
-def test_bad_input_is_not_tried_again(start: Start, tmp_path: Path) -> None:
+def test_bad_input_is_not_retried(start: Start, tmp_path: Path) -> None:
     process = start("--processes=2", "--max-restarts=5", "rank_program", "input")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 2
@@ -222,9 +222,7 @@ def test_many_jobs_side_by_side_on_one_machine(start: Start, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_script_of_ones_own_gets_its_arguments_and_its_traceback_to_the_failure_file(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_users_script_gets_its_arguments_and_its_traceback_is_reported(start: Start, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import os, sys, time\nprint(sys.argv[1:], flush=True)\n"
         "if os.environ['RANK'] == '1':\n    raise OSError('no data')\ntime.sleep(60)\n"
@@ -258,7 +256,7 @@ run_rank(program)
 
 
 @pytest.mark.slow
-def test_a_failing_host_takes_the_others_with_it_and_only_one_is_the_cause(tmp_path: Path, two_hosts: Any) -> None:
+def test_a_failing_host_ends_the_others_and_is_the_only_cause(tmp_path: Path, two_hosts: Any) -> None:
     (tmp_path / "talking.py").write_text(TALKING)
     first, second = two_hosts("talking")
     _, first_err = first.communicate(timeout=120)

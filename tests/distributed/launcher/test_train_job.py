@@ -151,7 +151,7 @@ def one_process(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads((base / "output" / "history.json").read_text())
 
 
-def test_two_nodes_train_what_one_process_trains(trained: Trained, one_process: Any) -> None:
+def test_two_nodes_give_the_model_of_one_process(trained: Trained, one_process: Any) -> None:
     names = ("train_loss", "validation_loss")
     found = [epoch[name] for epoch in trained.history for name in names]
     assert found == pytest.approx([epoch[name] for epoch in one_process for name in names], abs=1e-10)
@@ -178,7 +178,7 @@ def test_nothing_is_left_behind(trained: Trained) -> None:
     assert len(trained.jobs) == 1
 
 
-def test_after_an_eviction_all_nodes_go_on_from_the_checkpoint(evicted: Trained, one_process: Any) -> None:
+def test_after_an_eviction_all_nodes_resume_from_the_checkpoint(evicted: Trained, one_process: Any) -> None:
     """Each sample counts once: the losses are those of a run that nothing happened to."""
     assert [job["metadata"]["labels"]["drivetrain/attempt"] for job in evicted.jobs] == ["0", "1"]
     first, *_ = re.findall(r"^epoch (\d+)/12 ", evicted.log.partition("=== attempt 1")[2], re.MULTILINE)

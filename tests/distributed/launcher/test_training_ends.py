@@ -122,7 +122,7 @@ def weights(folder: Path) -> tuple[bytes, Any]:
 
 
 @pytest.mark.nightly
-def test_every_end_loses_nothing(training: Any, forked: Any, tmp_path: Path) -> None:
+def test_no_kind_of_end_loses_progress(training: Any, forked: Any, tmp_path: Path) -> None:
     """SIGTERM to the launcher and to one rank, in warm-up, SIGKILL in a collective, SIGSTOP."""
     process = training("cut")
     while not ranks_of(process.pid):  # torch is being imported
