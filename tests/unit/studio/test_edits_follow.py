@@ -1,6 +1,6 @@
 """Each kind of edit of Studio, pulled and applied: then code, a setting or the account changes, and all goes on.
 
-A kind takes five compilations, half a second; all but two are slow. "several" holds a step that is split, one that is
+All kinds share four compilations; all but two are slow. "several" holds a step that is split, one that is
 renamed and one that is deleted, a role, a new step and a new parameter.
 """
 
@@ -27,6 +27,8 @@ from tests.fixtures.studio_edits import EDITS, PIPELINE, steps_of
 
 QUICK = ["rename middle", "several"]
 DEV, PROD = "111111111111", "222222222222"
+COMPILED: dict[bytes, Compiled] = {}
+"""What has been compiled, by all that the files held."""
 
 
 def settings(account: str, **more: Any) -> str:
@@ -107,15 +109,14 @@ def read(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
-    """Compiled once for each state of its files: what is compiled is the same for every command."""
+    """Compiled once for each state of its files: what is compiled is the same for every command, in every folder."""
     monkeypatch.chdir(tmp_path)
-    made: dict[bytes, Compiled] = {}
 
     def compiled(*given: Any, **options: Any) -> Compiled:
         state = b"".join(file.read_bytes() for file in sorted(tmp_path.rglob("*.*")) if file.name != "flow.studio.yaml")
-        if state not in made:
-            made[state] = compile_pipeline(*given, **options)
-        return made[state]
+        if state not in COMPILED:
+            COMPILED[state] = compile_pipeline(*given, **options)
+        return COMPILED[state]
 
     monkeypatch.setattr("drivetrain.targets.sagemaker.compile.compile.compile_pipeline", compiled)
     return Studio(tmp_path)
