@@ -6,6 +6,7 @@ The steps are those of strategy `single` on fake tensors, on the CPU, where atte
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 
 from drivetrain.catalog.instances import get_instance
-from drivetrain.recommend.facts import new_file
+from drivetrain.recommend.facts import Facts, new_file
 from drivetrain.recommend.memory import estimate_memory
 from drivetrain.recommend.sizing import Candidate, Sizing
 from drivetrain.training.recipe import Batch, Recipe, load_recipe
@@ -31,6 +32,20 @@ SHAPES: dict[str, tuple[str, dict[str, Any], int]] = {
     "residual": ("cifar10_resnet", {}, 64),
     "pictures": ("mnist_cnn", {}, 64),
 }
+QUICK = "bf16-logits"
+# Each model and each format, and with checkpointing a model of layers and one of convolutions.
+BY_DAY = [
+    *("fp32-deep", "fp32-parameters", "fp32-residual", "fp32-pictures"),
+    *("bf16-parameters", "again-deep", "again_bf16-residual"),
+]
+
+
+@cache
+def measured(shape: str) -> Facts:
+    name, options, _ = SHAPES[shape]
+    found = new_file(measure(load_recipe(name, options), name, options)).find(options)
+    assert found is not None
+    return found
 
 
 def peak(recipe: Recipe, name: str, samples: int, **common: Any) -> int:
@@ -54,7 +69,8 @@ def peak(recipe: Recipe, name: str, samples: int, **common: Any) -> int:
         return tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
 
 
-@pytest.mark.slow_cases(but=["bf16-logits"])
+@pytest.mark.slow_cases(*BY_DAY)
+@pytest.mark.nightly_cases(but=[QUICK, *BY_DAY])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
     "common",
@@ -69,9 +85,9 @@ def peak(recipe: Recipe, name: str, samples: int, **common: Any) -> int:
 def test_estimates_are_within_a_fifth_of_what_a_step_takes(common: dict[str, Any], shape: str) -> None:
     name, options, samples = SHAPES[shape]
     recipe = load_recipe(name, options)
-    facts = new_file(measure(recipe, name, options)).find(options)
-    assert facts is not None
-    plan = Sizing(facts=facts, instance=get_instance("ml.p4d.24xlarge"), processes=1, global_batch=samples, **common)
+    plan = Sizing(
+        facts=measured(shape), instance=get_instance("ml.p4d.24xlarge"), processes=1, global_batch=samples, **common
+    )
     taken = peak(recipe, name, samples, **common)
     estimate = estimate_memory(plan, Candidate("single", {}))
     assert estimate.total == pytest.approx(taken, rel=0.2)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import os
 import select
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -321,7 +323,7 @@ def test_numbers_that_are_none(folder: Path, given: dict[str, int], message: str
 
 
 ENDS = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 import torch
 from drivetrain.training.input_pipeline.dataset import Dataset
@@ -329,7 +331,16 @@ from drivetrain.training.input_pipeline.loader import Loader
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
 
-folder, how, end = sys.argv[1:]
+while line := sys.stdin.readline():  # a fork for each
+    pid = os.fork()
+    if pid == 0:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+else:
+    sys.exit()
+folder, how, end = json.loads(line)
+for number, name in ((1, "stdout"), (2, "stderr")):
+    os.dup2(os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT), number)
 data = Dataset(Path(folder), load_recipe("digits_cnn", {}), Process(0, 1, 0, 1, torch.device("cpu")))
 reading = Loader(data, data.order(global_batch=4, seed=0), workers=int(how), prefetch=40)
 if end != "at once":
@@ -342,19 +353,30 @@ elif end == "error":
 """
 
 
+@pytest.fixture(scope="module")
+def forking() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported torch, and forks one that opens a loader for each line."""
+    command = [sys.executable, "-c", ENDS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["0", "2"])
 @pytest.mark.parametrize(("end", "code"), [("return", 0), ("error", 1), ("os._exit", 3), ("at once", 3)])
 def test_a_process_with_an_open_loader_ends(
-    prepared_data: ModuleType, tmp_path: Path, how: str, end: str, code: int
+    forking: subprocess.Popen[str], prepared_data: ModuleType, tmp_path: Path, how: str, end: str, code: int
 ) -> None:
     folder = prepared_data.write_prepared(tmp_path / "digits", prepared_data.digit_columns(2000))
-    command = [sys.executable, "-c", ENDS, str(folder), how, end]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == code, ended.stderr
-    assert ("KeyError: 'in the loop'" in ended.stderr) == (end == "error")
-    assert "Fatal" not in ended.stderr and "terminate called" not in ended.stderr
-    children = [int(word) for word in ended.stdout.split()[1:]]
+    assert forking.stdin is not None and forking.stdout is not None
+    forking.stdin.write(json.dumps([str(folder), how, end]) + "\n")
+    forking.stdin.flush()
+    ended = forking.stdout.readline()
+    out, errors = ((folder / name).read_text() for name in ("stdout", "stderr"))
+    assert int(ended) == code, errors
+    assert ("KeyError: 'in the loop'" in errors) == (end == "error")
+    assert "Fatal" not in errors and "terminate called" not in errors
+    children = [int(word) for word in out.split()[1:]]
     assert len(children) >= int(how)
     for child in children:
         try:
