@@ -8,7 +8,6 @@ codes: 0 done, 1 a task failed, 3 kfp cannot be used, or refuses the pipeline; i
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ import sys
 import warnings
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from drivetrain.processes import TOKEN_VARIABLE, with_token
 from drivetrain.processes.namespaces import set_parent_death_signal
@@ -48,8 +47,7 @@ def main() -> NoReturn:
     # A task's resources and image mean nothing here.
     warnings.filterwarnings("ignore", module="kfp")
     try:
-        components: Any = importlib.import_module("kfp.components")
-        local: Any = importlib.import_module("kfp.local")
+        components, local = kfp_gaps.import_kfp()
     except ImportError as error:
         print(f"kfp cannot be imported: {error}", file=sys.stderr)
         sys.exit(REFUSED)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +23,7 @@ from drivetrain.targets.kubeflow.run.conditions import holds as holds_here
 
 def kfp(name: str) -> Any:
     """A module of kfp, imported where a test asks for it: collecting shall not cost its import."""
+    kfp_gaps.import_kfp()
     return importlib.import_module(f"kfp.{name}")
 
 
@@ -43,6 +46,16 @@ def compiled(condition: Condition) -> str:
 
 def equals(value: Any) -> Comparison:
     return Comparison(operator="Equals", left=VALUE, right=value)
+
+
+def test_a_run_imports_no_client_of_kubernetes() -> None:
+    program = (
+        "import os, sys; from drivetrain.targets.kubeflow.run.kfp_gaps import import_kfp; before = dict(os.environ); "
+        "components, local = import_kfp(); components.load_component_from_text, local.SubprocessRunner; "
+        "print(before == dict(os.environ), {'kfp.client', 'kubernetes'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True set()\n"
 
 
 def test_a_command_runs_if_it_holds_the_words_executor_main() -> None:
