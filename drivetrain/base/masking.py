@@ -305,11 +305,11 @@ def environment_secrets() -> set[str]:
     """The values of this process's variables whose names look like secrets, and the lines of DRIVETRAIN_MASK. Names of
     files and ARNs are left out: they only say where a secret is."""
     own = {line for line in os.environ.get(OWN, "").splitlines() if line}
+    values = [os.environ.get(name, "") for name in list(os.environ) if looks_secret(name)]
     return own | {
         value
-        for name, value in os.environ.items()
+        for value in values
         if len(value) >= _SHORTEST
-        and looks_secret(name)
         and not value.startswith("arn:")
         and not (value.startswith("/") and os.path.exists(value))
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 _LONG_LINE = 16
 # A text in a URL from its first quoted letter on: password%3Dabc
@@ -12,7 +13,8 @@ _QUOTED = r"%[0-9A-Fa-f]{2}[^\s\"'<>]*"
 _BEFORE = 100
 
 
-def writings(secret: str) -> set[str]:
+@lru_cache(maxsize=256)  # those of the environment are asked for with each text
+def writings(secret: str) -> frozenset[str]:
     """A secret as it stands in a text, in JSON, in Python, in a shell and in a URL."""
     from json import dumps
 
@@ -24,7 +26,7 @@ def writings(secret: str) -> set[str]:
     again = {dumps(one)[1:-1] for one in in_json}
     # A key of several lines is printed line by line, too.
     lines = {line for line in secret.splitlines() if len(line) >= _LONG_LINE}
-    return {secret, *in_json, *again, *in_python, *in_shell, *_in_urls(secret), *lines}
+    return frozenset({secret, *in_json, *again, *in_python, *in_shell, *_in_urls(secret), *lines})
 
 
 def quoted_secrets(text: str, secrets_in: Callable[[str], list[str]]) -> Iterator[tuple[int, int]]:

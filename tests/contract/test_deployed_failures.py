@@ -71,14 +71,17 @@ class Faults:
 
 
 KINDS = ("denied", "denied from then on", "Ctrl-C before", "Ctrl-C after", "killed after")
-# By day one kind each, and not what is tested without the command line: test_applying.py kills apply after every call,
-# test_destroying.py interrupts destroy before those that delete. All others are the night's.
-APPLYING = {("denied from then on", False)}
-DESTROYING = {"killed after"}
+# By day one kind each, at some of its calls, and not what is tested without the command line: test_applying.py kills
+# apply after its calls, test_destroying.py interrupts destroy before those that delete. All others are the night's.
+SOME = 4
 
 
-def tier(by_day: bool) -> pytest.MarkDecorator:
-    return pytest.mark.slow if by_day else pytest.mark.nightly
+def by_day(*values: Any) -> Any:
+    return pytest.param(*values, SOME, marks=pytest.mark.slow)
+
+
+def at_night(*values: Any) -> Any:
+    return pytest.param(*values, 1, marks=pytest.mark.nightly)
 
 
 def standing(found: dict[str, Any]) -> dict[str, Any]:
@@ -96,9 +99,9 @@ def attempt(drivetrain: CommandLine, faults: Faults, *arguments: str) -> tuple[i
             return None, out + err
 
 
-def each_fault(kind: str) -> Iterator[Faults]:
+def each_fault(kind: str, every: int) -> Iterator[Faults]:
     """One after the other, until one comes no more since the command had ended."""
-    for number in range(1, MOST_CALLS):
+    for number in range(1, MOST_CALLS, every):
         faults = Faults(kind, number)
         yield faults
         if not faults.came:
@@ -137,24 +140,18 @@ def applied(drivetrain: CommandLine, *given: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("update", "kind"),
-    [
-        pytest.param(
-            update, kind, id=f"{'changed' if update else 'new'}-{kind}", marks=tier((kind, update) in APPLYING)
-        )
-        for update in (False, True)
-        for kind in KINDS
-    ],
+    ("update", "kind", "every"),
+    [by_day(False, "denied from then on"), *(at_night(update, kind) for update in (False, True) for kind in KINDS)],
 )
 def test_a_failed_apply_restores_the_pipeline_or_reports_what_differs(
-    drivetrain: CommandLine, kind: str, update: bool
+    drivetrain: CommandLine, kind: str, update: bool, every: int
 ) -> None:
     first = applied(drivetrain) if update else NOTHING
     second = applied(drivetrain, *CHANGED)
     again = APPLY if update else DESTROY
     drivetrain(*again)
     now = drivetrain.left()
-    for faults in each_fault(kind):
+    for faults in each_fault(kind, every):
         before = now
         assert standing(before) == standing(first), f"before {faults.number}"
         code, text = attempt(drivetrain, faults, *APPLY, *CHANGED)
@@ -176,11 +173,11 @@ def test_a_failed_apply_restores_the_pipeline_or_reports_what_differs(
     assert drivetrain.left() == NOTHING
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=tier(kind in DESTROYING)) for kind in KINDS])
-def test_a_partial_destroy_is_completed_by_the_next_one(drivetrain: CommandLine, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "every"), [by_day("killed after"), *map(at_night, KINDS)])
+def test_a_partial_destroy_is_completed_by_the_next_one(drivetrain: CommandLine, kind: str, every: int) -> None:
     made = applied(drivetrain)
     now = made
-    for faults in each_fault(kind):
+    for faults in each_fault(kind, every):
         if now != made:
             now = applied(drivetrain)
         code, text = attempt(drivetrain, faults, *DESTROY)

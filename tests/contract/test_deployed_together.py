@@ -101,7 +101,7 @@ def test_the_life_of_a_pipeline_in_separate_processes(drivetrain: CommandLine) -
 @pytest.mark.slow
 def test_concurrent_applies_never_overwrite_silently(drivetrain: CommandLine) -> None:
     rows = ("20", "30")
-    for _ in range(4):
+    for _ in range(2):
         drivetrain("apply", "nightly.py", "--yes")
         both = [launch(drivetrain, "apply", "nightly.py", "--yes", "--set", f"rows={each}") for each in rows]
         (first, first_said), (second, second_said) = (ended(process) for process in both)

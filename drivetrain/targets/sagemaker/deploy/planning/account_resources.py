@@ -199,7 +199,7 @@ def compare(account: Account, wanted: AccountPipeline, deployed: Deployed, root:
     if base is None:
         return Compared((), tuple(one for one in to_come if _is_said(one, deployed)), is_known=False)
     drift = changes(base, there, names)
-    return Compared(drift, tuple(one for one in drift if touched(one.place, to_come)))
+    return Compared(drift, touched(drift, to_come))
 
 
 def _is_said(change: Change, deployed: Deployed) -> bool:
@@ -212,10 +212,12 @@ def _is_said(change: Change, deployed: Deployed) -> bool:
     return change.old is not ABSENT and change.old != defaults.get(change.place, ABSENT)
 
 
-def touched(place: Place, by: Iterable[Change]) -> bool:
-    """Return True if one of the changes is at the place, at a part of it, or at a whole that it is part of."""
-    return any(_begins(place, change.place) or _begins(change.place, place) for change in by)
-
-
-def _begins(place: Place, start: Place) -> bool:
-    return place[: len(start)] == start
+def touched(changes: Iterable[Change], by: Iterable[Change]) -> tuple[Change, ...]:
+    """Those at the place of one of the others, at a part of it, or at a whole that it is part of."""
+    places = {change.place for change in by}
+    wholes = {place[:length] for place in places for length in range(len(place))}
+    return tuple(
+        change
+        for change in changes
+        if change.place in wholes or any(change.place[:length] in places for length in range(len(change.place) + 1))
+    )

@@ -158,7 +158,7 @@ def find_drift(account: Account, wanted: Desired, deployed: Deployed, to_come: t
     if base is None:
         return Drift(around.drift, (*to_come, *around.lost), foreign=True)
     drift = differences(base, deployed.definition)
-    overwritten = tuple(change for change in drift if touched(change.place, to_come))
+    overwritten = touched(drift, to_come)
     lost = None
     if not around.is_known and not overwritten:
         lost = (

@@ -55,6 +55,14 @@ def definition(instance: str = "ml.m5.large", rows: str = "10") -> dict[str, Any
     }
 
 
+def long_definition() -> dict[str, Any]:
+    """Longer than a request may be."""
+    words = {f"note-{number}": "x" * 250 for number in range(20)}
+    found = {**definition(), "Steps": [processing(f"step-{number}", **words) for number in range(220)]}
+    assert len(json.dumps(found)) > 1_048_576
+    return found
+
+
 @dataclass
 class Place:
     """An account with a bucket, and what is deployed there through the functions that are tested."""

@@ -17,7 +17,12 @@ from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.refusals import ServiceError
 from drivetrain.triggers.resource_names import resource_name
-from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, processing
+from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, long_definition, processing
+
+in_turn = pytest.mark.parametrize(
+    "every", [pytest.param(3, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.nightly)]
+)
+"""By day some of the calls, among them each kind; all of them at night."""
 
 
 class Killed(BaseException):
@@ -139,12 +144,11 @@ def scenario(place: Place, update: bool) -> tuple[Any, Any]:
     return first, second
 
 
-@pytest.mark.slow
+@in_turn
 @pytest.mark.parametrize("update", [False, True], ids=["create", "update"])
-def test_applying_again_after_a_kill_reaches_the_same_state(place: Place, update: bool) -> None:
-    """Each of apply's calls in turn; a killed process runs no more code, so nothing is taken back."""
-    number = 0
-    while True:
+def test_applying_again_after_a_kill_reaches_the_same_state(place: Place, update: bool, every: int) -> None:
+    """A killed process runs no more code, so nothing is taken back."""
+    for number in range(0, 40, every):
         here = replace(place, name=f"n{number}-{NAME}")
         first, second = scenario(here, update)
         if first is not None:
@@ -170,8 +174,7 @@ def test_applying_again_after_a_kill_reaches_the_same_state(place: Place, update
             resource_name(here.name, "daily"),
         ]
         assert found.triggers == tuple(sorted(second.triggers, key=lambda trigger: trigger.key))
-        number += 1
-    assert number == len(counting.calls) == (17 if update else 16)
+    assert number >= len(counting.calls) == (17 if update else 16)
 
 
 def test_after_a_crash_an_edit_of_the_code_is_no_drift(place: Place) -> None:
@@ -456,9 +459,9 @@ class DeniedThenKilled(Counting):
         return super().call(service, operation, about=about, **arguments)
 
 
-@pytest.mark.slow
-def test_a_kill_during_rollback_leaves_no_apparent_edit(place: Place) -> None:
-    for number in range(40):
+@in_turn
+def test_a_kill_during_rollback_leaves_no_apparent_edit(place: Place, every: int) -> None:
+    for number in range(0, 40, every):
         here = replace(place, name=f"b{number}-{NAME}")
         here.apply(here.wanted())
         second = here.wanted(definition=definition("ml.m5.2xlarge"), triggers=(here.schedule(),))
@@ -562,9 +565,7 @@ def test_a_pipeline_with_an_alias_may_change_beside_its_definition(place: Place)
 
 @pytest.mark.slow
 def test_a_definition_that_is_longer_than_a_request_goes_through_the_bucket(place: Place) -> None:
-    many = {**definition(), "Steps": [processing(f"step-{n}", note="x" * 250, other="y" * 250) for n in range(1_500)]}
-    wanted = place.wanted(definition=many)
-    assert len(wanted.text) > 1_048_576
+    wanted = place.wanted(definition=long_definition())
     place.apply(wanted)
     deployed = place.deployed()
     assert deployed is not None and differences(deployed.definition, wanted.definition) == ()

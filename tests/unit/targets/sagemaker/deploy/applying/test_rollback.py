@@ -13,7 +13,7 @@ from drivetrain.targets.sagemaker.deploy.applying.applying import LOOKS_AGAIN, a
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, remove, write
 from drivetrain.targets.sagemaker.refusals import ServiceError
-from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, processing
+from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition, long_definition
 
 
 class Answering(Account):
@@ -74,11 +74,8 @@ def test_rollback_restores_all_properties_and_the_role(place: Place) -> None:
 @pytest.mark.slow
 def test_an_edit_that_is_longer_than_a_request_is_put_back(place: Place) -> None:
     place.apply(place.wanted())
-    many = [processing(f"step-{n}", note="x" * 250, other="y" * 250) for n in range(1_500)]
-    key = "pipelines/theirs.json"
-    text = json.dumps({**definition(), "Steps": many})
-    assert len(text) > 1_048_576
-    place.outside.client("s3").put_object(Bucket=place.bucket, Key=key, Body=text.encode())
+    theirs, key = long_definition(), "pipelines/theirs.json"
+    place.outside.client("s3").put_object(Bucket=place.bucket, Key=key, Body=json.dumps(theirs).encode())
     client = place.outside.client("sagemaker")
     where = {"Bucket": place.bucket, "ObjectKey": key}
     client.update_pipeline(PipelineName=NAME, PipelineDefinitionS3Location=where)
@@ -87,7 +84,7 @@ def test_an_edit_that_is_longer_than_a_request_is_put_back(place: Place) -> None
         apply(Answering(place, put_targets=failed), second, place.plan(second, discarded=["all"]))
     assert "NOT" not in str(refused.value)
     found = place.deployed()
-    assert found is not None and json.loads(found.text)["Steps"] == many
+    assert found is not None and json.loads(found.text) == theirs
 
 
 def test_a_rejected_target_fails_despite_a_200(place: Place) -> None:

@@ -16,12 +16,21 @@ from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, told_by_pull
+from drivetrain.targets.sagemaker.deploy.planning.account_resources import touched
 from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
+from drivetrain.targets.sagemaker.document.difference.change import Change
 from drivetrain.triggers.resource_names import OWNER, TRIGGER, resource_name
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place, definition
 
 DAILY = resource_name(NAME, "daily")
+
+
+def test_an_edit_is_touched_at_its_place_in_a_part_and_in_a_whole() -> None:
+    edits = [Change(place, 1, 2) for place in [("steps", "a"), ("steps", "b", "Type"), ("steps", "ab"), ("steps", "c")]]
+    by = [Change(place, 2, 3) for place in [("steps", "a", "Type"), ("steps", "b"), ("steps", "c")]]
+    assert touched(edits, by) == (edits[0], edits[1], edits[3])
+    assert touched(edits, []) == ()
 
 
 @pytest.mark.slow
