@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _OF_OURS = {
     "drivetrain.components.train:train": ("torch", "torch._dynamo"),
     "drivetrain.components.evaluate:evaluate": ("torch",),
+    "drivetrain.components.compare:compare": ("torch",),  # it evaluates the champion
     "drivetrain.components.batch_predict:batch_predict": ("torch",),
 }
 # Packages that take long to load and may be loaded before a fork: they start no threads of which a fork must know, and

@@ -69,6 +69,7 @@ def test_the_imports_of_a_file_and_of_its_function(store: ObjectStore) -> None:
 
 def test_our_own_components_say_it_themselves(store: ObjectStore) -> None:
     assert loaded_ahead(processing("drivetrain.components.train:train"), store) == ("torch", "torch._dynamo")
+    assert loaded_ahead(processing("drivetrain.components.compare:compare"), store) == ("torch",)
 
 
 @pytest.mark.parametrize(
