@@ -13,8 +13,10 @@ from pydantic import ValidationError
 
 import drivetrain
 from drivetrain import components
+from drivetrain.authoring.called_now import by_name
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, nearest, said
+from drivetrain.spec.validation_errors import explain_validation
 
 _NOT_OURS = re.compile(r"cannot import name '(\w+)' from 'drivetrain(?:\.components)?'")
 
@@ -37,8 +39,6 @@ def explained(error: Exception | SystemExit, path: Path) -> UserError:
             'if __name__ == "__main__".'
         )
     if isinstance(error, ValidationError):
-        from drivetrain.spec.validation_errors import explain_validation
-
         return at_place(SpecError(explain_validation(error)), place_in(error.__traceback__))
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), "?")
@@ -68,8 +68,6 @@ def advice(error: BaseException) -> str:
         close = nearest(error.name or "", {*frame.f_locals, *frame.f_globals})
         return f". Did you mean {close!r}?" if close else ""
     if isinstance(error, TypeError) and str(error).startswith("step() takes 1 positional"):
-        from drivetrain.authoring.called_now import by_name
-
         named = by_name(*[*traceback.walk_tb(error.__traceback__)][-1])
         return f". {named}" if named else ""
     if not isinstance(error, ImportError):

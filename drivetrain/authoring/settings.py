@@ -25,7 +25,7 @@ from pydantic_core import PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import Notice, SpecError, UserError, at_place, did_you_mean, shown
-from drivetrain.base.masking import MASK, looks_secret
+from drivetrain.base.masking import MASK, Masking, looks_secret
 from drivetrain.spec import Frozen
 from drivetrain.spec.deployment import (
     Deployment,
@@ -305,8 +305,6 @@ def _note(
 def values_of(settings: Settings) -> dict[str, Any]:
     """A pipeline's own settings as JSON values, defaults included; nested ones under `a.b`. Without those that every
     pipeline has; secrets are masked."""
-    from drivetrain.base.masking import Masking
-
     own = settings.model_dump(mode="json", exclude=set(Settings.model_fields), fallback=shown)
     return dict(_leaves(Masking.of(own)(own)))
 

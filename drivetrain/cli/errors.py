@@ -7,7 +7,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.call_site import place_in
 from drivetrain.base.errors import BAD_INPUT, INTERRUPTED, RETRY, SpecError, UserError, did_you_mean, said
+from drivetrain.base.os_refusals import refusal
+from drivetrain.base.stopping import AwayError
 
 BUG = 70
 MAX_LINES = 3
@@ -25,10 +28,6 @@ def report_error(error: BaseException) -> int:
 
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
-    from drivetrain.base.call_site import place_in
-    from drivetrain.base.os_refusals import refusal
-    from drivetrain.base.stopping import AwayError
-
     if isinstance(error, AwayError):
         return RETRY, _message(str(error))
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":

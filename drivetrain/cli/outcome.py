@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.errors import BAD_INPUT, FAILED, INTERRUPTED
 from drivetrain.base.formatting import (
     SIGNS,
     approval_words,
@@ -21,7 +22,7 @@ from drivetrain.base.formatting import (
 from drivetrain.operations.running import Watcher, new_progress
 from drivetrain.run_store.events import Event, ExecutionStarted
 from drivetrain.run_store.model import StepRun
-from drivetrain.run_store.reasons import in_a_line, joined, known_paths
+from drivetrain.run_store.reasons import in_a_line, is_bad_input, joined, known_paths
 from drivetrain.telling.content import ModelFacts, RunFacts
 from drivetrain.telling.progress import MANY_STEPS, PlainProgress
 from drivetrain.telling.terminal import paint, say, shown_path, table, width
@@ -330,8 +331,6 @@ def exit_code(facts: RunFacts) -> int:
     """0 when the run did what it should, 1 when it failed, 2 when it failed by bad input, 130 when it was stopped."""
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
-    from drivetrain.base.errors import BAD_INPUT, FAILED, INTERRUPTED
-    from drivetrain.run_store.reasons import is_bad_input
 
     if facts.status == "Stopped":
         return INTERRUPTED

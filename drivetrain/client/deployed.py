@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.base.formatting import duration
+from drivetrain.base.masking import without_secrets
 from drivetrain.client.arguments import PLACE, checked, checked_limit, checked_lines
 from drivetrain.client.frames import Named, table
+from drivetrain.operations.deployment import deployer_of, refuse_in_vain
+from drivetrain.operations.running import new_progress
 
 if TYPE_CHECKING:
     from drivetrain.deploying.runs import Report
@@ -49,7 +52,6 @@ class Deployed:
         region: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        from drivetrain.operations.deployment import deployer_of, refuse_in_vain
         from drivetrain.operations.operands import as_overrides
 
         if not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
@@ -195,8 +197,6 @@ class DeployedRun:
 
     def wait(self, *, quiet: bool = False) -> DeployedRun:
         """Come back when it has ended; shows its progress unless `quiet`, as a local run does."""
-        from drivetrain.operations.running import new_progress
-
         checked("wait", bool, quiet=quiet)
         with new_progress(as_json=False, quiet=quiet) as progress:
             self._kept = self._deployer.follow(self._handle, progress)
@@ -208,8 +208,6 @@ class DeployedRun:
         Raises:
             UserError: no such step, or one without a log; `lines` is no number of lines.
         """
-        from drivetrain.base.masking import without_secrets
-
         checked("log", str | None, step=step)
         found: list[str] = []
         most = checked_lines(lines)

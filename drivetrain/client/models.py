@@ -13,6 +13,7 @@ import drivetrain
 from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked, checked_home
 from drivetrain.client.frames import Listed, Named
+from drivetrain.operations.models import keep, login, refuse_filled
 from drivetrain.run_store.home import Home
 
 if TYPE_CHECKING:
@@ -104,7 +105,6 @@ class Model:
             UserError: the registry cannot be reached, or refuses; the decision on it speaks against it, or its files
                 are not those that were registered.
         """
-        from drivetrain.operations.models import login
         from drivetrain.registry.approving import make_champion
 
         checked("approve", str | None, reason=reason)
@@ -120,8 +120,6 @@ class Model:
         Raises:
             UserError: the registry cannot be reached, or refuses.
         """
-        from drivetrain.operations.models import login
-
         checked("reject", str | None, reason=reason)
         found = self._of.opened.set_status(self.group, self.version, "Rejected", reason=reason, by=login())
         self._version = found
@@ -134,8 +132,6 @@ class Model:
             UserError: something is in the folder; the files are others, or cannot be had; the registry knows no hash of
                 them.
         """
-        from drivetrain.operations.models import keep, refuse_filled
-
         checked("download", str | Path, folder=folder)
         folder = Path(folder)
         refuse_filled(folder)

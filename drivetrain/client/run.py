@@ -12,9 +12,16 @@ from drivetrain.base.errors import UserError, did_you_mean, shown
 from drivetrain.client import running
 from drivetrain.client.arguments import PLACE, checked, checked_home, checked_lines
 from drivetrain.client.comparison import Comparison
-from drivetrain.client.frames import Named
+from drivetrain.client.frames import Named, frame
+from drivetrain.client.models import Registry
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.labels import change_name, change_note, change_tags
 from drivetrain.run_store.model import StepRun
+from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.reader import Ledger
+from drivetrain.telling.content.from_ledger import save_page
+from drivetrain.telling.content.given import Compared, given_settings
+from drivetrain.telling.page import render
 
 if TYPE_CHECKING:
     from drivetrain.client.models import Model
@@ -84,7 +91,6 @@ class Run:
     def _facts(self) -> RunFacts:
         if self._kept is not None:
             return self._kept
-        from drivetrain.run_store.reader import Ledger
         from drivetrain.telling.content.from_ledger import run_facts
 
         with Ledger(self._home) as ledger:
@@ -132,8 +138,6 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The settings of its pipeline with their values, defaults included; empty where the run was made of a
         Pipeline object, or its folder was removed."""
-        from drivetrain.telling.content.given import given_settings
-
         return given_settings(self._home, self.id)
 
     @property
@@ -153,8 +157,6 @@ class Run:
 
     @property
     def _row(self) -> model.Run:
-        from drivetrain.run_store.reader import Ledger
-
         with Ledger(self._home) as ledger:
             return ledger.run(self.id)
 
@@ -166,8 +168,6 @@ class Run:
         Raises:
             UserError: a name or tag that cannot be given, or that another run has.
         """
-        from drivetrain.run_store.labels import change_name, change_note, change_tags
-
         if tags:
             given = {key: text for key, text in tags.items() if text is not None}
             change_tags(self._home, self.id, given, tuple(key for key in tags if key not in given))
@@ -184,8 +184,6 @@ class Run:
         return Named("step", {step.name: self._step(facts, step, measured) for step in facts.steps})
 
     def _step(self, facts: RunFacts, step: StepRun, measured: Mapping[str, Mapping[str, float]]) -> Step:
-        from drivetrain.run_store.objects import ObjectStore
-
         store = ObjectStore(self._home.objects)
         places: dict[str, dict[str, Path]] = {"input": {}, "output": {}}
         for artifact in facts.artifacts:
@@ -206,8 +204,6 @@ class Run:
     @property
     def metrics(self) -> Mapping[str, float]:
         """The numbers that the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
-        from drivetrain.telling.content.given import Compared
-
         return Named("metric", Compared(facts=self._facts).metrics)
 
     def curves(self, step: str | None = None) -> dict[str, list[tuple[float, float]]]:
@@ -233,8 +229,6 @@ class Run:
         Raises:
             UserError: neither pandas nor Polars is installed.
         """
-        from drivetrain.client.frames import frame
-
         return frame(
             [
                 {"step": curve.step, "metric": curve.name, "seconds": seconds, "value": value}
@@ -249,7 +243,6 @@ class Run:
         """The version of a model that the run registered, as it is now; the last one where there are several."""
         if not self._facts.models:
             return None
-        from drivetrain.client.models import Registry
 
         model = self._facts.models[-1]
         return Registry(home=self._home.root).model(model.group, model.version)
@@ -260,8 +253,6 @@ class Run:
         Raises:
             UserError: the run is not there any more.
         """
-        from drivetrain.telling.content.from_ledger import save_page
-
         _ = self._row  # else a page would be all that is left of a run that was deleted
         return save_page(self._home, self._facts)
 
@@ -320,8 +311,6 @@ class Run:
     def _repr_html_(self) -> str:
         """The page of the run, for notebooks."""
         from html import escape
-
-        from drivetrain.telling.page import render
 
         page = escape(render(self._facts), quote=True)
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:640px;border:0"></iframe>'

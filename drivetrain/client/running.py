@@ -11,13 +11,21 @@ from pathlib import Path
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.assets import source_files
+from drivetrain.authoring import Pipeline
+from drivetrain.authoring.cells import write_modules
+from drivetrain.authoring.loading import Loaded, load, load_function, settings_file
+from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.errors import UserError, shown
-from drivetrain.operations.operands import as_overrides
+from drivetrain.operations import running
+from drivetrain.operations.operands import Work, as_overrides
+from drivetrain.operations.running import Watcher, new_progress
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.labels import checked_tags
+from drivetrain.steps.declaration import Component
+from drivetrain.targets.target import DEFAULT, find_target
 
 if TYPE_CHECKING:
-    from drivetrain.authoring.loading import Loaded
-    from drivetrain.operations.running import Watcher
     from drivetrain.telling.content import RunFacts
 
 
@@ -34,10 +42,6 @@ def start(
     tags: Mapping[str, str],
 ) -> str:
     """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
-    from drivetrain.operations import running
-    from drivetrain.operations.operands import Work
-    from drivetrain.run_store.labels import checked_tags
-
     loaded = _loaded(pipeline, config, settings)
     _refuse_other_target(loaded)
     if isinstance(pipeline, str | Path):
@@ -50,14 +54,10 @@ def start(
 
 def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bool = False) -> None:
     """Go on with a run, with other settings perhaps; see `Run.resume`."""
-    from drivetrain.operations import running
-
     _ended(running.resume(home, execution, _watcher(quiet), settings=settings))
 
 
 def _watcher(quiet: bool) -> Watcher:
-    from drivetrain.operations.running import Watcher, new_progress
-
     return Watcher(new_progress(as_json=False, quiet=quiet))
 
 
@@ -74,11 +74,6 @@ def _ended(facts: RunFacts) -> str:
 
 
 def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> Loaded:
-    from drivetrain.authoring import Pipeline
-    from drivetrain.authoring.loading import Loaded, load, load_function
-    from drivetrain.authoring.settings import Settings
-    from drivetrain.steps.declaration import Component
-
     if isinstance(pipeline, str | Path):
         loaded = load(str(pipeline), config, given=settings)
         if settings:
@@ -102,8 +97,6 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
 
 def _refuse_other_target(loaded: Loaded) -> None:
     """`drivetrain run` has the runner of that target; a Run is of the local runner alone."""
-    from drivetrain.targets.target import DEFAULT, find_target
-
     name = loaded.pipeline.deployment.target
     if name != DEFAULT:
         title = find_target(name).TITLE
@@ -115,9 +108,6 @@ def _refuse_other_target(loaded: Loaded) -> None:
 
 def _refuse_what_is_not_kept(loaded: Loaded, target: str, config: Path | None, settings: Mapping[str, Any]) -> None:
     """A resume takes the settings from their text; a secret, for example, has none."""
-    from drivetrain.authoring.loading import settings_file
-    from drivetrain.authoring.settings import build
-
     beside = settings_file(target)
     file = config.expanduser().resolve() if config is not None else beside if beside.exists() else None
     with warnings.catch_warnings(action="ignore"):  # said once already
@@ -135,9 +125,6 @@ def _with_modules(loaded: Loaded) -> Loaded:
     """The pipeline with the modules of its components, where it came as an object: those of a notebook's cells, and the
     user's own that do not lie in the folder that travels, such as those of a package below another name."""
     from dataclasses import replace
-
-    from drivetrain.assets import source_files
-    from drivetrain.authoring.cells import write_modules
 
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-modules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -9,7 +9,10 @@ from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked_home, checked_limit
 from drivetrain.client.frames import Listed
 from drivetrain.client.run import Run
+from drivetrain.operations.concluding import enter_missing
 from drivetrain.run_store.home import Home
+from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.search import search
 
 MOST = 20
 
@@ -56,10 +59,6 @@ def runs(
     Raises:
         UserError: an argument of another kind, a mistake in `where`, or a name that no run has.
     """
-    from drivetrain.operations.concluding import enter_missing
-    from drivetrain.run_store.reader import Ledger
-    from drivetrain.run_store.search import search
-
     if pipeline is not None and not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"runs({shown(pipeline)}): give the name of a pipeline, or none for all.")
     checked_limit("runs", limit, MOST)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.target import DEFAULT, AsksRegistry, find_target
 
 if TYPE_CHECKING:
     from drivetrain.deploying.plan import Origin
@@ -73,7 +74,6 @@ def look(
             deployer, deployer.wanted_definition(name or name_of(definition), raw), origin, withheld
         )
     from drivetrain.operations.operands import compiled_for, load_for
-    from drivetrain.targets.target import AsksRegistry, find_target
     from drivetrain.triggers.looking import refuse_data_that_never_change
 
     assert target is not None
@@ -171,7 +171,6 @@ def deployer_of(
         UserError: wrong settings, or nothing says where.
     """
     from drivetrain.operations.operands import is_pipeline
-    from drivetrain.targets.target import DEFAULT
 
     options = options_of(config, overrides, on)
     if is_pipeline(target) or config is not None or overrides or by_settings:

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from drivetrain.base.formatting import duration, printable, status_word
 from drivetrain.run_store.reasons import in_a_line
+from drivetrain.steps.kubeflow.notice import post
 
 if TYPE_CHECKING:
     from drivetrain.telling.content import RunFacts
@@ -53,8 +54,6 @@ def send(run: RunFacts, environment: Mapping[str, str] | None = None) -> list[st
 
 def _problems(text: str, given: Mapping[str, str]) -> Iterator[str]:
     if url := given.get(URL):
-        from drivetrain.steps.kubeflow.notice import post
-
         try:
             host = urlsplit(url).hostname or ""
             if urlsplit(url).scheme not in ("http", "https") or not host:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 from drivetrain.decision.evaluation import ALL
 from drivetrain.decision.formatting import count, number, percent, place
 from drivetrain.decision.noninferiority import CHANGED, could_rule_out, passes
 from drivetrain.decision.policy import Limit, Policy
 from drivetrain.decision.power import NIGHTS, level_within, rows_that_find, share_found
+from drivetrain.registry.registry import AbsentError, open_registry
 from drivetrain.spec.resources import COMPARE
 from drivetrain.spec.steps import JobStep, flatten
 
@@ -157,8 +159,6 @@ def _slices(limit: Limit, known: TestRows) -> list[str]:
 
 def _local_rows(step: JobStep, columns: set[str], folder: Path) -> TestRows | None:
     """Read the numbers of rows from a prepared folder on this machine; None without one."""
-    from drivetrain.data.manifest import MANIFEST_FILE, Manifest
-
     given = step.inputs.get("data")
     if not isinstance(given, str) or ("://" in given and not given.startswith("file://")):
         return None
@@ -175,8 +175,6 @@ def _local_rows(step: JobStep, columns: set[str], folder: Path) -> TestRows | No
 
 def _registered_rows(step: JobStep, registry: str | None) -> TestRows | None:
     """Read the numbers of rows from the decision on the newest registered version; None without one."""
-    from drivetrain.registry.registry import AbsentError, open_registry
-
     named, group = step.parameters.get("registry", "auto"), step.parameters.get("group")
     url = registry if named == "auto" else named
     if not isinstance(url, str) or not isinstance(group, str):

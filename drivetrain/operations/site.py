@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.operations.concluding import enter_missing
+from drivetrain.run_store.reader import Ledger
 from drivetrain.telling import Around
+from drivetrain.telling.content.from_ledger import run_facts
+from drivetrain.telling.content.index import index
+from drivetrain.telling.page import render
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
@@ -31,10 +35,6 @@ def write_site(home: Home, groups: Mapping[str, Sequence[ModelVersion]], folder:
     Raises:
         UserError: the folder holds something else, or cannot be written.
     """
-    from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.content.from_ledger import run_facts
-    from drivetrain.telling.content.index import index
-    from drivetrain.telling.page import render
     from drivetrain.telling.page.card_page import card_page
     from drivetrain.telling.page.index_page import Asked, index_page
     from drivetrain.telling.page.registry_page import MAX_VERSIONS, registry_page

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import parse
 
 
 def stubs(given: Mapping[str, str], called: str) -> dict[str, dict[str, Any]]:
@@ -19,8 +20,6 @@ def stubs(given: Mapping[str, str], called: str) -> dict[str, dict[str, Any]]:
     Raises:
         UserError: a file that is not there, or does not hold a JSON object.
     """
-    from drivetrain.base.json_text import parse
-
     found: dict[str, dict[str, Any]] = {}
     for step, name in given.items():
         if not name:

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import BAD_INPUT, UserError
-from drivetrain.recommend.facts import FactsError, FactsFile, new_file, read_file
+from drivetrain.catalog.strategies import TORCH
+from drivetrain.recommend.facts import SUFFIX, FactsError, FactsFile, new_file, read_file
+from drivetrain.recommend.facts_places import SHIPPED
+from drivetrain.training.plugins import recipes_alone
 
 PROGRAM = "drivetrain.training_scripts.profile_recipe"
 
@@ -54,11 +57,6 @@ def merged(path: Path, measured: Mapping[str, Any], instance: str | None = None)
 
 def ship() -> None:
     """Measure every recipe of the package with its default options, into the package (`make facts`)."""
-    from drivetrain.catalog.strategies import TORCH
-    from drivetrain.recommend.facts import SUFFIX
-    from drivetrain.recommend.facts_places import SHIPPED
-    from drivetrain.training.plugins import recipes_alone
-
     recipes = recipes_alone(TORCH)
     SHIPPED.mkdir(exist_ok=True)
     for old in SHIPPED.glob(f"*{SUFFIX}"):

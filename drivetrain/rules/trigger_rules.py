@@ -22,6 +22,8 @@ from drivetrain.spec.pipeline import EventTrigger, Graph, PipelineFinished, Regi
 from drivetrain.spec.resources import REGISTER_MODEL
 from drivetrain.spec.steps import JobStep, NativeStep, Step
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
+from drivetrain.triggers.event_values import is_path, read_path
+from drivetrain.triggers.timing import clock, rate
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Parameter
@@ -96,7 +98,6 @@ def schedules_can_be_read(trigger: Schedule, graph: Graph) -> Iterator[str]:
             "it would run all the same. Leave out what does not hold."
         )
         return
-    from drivetrain.triggers.timing import clock
 
     try:
         read = clock(trigger)
@@ -110,8 +111,6 @@ def schedules_can_be_read(trigger: Schedule, graph: Graph) -> Iterator[str]:
 @rule.each(EventTrigger)
 def limits_of_triggers_can_be_read(trigger: EventTrigger, graph: Graph) -> Iterator[str]:
     from datetime import timedelta
-
-    from drivetrain.triggers.timing import rate
 
     for field, text in (("once_per", trigger.once_per), ("limit.every", trigger.limit and trigger.limit.every)):
         if text is None:
@@ -239,8 +238,6 @@ def _synced_registrations(graph: Graph, step: Step) -> Iterator[str]:
 
 def _started_with(trigger: EventTrigger, parameters: Iterable[Parameter]) -> dict[str, Scalar]:
     """The parameters that a trigger starts the pipeline with, but for those that only the event says."""
-    from drivetrain.triggers.event_values import is_path
-
     given = {p.name: trigger.parameters.get(p.name, p.default) for p in parameters}
     return {name: value for name, value in given.items() if value is not None and not is_path(str(value))}
 
@@ -277,8 +274,6 @@ def _may_be(given: Any, group: str, declared: Mapping[str, Parameter]) -> bool:
 
 def _misfit(parameter: Parameter, value: bool | int | float | str, *, from_event: bool) -> str | None:
     """The reason that a value does not fit the parameter."""
-    from drivetrain.triggers.event_values import is_path, read_path
-
     if isinstance(value, str) and is_path(value):
         if not from_event:
             return f"{value!r} is taken from an event, and a schedule has none. Give the value itself."

@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from drivetrain.base.errors import UserError, shown
+from drivetrain.base.errors import UserError, did_you_mean, shown
+from drivetrain.base.masking import Masking, without_secrets
+from drivetrain.run_store.run_values import enter_values, values_of
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -26,8 +28,6 @@ def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
     Raises:
         UserError: a name or a value that no tag can have.
     """
-    from drivetrain.base.masking import Masking
-
     for name, text in tags.items():
         if not isinstance(name, str) or not _TAG.fullmatch(name):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Tag {shown(name)}: a name is up to 64 letters, digits and any of _ . : / -")
@@ -53,8 +53,6 @@ def checked_name(name: str) -> str:
 
 
 def _refuse_secret(what: str, name: str) -> None:
-    from drivetrain.base.masking import without_secrets
-
     if (masked := without_secrets(name)) != name:
         raise UserError(f"{what} cannot be called {masked}: `***` stands for what looks like a secret. Give another.")
 
@@ -65,8 +63,6 @@ def change_tags(home: Home, execution: str, tags: Mapping[str, str], removed: tu
     Raises:
         UserError: there is no such run; a tag that cannot be given, or is to be taken away and is not there.
     """
-    from drivetrain.base.errors import did_you_mean
-    from drivetrain.run_store.run_values import enter_values, values_of
     from drivetrain.run_store.writer import LedgerWriter
 
     tags = checked_tags(tags)
@@ -109,7 +105,6 @@ def change_note(home: Home, execution: str, note: str | None) -> str:
     Raises:
         UserError: there is no such run; the note is too long.
     """
-    from drivetrain.base.masking import without_secrets
     from drivetrain.run_store.writer import LedgerWriter
 
     if note is not None and not isinstance(note, str):  # type: ignore[reportUnnecessaryIsInstance]

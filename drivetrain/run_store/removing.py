@@ -19,6 +19,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.run_store.home import Home, write_whole
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.writer import LedgerWriter
 
 if TYPE_CHECKING:
     from drivetrain.run_store.model import Run
@@ -94,8 +95,6 @@ def remove(home: Home, removal: Removal) -> None:
     Raises:
         UserError: a run is needed by now.
     """
-    from drivetrain.run_store.writer import LedgerWriter
-
     finish_removal(home)
     ids = {row.id for row in removal.runs}
     if not ids:

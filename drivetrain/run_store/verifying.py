@@ -19,6 +19,7 @@ from drivetrain.run_store.model import ObjectRow
 from drivetrain.run_store.objects import ObjectStore, sha256_of, walk
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.schema import unreadable_errors
+from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.steps import NOT_FRESH
 
 if TYPE_CHECKING:
@@ -253,7 +254,5 @@ def _named(version: ModelVersion) -> str:
 
 def _distrust(home: Home, uris: list[str]) -> None:
     """Forget the times that vouch for objects: from now on each object is read before it is used."""
-    from drivetrain.run_store.writer import LedgerWriter
-
     with LedgerWriter(home) as ledger, ledger.transaction() as db:
         db.executemany("UPDATE objects SET ctime_ns = NULL WHERE uri = ?", [(uri,) for uri in uris])

@@ -13,6 +13,7 @@ from drivetrain.targets.sagemaker.compile.job_options import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS
 from drivetrain.targets.sagemaker.document.graph import TRIGGERS
+from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.targets.sagemaker.document.service.shapes import FILLED_IN
 from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 
@@ -24,8 +25,6 @@ _TEXT_OR_EXPRESSION = {"anyOf": [_TEXT, _EXPRESSION]}
 
 def definition_schema() -> dict[str, Any]:
     """The schema of a definition. Steps of types that are not documented may hold anything."""
-    from drivetrain.targets.sagemaker.document.service import service
-
     shapes = service()["shapes"]
     arguments: dict[str, Any] = {
         "Condition": object_of(

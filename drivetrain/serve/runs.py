@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from drivetrain.base.file_locks import hold
 from drivetrain.spec.pipeline import Pipeline
 
 GRACE_S = 60.0
@@ -140,8 +141,6 @@ class Runs:
     def _alone(self, begun: QueuedStart, lock: IO[bytes]) -> bool:
         """Wait until no run of the pipeline works; False when we are stopped before."""
         import fcntl
-
-        from drivetrain.base.file_locks import hold
 
         told = False
         while not self._stop.is_set():

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import MODEL_PACKAGE_EVENT
-from drivetrain.run_store.home import write_whole
+from drivetrain.run_store.home import hold, write_whole
 from drivetrain.run_store.reader import Ledger
 from drivetrain.serve.history import History
 from drivetrain.serve.local_events import Watch, is_seen
@@ -216,8 +216,6 @@ def of_pipeline(one: Served) -> dict[str, Any]:
 def _locked(folder: Path) -> IO[bytes]:
     """A file that this process alone has: two servers of one home would start everything twice."""
     import fcntl
-
-    from drivetrain.run_store.home import hold
 
     file = (folder / "lock").open("ab")
     try:

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.files import write_text
 from drivetrain.base.json_text import Json
+from drivetrain.base.masking import mask
 from drivetrain.studio import patch_text
 from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts
 from drivetrain.studio.following import Copy, brought_up, copied, copy_of, follow, follows, in_loop, laid, new_name
@@ -156,7 +158,6 @@ class Patch:
                     f"{path.name} is kept in git, and the edit at {edit.where} looks like a secret. Everyone who may "
                     "describe the pipeline reads it: take it out in Studio, renew it, and give the ARN of a secret."
                 )
-        from drivetrain.base.files import write_text
 
         text = self.text()
         if (size := len(text.encode())) > MAX_BYTES:
@@ -337,8 +338,6 @@ def _value(given: Mapping[str, Json], member: str, where: str) -> Value:
 
 
 def _holds_secret(edit: Change) -> bool:
-    from drivetrain.base.masking import mask
-
     found: list[str] = []
     for value in (edit.old, edit.new):
         if value is ABSENT:

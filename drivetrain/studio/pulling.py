@@ -14,8 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts
+from drivetrain.base.files import write_text
+from drivetrain.deploying.project import project_of
+from drivetrain.studio import patch as patches
+from drivetrain.studio.deployed_edits import is_known, marks, seen
+from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts, texts_of
+from drivetrain.studio.merge import merge
+from drivetrain.studio.patch import read
+from drivetrain.studio.programs import check_programs
 from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.document import from_json, write
+from drivetrain.targets.sagemaker.document.graph import check
 from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
@@ -60,9 +69,6 @@ class Sides:
         Raises:
             UserError: `take` names neither conflict nor edit, or what comes out could not run.
         """
-        from drivetrain.studio.deployed_edits import is_known, seen
-        from drivetrain.studio.merge import merge
-
         edits = differences(self.alone, self.code)
         pulled = () if self.patch is None else self.patch.pulled
         if self.applied is None:
@@ -78,10 +84,6 @@ class Sides:
 
     def _check(self, merged: Merged) -> None:
         """Refuse what no later command would take."""
-        from drivetrain.studio.programs import check_programs
-        from drivetrain.targets.sagemaker.document.document import from_json
-        from drivetrain.targets.sagemaker.document.graph import check
-
         try:
             edited_definition = from_json(merged.definition, f"{self.name} with what was edited in Studio")
             check(edited_definition)
@@ -99,13 +101,7 @@ class Sides:
         Raises:
             UserError: the place cannot be written, there is more than anybody reviews, or a secret would be kept.
         """
-        from drivetrain.studio import patch as patches
-        from drivetrain.studio.deployed_edits import marks
-
         if self.is_definition:
-            from drivetrain.base.files import write_text
-            from drivetrain.targets.sagemaker.document.document import from_json, write
-
             write_text(self.file, write(from_json(merged.definition, str(self.file))))
             return
         kept, before = ((), ()) if self.patch is None else (self.patch.edits, self.patch.pulled)
@@ -127,8 +123,6 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     Raises:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
     """
-    from drivetrain.studio.deployment_texts import texts_of
-    from drivetrain.studio.patch import read
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
     from drivetrain.targets.sagemaker.deploy.desired import check_bucket
@@ -192,7 +186,6 @@ def in_the_account(
     Raises:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given.
     """
-    from drivetrain.deploying.project import project_of
     from drivetrain.targets.sagemaker.deploy import deployed as reading
     from drivetrain.targets.sagemaker.deploy.ownership import Owner, claim
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from drivetrain.authoring.loading import load
 from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
 from drivetrain.spec.deployment import Deployment
@@ -77,7 +78,6 @@ def suggest(
     Raises:
         UserError: the pipeline cannot be built as it is.
     """
-    from drivetrain.authoring.loading import load
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     loaded = load(target, config, overrides)

@@ -18,9 +18,11 @@ from typing import Any
 
 from drivetrain.base.errors import said
 from drivetrain.run_store.home import Home, saved_options
+from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.told import Told
-from drivetrain.telling.content.from_ledger import REPORT_FILE
+from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
+from drivetrain.telling.content.given import Compared, given_settings
 from drivetrain.trackers.tracker import Point, TrackedRun, Tracker, TrackerSettings, backend
 
 EVERY_S = 1.0
@@ -112,18 +114,12 @@ def _points(rows: list[tuple[Any, ...]], counts: dict[tuple[str, str], int]) -> 
 
 
 def _parameters(home: Home, ledger: Ledger, execution: str) -> dict[str, str]:
-    from drivetrain.telling.content.given import given_settings
-
     values = {**given_settings(home, execution), **ledger.execution(execution).parameters}
     return {name: value if isinstance(value, str) else json.dumps(value, default=str) for name, value in values.items()}
 
 
 def _finish(home: Home, ledger: Ledger, execution: str, tracker: Tracker, most_bytes: float) -> None:
     """Send what is known at the end: what the steps returned, the page, the outputs."""
-    from drivetrain.run_store.objects import ObjectStore
-    from drivetrain.telling.content.from_ledger import run_facts
-    from drivetrain.telling.content.given import Compared
-
     facts = run_facts(ledger, execution)
     of_run = Compared(facts=facts)
     tracker.parameters({name: str(value) for name, value in of_run.settings.items() if "." in name})

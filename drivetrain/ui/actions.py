@@ -18,6 +18,9 @@ from urllib.parse import quote
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import status_word
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.operations.models import login
+from drivetrain.registry.approving import make_champion
+from drivetrain.registry.rolling_back import earlier_champion
 from drivetrain.run_store.home import Home, SavedRequest, why_not_resumed
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.stopping import stop
@@ -121,8 +124,6 @@ class Actions:
 
     def ask_to_roll_back(self, group: str) -> Page:
         """The page that says which version will be the champion, with its button."""
-        from drivetrain.registry.rolling_back import earlier_champion
-
         registry = self._registry()
         earlier_champion(registry, group)  # there is one
         champion, *earlier = [each.version for each in registry.versions(group) if each.status == "Approved"]
@@ -145,10 +146,6 @@ class Actions:
 
     def roll_back(self, group: str, form: Query) -> Page:
         """Make the chosen version the champion, unless the champion has changed since the page was shown."""
-        from drivetrain.operations.models import login
-        from drivetrain.registry.approving import make_champion
-        from drivetrain.registry.rolling_back import earlier_champion
-
         to, shown = first(form, "to"), first(form, "champion")
         if not re.fullmatch("[0-9]{1,9}", to):
             return error_page("Choose the version to go back to.", 400)

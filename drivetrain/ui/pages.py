@@ -14,11 +14,22 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import approval_words
 from drivetrain.base.markup import Markup, el
+from drivetrain.operations.concluding import enter_missing
+from drivetrain.operations.models import login
+from drivetrain.registry.approving import make_champion
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
 from drivetrain.telling import section
+from drivetrain.telling.content.comparison import compare
+from drivetrain.telling.content.from_ledger import run_facts
+from drivetrain.telling.content.index import Index, index
 from drivetrain.telling.content.logs import tail
+from drivetrain.telling.page import Drawn, render
+from drivetrain.telling.page.comparison_page import comparison_page
+from drivetrain.telling.page.index_page import Asked, index_page
+from drivetrain.telling.page.registry_page import registry_page
 from drivetrain.ui.answers import Page, Query, around, error_page, first, run_address, step_address
 
 if TYPE_CHECKING:
@@ -26,7 +37,6 @@ if TYPE_CHECKING:
 
     from drivetrain.registry.registry import ModelVersion, Registry
     from drivetrain.telling.content import RunFacts
-    from drivetrain.telling.page import Drawn
     from drivetrain.ui.actions import Actions
 
 LOG_LINES = 200
@@ -135,10 +145,6 @@ class Pages:
         return json.dumps([stamps, at_work])
 
     def _index(self, query: Query) -> Page:
-        from drivetrain.operations.concluding import enter_missing
-        from drivetrain.telling.content.index import Index, index
-        from drivetrain.telling.page.index_page import Asked, index_page
-
         where, sort, pipeline = (query.get(name, [""])[0].strip() for name in ("where", "sort", "pipeline"))
         number = query.get("page", ["1"])[0]
         page = int(number) if number.isascii() and number.isdigit() and 0 < int(number[:9]) <= MAX_PAGE else 1
@@ -165,9 +171,6 @@ class Pages:
         return Page(text, 400 if mistake else 200)
 
     def _run(self, execution: str, charts: list[str]) -> Page:
-        from drivetrain.telling.content.from_ledger import run_facts
-        from drivetrain.telling.page import render
-
         with Ledger(self.home) as ledger:
             facts = run_facts(ledger, execution)
         if facts.id != execution:
@@ -200,9 +203,6 @@ class Pages:
         return section(f"Log of {step.title}", shown, whole, id="log")
 
     def _compare(self, runs: list[str], charts: list[str]) -> Page:
-        from drivetrain.telling.content.comparison import compare
-        from drivetrain.telling.page.comparison_page import comparison_page
-
         if len(runs) < 2:
             return error_page("Choose two runs or more in the list, then compare them.", 400)
         if len(runs) > MAX_COMPARED:
@@ -210,8 +210,6 @@ class Pages:
         return Page(comparison_page(compare(self.home, runs), around=around(), charts=charts))
 
     def _models(self, query: Query) -> Page:
-        from drivetrain.telling.page.registry_page import registry_page
-
         registry = self._registry()
         groups = {group.name: registry.versions(group.name) for group in registry.groups()}
         told = self._told(groups, query)
@@ -227,21 +225,16 @@ class Pages:
 
     def _told(self, groups: Mapping[str, list[ModelVersion]], query: Query) -> str | None:
         """The sentence about a decision: on the version in the address, as it is now."""
-        from drivetrain.base.formatting import approval_words
-
         group, version = query.get("group", [""])[0], query.get("version", [""])[0]
         found = next((one for one in groups.get(group, []) if str(one.version) == version), None)
         return f"{group} version {version} is {approval_words(found.status)}." if found else None
 
     def _decide(self, form: Query) -> Page:
-        from drivetrain.registry.approving import make_champion
-
         group, version, status, reason = (first(form, name) for name in ("group", "version", "status", "reason"))
         if status not in ("Approved", "Rejected"):
             return error_page("A version is approved or rejected, nothing else.", 400)
         registry = self._registry()
         number = registry.version(group, version).version
-        from drivetrain.operations.models import login
 
         by = login()
         if status == "Approved":
@@ -257,6 +250,4 @@ def card_address(group: str, version: int) -> str:
 
 
 def _nothing_drawn(execution: str) -> Drawn:
-    from drivetrain.telling.page import Drawn
-
     return Drawn()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from drivetrain.base.file_locks import hold
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.run_store.home import Home
 from drivetrain.telling import Around, document, listing, section
@@ -46,8 +47,6 @@ def _waiting(folder: Path) -> Markup:
 def _is_served(folder: Path) -> bool:
     """Return True if the server that wrote the file lives; a killed one leaves it behind."""
     import fcntl
-
-    from drivetrain.base.file_locks import hold
 
     if not (folder / "served.json").exists() or not (folder / "lock").exists():
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from drivetrain.base.formatting import count
 from drivetrain.cli.declared import App, Argument
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
@@ -41,8 +42,6 @@ def check(
       drivetrain check retraining --set instance_type=ml.g5.xlarge
       drivetrain check retraining --target kubeflow
     """
-    from drivetrain.base.formatting import count
-
     found = _inspected(target, on, config, set_)
     if as_json:
         say_json(found.facts)

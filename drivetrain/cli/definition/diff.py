@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+from drivetrain.base.formatting import printable
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.telling.terminal import say, say_json
@@ -36,7 +37,6 @@ def diff(
       drivetrain diff before.json after.json --exit-code
       drivetrain diff before.json retraining --set epochs=30 --json
     """
-    from drivetrain.base.formatting import printable
     from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
 
     changes = differences(_definition(old, config, set_), _definition(new, config, set_))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import status_word
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Json, Set
@@ -80,7 +81,6 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
 
 def in_terminal(dag: Dag) -> str:
     """Boxes and lines where they fit, else a list."""
-    from drivetrain.base.formatting import status_word
     from drivetrain.telling.dag.text_picture import draw
 
     drawn = draw(dag, width=min(width(), 200), paint=paint)

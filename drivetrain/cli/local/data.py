@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from drivetrain.base.errors import InputError
+from drivetrain.base.formatting import moment, size
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
 from drivetrain.telling.terminal import say, say_json, table
@@ -26,7 +28,6 @@ def list_(folder: Folder = Path(), as_json: Json = False) -> None:
       drivetrain data list build
       drivetrain data list build/train --json
     """
-    from drivetrain.base.formatting import moment, size
     from drivetrain.data.versions import sets_below, versions
 
     found = [version for each in sets_below(folder) for version in versions(each)]
@@ -64,7 +65,6 @@ def path(
       drivetrain data path build/train --at 2026-11-25
       drivetrain submit prepare-data --set raw=$(drivetrain data path build/orders --at 3f6c) --set key=id --out build
     """
-    from drivetrain.base.errors import InputError
     from drivetrain.data.versions import sets_below, version_at, versions
 
     sets = sets_below(folder)

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.data.version_folder import copy_version, holds_versions
+from drivetrain.data.versions import holds_other_manifest, is_data_set
+from drivetrain.run_store.objects import ObjectStore
+from drivetrain.run_store.reader import Ledger
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -20,9 +24,6 @@ _COPIED = ".{}.drivetrain-copied"
 
 def outputs_of_latest(home: Home, pipeline: str) -> dict[str, Path]:
     """Output -> folder or file, of the latest execution of a pipeline; of a cached step those that it took over."""
-    from drivetrain.run_store.objects import ObjectStore
-    from drivetrain.run_store.reader import Ledger
-
     store = ObjectStore(home.objects)
     with Ledger(home) as ledger:
         execution = ledger.executions(limit=1, pipeline=pipeline)[0].id
@@ -40,8 +41,6 @@ def check_folder(folder: Path, outputs: Iterable[str]) -> None:
     Raises:
         UserError: a file is in the way, a manifest.json that is none of ours, or this user may not write there.
     """
-    from drivetrain.data.versions import holds_other_manifest
-
     for place in (folder, *(folder / name for name in outputs)):
         there = next(path for path in (place, *place.absolute().parents) if path.exists())
         if not there.is_dir():
@@ -61,8 +60,6 @@ def check_inputs(folder: Path, outputs: Sequence[str], inputs: Mapping[str, obje
     Raises:
         UserError: they would.
     """
-    from drivetrain.data.versions import is_data_set
-
     if outputs and all(is_data_set(folder / name) for name in outputs):
         return
     for name, given in inputs.items():
@@ -86,9 +83,6 @@ def copy_outputs(places: Mapping[str, Path], folder: Path, *, keep_versions: int
         UserError: a folder holds files that are not of the output, which readers of it would take for a part; or it
             cannot be written.
     """
-    from drivetrain.data.version_folder import copy_version, holds_versions
-    from drivetrain.data.versions import is_data_set
-
     copied: dict[str, Path] = {}
     for name, place in places.items():
         # A file keeps its own name, by which readers know what it is (model.tar.gz).

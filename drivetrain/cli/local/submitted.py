@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.authoring import Pipeline
+from drivetrain.authoring.loading import import_file
+from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.base.errors import InputError, UserError, did_you_mean
+from drivetrain.catalog.strategies import recipe_file
 from drivetrain.cli import home_option, local_home, options
 from drivetrain.cli.options import pairs
+from drivetrain.operations import running
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import JobStep, ProcessingStep
 from drivetrain.steps import command_line
@@ -43,7 +47,6 @@ def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
         UserError: what is wrong with any of it, before anything starts.
     """
     from drivetrain.cli.outcome import Terminal, exit_code
-    from drivetrain.operations import running
     from drivetrain.operations.operands import Work
 
     data, interruptions, out = options.data(job.data), options.interruptions(job.interrupt), job.out
@@ -143,8 +146,6 @@ def _folder_of_own_code(component: str, values: Mapping[str, Any]) -> Path | Non
     Raises:
         UserError: the script that is named is not there.
     """
-    from drivetrain.catalog.strategies import recipe_file
-
     here, recipe, script = Path.cwd(), values.get("recipe"), values.get("script")
     if component == "train-script" and script and "source" not in values:
         if not (here / script).is_file():
@@ -165,8 +166,6 @@ def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
     """
     file, _, function = target.partition(":")
     if file.endswith(".py"):
-        from drivetrain.authoring.loading import import_file
-
         path = Path(file).expanduser().resolve()
         if not path.is_file():
             raise UserError(f"No file {path}. Give an existing .py file, or a component: drivetrain submit train.")
@@ -240,8 +239,6 @@ def _components_in(names: Mapping[str, Any]) -> dict[str, Component[..., Any]]:
 def _read_config(component: Component[..., Any], file: Path) -> dict[str, Any]:
     """The values of a YAML file; a mapping or a list becomes the JSON text that options are."""
     import json
-
-    from drivetrain.authoring.plain_yaml import read_yaml
 
     texts = {
         name: json.dumps(value) if isinstance(value, dict | list) else str(value)

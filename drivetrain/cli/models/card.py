@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import printable
 from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
 from drivetrain.cli.options import Json
@@ -47,8 +48,6 @@ def card(
         written = None if output is None else str(output)
         say_json({"group": found.group, "version": found.version, "sections": parts, "output": written})
     elif output is None:
-        from drivetrain.base.formatting import printable
-
         say("\n".join(map(printable, as_markdown(found).splitlines())))
     else:
         say(f"{found.group} version {found.version}: its card is in {output}")

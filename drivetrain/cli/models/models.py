@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import approval_words, count, moment, number, printable
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.models import card, fetch, predict
 from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
 from drivetrain.cli.options import Json
+from drivetrain.operations.models import login
 from drivetrain.telling.terminal import paint, say, say_json, table
 
 if TYPE_CHECKING:
@@ -106,7 +108,6 @@ def show(
       drivetrain models show retraining approved --json
       drivetrain models show retraining --registry mlflow:http://localhost:5000
     """
-    from drivetrain.base.errors import UserError
     from drivetrain.cli.models.version_text import card_text, version_json, version_text
 
     models = where.opened()
@@ -259,7 +260,6 @@ def _decide(
     bound: bool = True,
     by: str | None = None,
 ) -> None:
-    from drivetrain.operations.models import login
     from drivetrain.registry.approvers import approvals, needed
     from drivetrain.registry.approving import make_champion
 

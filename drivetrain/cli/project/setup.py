@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
@@ -62,8 +63,6 @@ def _environment(name: str) -> Any:
     Raises:
         UserError: there is no such environment.
     """
-    from drivetrain.base.errors import UserError, did_you_mean
-
     recipes = find_spec("drivetrain.infra")
     folders = (recipes and recipes.submodule_search_locations) or ()
     known = [path.parent.name for folder in folders for path in Path(folder).glob("*/environment.py")]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.files import write_text
 from drivetrain.catalog.instances import LOCAL, get_instance
 from drivetrain.catalog.json_options import parse_options
 from drivetrain.catalog.strategies import TORCH, all_strategies, framework_of_recipe, recipe_file
@@ -135,8 +136,6 @@ def write_facts(cases: Sequence[Case], write_speed: Path | None) -> list[Path]:
     Raises:
         UserError: a recipe that cannot be measured; a disk's speed for several instance types.
     """
-    from drivetrain.base.files import write_text
-
     each_once = {f"{case.folder} {case.recipe} {case.recipe_options}": case for case in cases}.values()
     if write_speed is not None and len(instances := {case.instance for case in cases}) > 1:
         raise UserError(

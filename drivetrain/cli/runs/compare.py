@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.files import write_text
 from drivetrain.base.formatting import duration, number, printable, signed, status_word
 from drivetrain.telling.content.comparison import COST
 from drivetrain.telling.terminal import paint, table
@@ -114,7 +115,6 @@ def write_page(found: Comparison, output: Path) -> None:
     Raises:
         UserError: the file's name is no page's, or it cannot be written.
     """
-    from drivetrain.base.files import write_text
     from drivetrain.telling.page.comparison_page import comparison_page
 
     if output.suffix not in (".html", ".htm"):

@@ -7,7 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 from drivetrain.cli.outcome import Terminal, exit_code
+from drivetrain.run_store import following
 from drivetrain.run_store.events import Event, ExecutionStarted
+from drivetrain.run_store.reader import Ledger
+from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -28,10 +31,6 @@ def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> in
     Raises:
         UserError: there is no such run, or it was removed.
     """
-    from drivetrain.run_store import following
-    from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
-
     clock = _EventTime()
     terminal = Terminal(home, as_json=as_json, home_option=home_option, clock=clock)
     with Ledger(home) as ledger:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import duration
 from drivetrain.cli import home_option, local_home, options
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
@@ -107,8 +108,6 @@ def _show_waiting(home: Place, waiting: Sequence[Question], *, as_json: bool) ->
     import json
     import time
     from dataclasses import asdict
-
-    from drivetrain.base.formatting import duration
 
     if as_json:
         say_json([asdict(question) for question in waiting])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from drivetrain.base.formatting import count, size
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json
+from drivetrain.cli.options import tags as read_tags
 from drivetrain.telling.terminal import say, say_json
 
 Yes = Annotated[bool, Option("--yes", "-y", help="Delete; without it, only show what would go.")]
@@ -35,7 +37,6 @@ def tag(
       drivetrain runs tag latest --remove stage
       drivetrain runs list --where "tag.team = vision"
     """
-    from drivetrain.cli.options import tags as read_tags
     from drivetrain.run_store.labels import change_tags
     from drivetrain.run_store.reader import Ledger
 
@@ -153,7 +154,6 @@ def _remove(
     home: Any, executions: list[str], named: Mapping[str, str] | None = None, *, yes: bool, as_json: bool
 ) -> None:
     """Remove runs, or show what would go; `named` are others that stay, each with the reason."""
-    from drivetrain.base.formatting import count, size
     from drivetrain.cli.outcome import listed
     from drivetrain.run_store.removing import plan_removal, remove
 

@@ -12,6 +12,7 @@ from drivetrain.base.records import dataclass
 from drivetrain.cli import home_option, local_home, outcome
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json, JsonLines, On, OnConfig, OnPipeline, OnSet, Region
+from drivetrain.cli.outcome import listed, listed_json
 from drivetrain.cli.runs import here, organise
 from drivetrain.cli.runs.here import Price, SpotDiscount
 from drivetrain.telling.terminal import say, say_json
@@ -130,13 +131,10 @@ def list_(
         rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
         values = values_of(ledger, [row.id for row in rows])
     if as_json:
-        from drivetrain.cli.outcome import listed_json
-
         say_json([listed_json(row, values[row.id]) for row in rows])
         if home is not None and not place.root.exists():
             print(f"note: {place.nothing_run()}", file=sys.stderr)
     elif rows:
-        from drivetrain.cli.outcome import listed
         from drivetrain.run_store.where import names_in
 
         asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]

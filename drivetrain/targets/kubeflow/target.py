@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drivetrain.run_store.home import Home
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -48,7 +50,6 @@ def evidence(deployment: Deployment) -> str:
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> ExecutionFinished:
     """Run the YAML on this machine, by kfp's own local runner."""
-    from drivetrain.run_store.home import Home
     from drivetrain.targets.kubeflow.run.runner import Runner
 
     return Runner(Home(home), observer).start(compiled, parameters)

@@ -17,11 +17,14 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count, printable
+from drivetrain.base.masking import mask
+from drivetrain.catalog import quotas
 from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS
 from drivetrain.targets.sagemaker.document.parameters import problems as problems_of
 from drivetrain.targets.sagemaker.document.retirements import endings
+from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 
 MOST = 100
@@ -192,10 +195,6 @@ def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iter
 
 
 def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:
-    from drivetrain.base.masking import mask
-    from drivetrain.catalog import quotas
-    from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
-
     for step in steps:
         if meant := _mistyped(step.type):
             yield f"{step.name}: there is no step type {step.type!r}. Did you mean {meant!r}?"

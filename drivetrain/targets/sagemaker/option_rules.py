@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
+from drivetrain.catalog.instances import find_instance, instance_names
 from drivetrain.rules import RuleBook
 from drivetrain.spec import resources
 from drivetrain.spec.pipeline import Graph
@@ -205,7 +206,6 @@ def adapters_are_there(step: JobStep, graph: Graph) -> Iterator[str]:
         )
     elif step.cluster.count == 1:
         yield f"step {step.name!r}: cluster.efa joins hosts, and there is one. Raise cluster.count, or remove efa."
-    from drivetrain.catalog.instances import find_instance, instance_names
 
     for name in instance_types(step, graph, groups=False) or ():
         facts = find_instance(name)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drivetrain.run_store.home import Home
+from drivetrain.targets.sagemaker.document.document import read
+from drivetrain.targets.sagemaker.run.options import Options
 from drivetrain.targets.sagemaker.settings import settings_of
+from drivetrain.targets.target import Inspection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled
-    from drivetrain.targets.target import Inspection, Problem
+    from drivetrain.targets.target import Problem
 
 TITLE, SUFFIX = "SageMaker Pipelines", ".json"
 
@@ -48,8 +52,6 @@ def evidence(deployment: Deployment) -> str:
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> ExecutionFinished:
     """Run the definition on this machine, by the local runner, with its usual options."""
-    from drivetrain.run_store.home import Home
-    from drivetrain.targets.sagemaker.run.options import Options
     from drivetrain.targets.sagemaker.run.runner import Runner
 
     pipeline = compiled.pipeline
@@ -70,8 +72,6 @@ def reads(text: bytes) -> bool:
 def inspect(text: bytes, source: str) -> Inspection:
     """Inspect a definition: what would be refused and where, and what is not known."""
     from drivetrain.targets.sagemaker import inspection
-    from drivetrain.targets.sagemaker.document.document import read
-    from drivetrain.targets.target import Inspection
 
     found = inspection.inspect(read(text, source))
     return Inspection(found.num_steps, found.num_unchecked, found.problems(), found.notes(), found.to_json())

@@ -8,7 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.run_store.home import saved_options
+from drivetrain.run_store.reader import Ledger
 from drivetrain.telling.content import RunFacts
+from drivetrain.telling.content.findings import folders_with
+from drivetrain.telling.content.from_ledger import run_facts
 from drivetrain.telling.content.given import Compared, differing, given_settings
 
 if TYPE_CHECKING:
@@ -91,10 +95,6 @@ def compare(home: Home, executions: Iterable[str]) -> Comparison:
     Raises:
         UserError: there is no such run; one is given twice, or alone.
     """
-    from drivetrain.run_store.home import saved_options
-    from drivetrain.run_store.reader import Ledger
-    from drivetrain.telling.content.from_ledger import run_facts
-
     with Ledger(home) as ledger:
         every = [run_facts(ledger, execution) for execution in executions]
     if twice := [facts.id for place, facts in enumerate(every) if facts.id in {each.id for each in every[:place]}]:
@@ -124,7 +124,6 @@ def _paired(home: Home, facts: RunFacts, first: RunFacts) -> dict[str, Differenc
     """
     from drivetrain.decision.differences import check_comparable, differences
     from drivetrain.decision.evaluation import EVALUATION_FILE, read_evaluation
-    from drivetrain.telling.content.findings import folders_with
 
     ours, theirs = (dict(folders_with(EVALUATION_FILE, home, each.artifacts)) for each in (facts, first))
     common = [step for step in ours if step in theirs]

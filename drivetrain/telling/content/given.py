@@ -14,7 +14,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in
 from drivetrain.base.records import dataclass
 from drivetrain.run_store.home import saved_options, why_not_resumed
-from drivetrain.steps import CODE_CHANNEL, gather
+from drivetrain.steps import CODE_CHANNEL, FRESH_PARAMETER, gather
 from drivetrain.telling.content import Changed, RunFacts
 
 if TYPE_CHECKING:
@@ -159,7 +159,6 @@ class RunAgain:
 def run_again(request: Request) -> RunAgain | None:
     """How to ask for a run once more; None of one that was made of a definition or an object."""
     from drivetrain.base.masking import Masking
-    from drivetrain.steps import FRESH_PARAMETER
 
     options, origin = request.options, request.options.origin
     if origin is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
+from drivetrain.base.masking import Masking
 from drivetrain.run_store.reasons import in_a_line
 from drivetrain.telling.content.untrusted_json import drawable, objects, text, texts, whole
 
@@ -140,7 +141,6 @@ def _described(response: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator
 
 
 def _kept(folder: Path) -> Iterator[TrainingFacts]:
-    from drivetrain.base.masking import Masking
     from drivetrain.targets.sagemaker.run.tuning.trials import read_trials
 
     for trial in read_trials(folder)[:MAX_TRAININGS]:

@@ -14,6 +14,7 @@ from drivetrain.telling.charts.charts import MAX_SERIES, Series, line_chart
 from drivetrain.telling.charts.curves import over_steps
 from drivetrain.telling.charts.run_places import run_places
 from drivetrain.telling.content.comparison import COST, Comparison
+from drivetrain.telling.content.decision import sentence
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.page.choosing import chart_key, charts_form
 from drivetrain.telling.page.sections import short_value, status_mark
@@ -145,7 +146,6 @@ def _curves(found: Comparison, chosen: Sequence[str], *, served: bool) -> Markup
 def _decisions(found: Comparison) -> Markup | None:
     if not any(run.facts.decisions for run in found.runs):
         return None
-    from drivetrain.telling.content.decision import sentence
 
     said: list[Content] = [
         [el("p", sentence(decision)) for decision in run.facts.decisions] or "–" for run in found.runs

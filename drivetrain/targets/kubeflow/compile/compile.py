@@ -17,6 +17,7 @@ from typing import Any
 from drivetrain.assets import check_program
 from drivetrain.assets.assets import Asset, Code
 from drivetrain.base.call_site import blamed_on_place
+from drivetrain.base.json_text import compact
 from drivetrain.registry.model_package import AGAINST
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import Cluster, FolderPath, Resources
@@ -46,6 +47,7 @@ from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_definition, word
+from drivetrain.targets.kubeflow.compile.yaml_text import yaml_text
 from drivetrain.targets.kubeflow.settings import TITLE
 from drivetrain.targets.target import checkpoint_folder, environment_of, refuse, with_fresh
 
@@ -70,8 +72,6 @@ class Compiled:
     @cached_property
     def text(self) -> str:
         """The YAML that the API takes: one document, and a second one for the platform's part."""
-        from drivetrain.targets.kubeflow.compile.yaml_text import yaml_text
-
         parts = [self.ir, *([self.platform] if self.platform else [])]
         return "---\n".join(yaml_text(part) for part in parts)
 
@@ -339,7 +339,6 @@ class _Compiler(References):
         scope, name = self.placed[step.name]
         body = self.placed[step.body[0].name][0]
         assert isinstance(step.items, tuple)
-        from drivetrain.base.json_text import compact
 
         items = [str(word(item, self.no_reference)) for item in step.items]
         scope.tasks[name]["parameterIterator"] = {"itemInput": ITEM_INPUT, "items": {"raw": compact(list(items))}}

@@ -12,6 +12,7 @@ from drivetrain.deploying.applying import Applied, Tell, apply
 from drivetrain.deploying.plan import Plan, Terms
 from drivetrain.deploying.project import project_of
 from drivetrain.deploying.runs import Listed, RemoteRun, Report, Row
+from drivetrain.registry.registry import open_registry
 from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import DeployedRuns, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
@@ -21,6 +22,8 @@ from drivetrain.targets.kubeflow.deploy.desired import Desired
 from drivetrain.targets.kubeflow.deploy.destroying import Remains, destroy, remains
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.executions import starting
+from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
+from drivetrain.targets.kubeflow.deploy.executions.output import Output
 from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.listing import HINTS, deployed_pipelines
 from drivetrain.targets.kubeflow.deploy.objects import Objects
@@ -33,8 +36,6 @@ from drivetrain.targets.kubeflow.settings import NAME, TITLE, settings_of
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.kubeflow.compile.compile import Compiled
-    from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
-    from drivetrain.targets.kubeflow.deploy.executions.output import Output
 
 START_OPTIONS = ("version",)
 Json = dict[str, Any]
@@ -115,8 +116,6 @@ class Kubeflow(DeployedRuns):
 
     @cached_property
     def _output(self) -> Output:
-        from drivetrain.targets.kubeflow.deploy.executions.output import Output
-
         return Output(self.api, self.settings.s3_endpoint)
 
     @cached_property
@@ -170,8 +169,6 @@ class Kubeflow(DeployedRuns):
         return self._named(id, pipeline)
 
     def followed(self, handle: Handle) -> FollowedExecution:
-        from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
-
         return FollowedExecution(self.api, self._output, handle.pipeline, handle.id)
 
     def report_of(self, run: RemoteRun) -> Report:
@@ -187,7 +184,6 @@ class Kubeflow(DeployedRuns):
         return deployed_pipelines(self.api, limit, self.settings.experiment)
 
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
-        from drivetrain.registry.registry import open_registry
         from drivetrain.targets.kubeflow.deploy.starter import Starter as OfRegistry
 
         wishing.check_place(self.settings)

@@ -42,7 +42,12 @@ from drivetrain.spec.steps import (
 from drivetrain.spec.values import Value
 from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
-from drivetrain.targets.sagemaker.compile.job_options import cache_fields, native_with_fresh, retry_fields
+from drivetrain.targets.sagemaker.compile.job_options import (
+    cache_fields,
+    mlflow_fields,
+    native_with_fresh,
+    retry_fields,
+)
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
@@ -170,7 +175,6 @@ class _Compiler:
         mlflow = self.place.mlflow
         if not mlflow.arn:
             return {}
-        from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
 
         return {"MlflowConfig": {name: Generated(value) for name, value in mlflow_fields(mlflow).items()}}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
+from drivetrain.targets.sagemaker.document import path_text
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.document.document import Definition
@@ -83,7 +84,6 @@ def _comparisons(condition: Json) -> Iterator[tuple[Json, Json, bool]]:
 
 def _type_of(node: Json, definition: Definition) -> str | None:
     """The type of a literal or expression; None where only the run will tell."""
-    from drivetrain.targets.sagemaker.document import path_text
     from drivetrain.targets.sagemaker.document.expressions import parse_get
     from drivetrain.targets.sagemaker.document.service import UnknownPropertyError, property_type
 

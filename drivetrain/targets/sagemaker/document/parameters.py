@@ -9,6 +9,7 @@ from drivetrain.base.errors import did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.catalog.quotas import MAX_CHOICES
 from drivetrain.spec.binding import ALLOWED, TYPES, value_of_type
+from drivetrain.targets.sagemaker.document.difference.value_words import hidden, shown
 from drivetrain.targets.sagemaker.document.document import DefinitionParameter
 
 
@@ -35,8 +36,6 @@ def problems(parameter: DefinitionParameter) -> Iterator[str]:
 
 def _quoted(parameter: DefinitionParameter, value: Json) -> str:
     """A value as JSON, so that "1" is seen to be text; without what looks like a secret."""
-    from drivetrain.targets.sagemaker.document.difference.value_words import hidden, shown
-
     masked = hidden(value, (parameter.name,))
     return (
         shown(value) if masked is value and not isinstance(value, str) else json.dumps(masked, ensure_ascii=False)[:72]

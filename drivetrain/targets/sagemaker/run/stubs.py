@@ -28,12 +28,14 @@ from drivetrain.base.json_text import as_object, object_in
 from drivetrain.run_store.home import Home
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get, references
+from drivetrain.targets.sagemaker.run.execution.context import StepResult
 from drivetrain.targets.sagemaker.run.execution.scope import STUBBED_FILES, output_uri
 from drivetrain.targets.sagemaker.run.jobs import remote_function
 from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, entries, member
+from drivetrain.targets.sagemaker.run.step_types import find
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
+    from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext
 
 FOLDERS = "OutputFolders"
 RETURN = "Return"
@@ -50,7 +52,6 @@ _NOT_READ = ("S3Output", "CheckpointConfig")
 def check(step: StepNode, plan: RunPlan) -> list[str]:
     """List the problems of a step's stub, before anything starts."""
     stub: Any = plan.options.stubs[step.name]
-    from drivetrain.targets.sagemaker.run.step_types import find
 
     where = f"--stub {step.name}"
     if getattr(find(step.type), "INLINE", False):
@@ -82,8 +83,6 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
 def gives(step: StepNode, stub: Any, path: Sequence[str | int]) -> bool:
     """Return True if a step with this stub may have the value at `path` that others read of it. Only what a type's
     `described` says is taken on trust."""
-    from drivetrain.targets.sagemaker.run.step_types import find
-
     given = as_object(stub)
     if path[0] == "OutputParameters" and len(path) > 1:
         return path[1] in object_in(given, "OutputParameters")
@@ -162,9 +161,6 @@ def _read(node: Any, members: Sequence[str]) -> Iterator[Get]:
 def run(context: StepContext) -> StepResult:
     """The stub's answer, with its folders copied to where the step's outputs would be."""
     import shutil
-
-    from drivetrain.targets.sagemaker.run.execution.context import StepResult
-    from drivetrain.targets.sagemaker.run.step_types import find
 
     stub = context.options.stubs[context.step.name]
     module = find(context.step.type)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
@@ -105,7 +106,6 @@ def definition_to_sagemaker_sdk(
     Raises:
         UserError: the SDK is not installed, the definition cannot be read, or the session is of another region.
     """
-    from drivetrain.targets.sagemaker.document.document import from_json
     from drivetrain.targets.sagemaker.sdk.modules import load, new_session
 
     from_json(definition, f"the definition of {name}")

@@ -19,6 +19,7 @@ from drivetrain.registry.package_mapping import request_of
 from drivetrain.run_store.objects import missing
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL
+from drivetrain.targets.sagemaker.document.expressions import references
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member, text, words_in
 from drivetrain.targets.sagemaker.run.jobs.programs import environment_of, image_command
 from drivetrain.targets.sagemaker.run.options import Options
@@ -159,7 +160,6 @@ def _may_bring_code(uri: Any, script: str, plan: RunPlan, *, told: bool) -> bool
     known = text(uri)
     if known is not None and plan.store.exists(known) and not plan.is_written(known):
         return any(_has_code(item.name, item.path, script) for item in plan.store.find(known))
-    from drivetrain.targets.sagemaker.document.expressions import references
 
     return told or any(_is_ours(plan.others.get(get.step or "", {})) for get in references(uri))
 

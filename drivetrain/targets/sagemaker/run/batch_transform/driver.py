@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.base.ports import held_port
 from drivetrain.targets.sagemaker.run.batch_transform import records
 from drivetrain.targets.sagemaker.run.batch_transform.data_processing import ProcessingError
 from drivetrain.targets.sagemaker.run.batch_transform.records import RecordError
@@ -179,7 +180,6 @@ def run(base: Path) -> None:
     Raises:
         TransformError: the job fails.
     """
-    from drivetrain.base.ports import held_port
     from drivetrain.processes.mounts import rewrite
 
     plan: dict[str, Any] = json.loads((base / PLAN).read_text(encoding="utf-8"))

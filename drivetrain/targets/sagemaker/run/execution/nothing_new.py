@@ -24,6 +24,7 @@ from drivetrain.run_store.reader import Ledger
 from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
 from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.expressions import references
 from drivetrain.targets.sagemaker.document.graph import dependencies
 from drivetrain.targets.sagemaker.document.looks import is_look, runs_program
 from drivetrain.targets.sagemaker.document.step_types import key_fields
@@ -157,8 +158,6 @@ def _is_covered(step: StepNode) -> bool:
 
 
 def _names_execution(node: Any) -> bool:
-    from drivetrain.targets.sagemaker.document.expressions import references
-
     return any(get.root == "Execution" for get in references(node))
 
 

@@ -17,9 +17,11 @@ from typing import Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in
+from drivetrain.processes.container import Host, Job
 from drivetrain.run_store.objects import ObjectStore, missing
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext
+from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 from drivetrain.targets.sagemaker.run.spark import here, submit
 
@@ -104,9 +106,6 @@ def run(context: StepContext, program: Program) -> None:
         StepFailedError: it failed.
         UserError: a file of it is not there.
     """
-    from drivetrain.processes.container import Host, Job
-    from drivetrain.targets.sagemaker.run.jobs import programs as jobs
-
     root = context.folder / jobs.HOSTS / "127.0.0.1"
     root.mkdir(parents=True)
     assert program.program is not None, "all is known when a step runs"

@@ -17,6 +17,8 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in, text_in
 from drivetrain.base.masking import contains_mask
+from drivetrain.processes.container import Job
+from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.run_store.schema import ArtifactEntry
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import references
@@ -78,8 +80,6 @@ def described(context: StepContext) -> dict[str, Any]:
 
 
 def run(context: StepContext) -> StepResult:
-    from drivetrain.processes.container import Job
-
     arguments = context.arguments
     if found := list(settings.problems(arguments)):  # of what was not known before the run
         raise UserError("; ".join(found))
@@ -169,8 +169,6 @@ def _containers(context: StepContext) -> list[Mapping[str, Any]]:
     Raises:
         UserError: there is no such model, or one that a batch transform does not take.
     """
-    from drivetrain.registry.backends.local import LocalRegistry
-
     name = context.arguments.get("ModelName")
     for row in context.ledger.steps(context.facts.id):
         if row.type == "Model" and row.response.get("ModelName") == name:
