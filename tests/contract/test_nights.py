@@ -293,10 +293,17 @@ def eight(nights: Nights, place: Place) -> list[str]:
     return [*found, nights.trained()]
 
 
+def three(nights: Nights, place: Place) -> list[str]:
+    """Nights 1, 2 and 7, which are about the source alone."""
+    found = [nights.trained(), nights.trained()]
+    place.append()
+    return [*found, nights.trained()]
+
+
 EXPECTED = ["Succeeded", "Cached", "Failed", "Succeeded", "Succeeded", "Cached", "Succeeded", "Succeeded"]
 
 
-@pytest.mark.nightly_cases("Iceberg")
+@pytest.mark.nightly_cases(but=["Folder"])
 @pytest.mark.parametrize("place", [Prefix, Delta, Iceberg, Query, Folder])
 def test_nights_of_serve_end_early_without_new_data(
     tmp_path: Path, place: Callable[[Path], Place], monkeypatch: pytest.MonkeyPatch
@@ -320,6 +327,7 @@ def test_nights_of_serve_end_early_without_new_data(
         nights.server.stop()
 
 
+@pytest.mark.nightly_cases("Delta", "Iceberg")
 @pytest.mark.parametrize("place", [Prefix, Delta, Iceberg, Query])
 def test_nights_of_the_exported_definition(tmp_path: Path, place: Callable[[Path], Place]) -> None:
     made = place(tmp_path)
@@ -327,12 +335,21 @@ def test_nights_of_the_exported_definition(tmp_path: Path, place: Callable[[Path
     assert eight(Exported(tmp_path, made), made) == EXPECTED
 
 
-@pytest.mark.nightly_cases("Iceberg")
+@pytest.mark.nightly_cases(but=["Prefix"])
 @pytest.mark.parametrize("place", [Prefix, Delta, Iceberg, Query])
 def test_nights_of_the_ir(tmp_path: Path, place: Callable[[Path], Place]) -> None:
     made = place(tmp_path)
     made.append()
     assert eight(OnKubeflow(tmp_path, made), made) == EXPECTED
+
+
+@pytest.mark.parametrize(("started_by", "place"), [(Exported, Iceberg), (OnKubeflow, Query)])
+def test_a_table_is_read_anew_when_it_has_grown(
+    tmp_path: Path, started_by: Callable[[Path, Place], Nights], place: Callable[[Path], Place]
+) -> None:
+    made = place(tmp_path)
+    made.append()
+    assert three(started_by(tmp_path, made), made) == ["Succeeded", "Cached", "Succeeded"]
 
 
 TWO = """
