@@ -68,7 +68,7 @@ def test_results_are_called_after_the_file() -> None:
         "\0",
     ],
 )
-def test_what_is_no_list_of_metrics(text: str) -> None:
+def test_invalid_metric_lists_are_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"is no list of metrics\. Allowed are names with options, such as"):
         load_metrics(text, VALUES)
 
@@ -84,7 +84,7 @@ def test_what_is_no_list_of_metrics(text: str) -> None:
         ("own_of_tests.fare(share=1), own_of_tests.fare(share=1.0, strict=false)", None),
     ],
 )
-def test_what_is_wrong_with_it(text: str, message: str | None) -> None:
+def test_invalid_metric_options_are_refused(text: str, message: str | None) -> None:
     if message is None:
         assert len(load_metrics(text, VALUES)) == 2
         return

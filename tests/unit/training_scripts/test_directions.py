@@ -102,7 +102,7 @@ def test_the_best_model_and_the_best_checkpoint_are_those_with_fewest_errors(dat
 
 
 @pytest.mark.parametrize("watching", [{"keep_best": True}, {"early_stopping": 2}, {"keep_best_n": 1}])
-def test_without_a_direction_nothing_is_watched(
+def test_without_a_direction_no_metric_is_monitored(
     watching: dict[str, Any], data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InputError, match=r"^monitor=validation_error_rate: nothing says whether more of 'error_rate'"):
@@ -110,7 +110,7 @@ def test_without_a_direction_nothing_is_watched(
     assert "step 1" not in capsys.readouterr().out
 
 
-def test_it_is_logged_all_the_same(data: Path) -> None:
+def test_an_undirected_metric_is_still_logged(data: Path) -> None:
     history = trained(data, config("says_nothing", keep_best=False, max_steps=2))
     assert all(0 <= entry["validation_error_rate"] <= 1 for entry in history) and len(history) == 2
 
@@ -122,7 +122,7 @@ def test_it_is_logged_all_the_same(data: Path) -> None:
         ("says_words", r"higher_is_better is {'error_rate': 'lower'}\. Allowed: names of its metrics with True or"),
     ],
 )
-def test_what_is_said_wrongly_is_known_before_the_first_step(recipe: str, message: str, data: Path) -> None:
+def test_wrong_directions_are_refused_before_the_first_step(recipe: str, message: str, data: Path) -> None:
     with pytest.raises(InputError, match=message):
         trained(data, config(recipe, monitor="validation_loss"))
 

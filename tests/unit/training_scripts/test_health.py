@@ -74,7 +74,7 @@ def test_what_a_training_left_is_judged_by_its_own_rules(output: Path, said: Sai
     assert out.startswith("healthy: none of 18 rules failed the training, 1 warned; ")
 
 
-def test_who_was_killed_is_named(output: Path, said: Said) -> None:
+def test_the_killed_rank_is_named(output: Path, said: Said) -> None:
     (output / "health/flight/rank-00002.json").write_text('{"rank": 2, "reason": "SIGKILL (often)", "by": "signal"}')
     code, out, _ = said("show", output)
     assert code == 0 and out.splitlines()[1] == "rank 2 was ended after step 200 by SIGKILL (often)"
@@ -102,7 +102,7 @@ def test_rules_are_applied_anew(output: Path, said: Said) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(words: list[str], says: str, output: Path, said: Said) -> None:
+def test_invalid_requests_are_refused(words: list[str], says: str, output: Path, said: Said) -> None:
     code, out, err = said(*(str(output) if word == "{output}" else word for word in words))
     assert (code, out) == (2, "") and err.startswith(says)
 

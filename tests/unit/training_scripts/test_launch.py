@@ -105,7 +105,7 @@ def test_sigterm_is_passed_on_and_a_save_counts(launcher: list[str], tmp_path: P
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
-def test_a_stop_leaves_nobody(number: signal.Signals, code: int, launcher: list[str], tmp_path: Path) -> None:
+def test_a_stop_leaves_no_process(number: signal.Signals, code: int, launcher: list[str], tmp_path: Path) -> None:
     with subprocess.Popen([*launcher, "wait"], env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         rank = int(process.stdout.readline().split()[-1])
@@ -220,7 +220,7 @@ def test_options_come_from_the_command_line_then_from_variables() -> None:
         ({"DRIVETRAIN_LAUNCHER": "mpirun", "DRIVETRAIN_MAX_RESTARTS": "1"}, "launcher=mpirun has no restarts"),
     ],
 )
-def test_options_that_cannot_be(variables: dict[str, str], message: str) -> None:
+def test_invalid_options_are_refused(variables: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_options(variables, {})
 

@@ -26,7 +26,7 @@ class Recipe(digits_cnn.Recipe):
 """
 
 
-def test_what_is_learnt_is_measured_alike(
+def test_weighted_losses_are_measured_like_plain_ones(
     prepared_data: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where nothing changes, the loss of an epoch is that of the validation on the same rows."""

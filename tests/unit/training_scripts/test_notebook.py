@@ -166,7 +166,7 @@ def test_a_failing_rank_is_an_exception_with_its_traceback(digits: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_an_interrupt_leaves_nobody(digits: Path, tmp_path: Path) -> None:
+def test_an_interrupt_leaves_no_process(digits: Path, tmp_path: Path) -> None:
     lines = 'spawn(recipe="my_recipe", train="train", model="model", epochs=100000)\n'
     with prompt(tmp_path, lines) as process:
         assert process.stdout is not None

@@ -83,7 +83,7 @@ def of_layers(found: dict[str, Any], form: str, what: str) -> list[int]:
     return [layer[form][what] for layer in found["layers"]]
 
 
-def test_optimizers_are_told_by_a_step() -> None:
+def test_optimizers_are_recognized_by_a_step() -> None:
     assert measure(Small(), "small", {})["optimizer"]["state_bytes_per_parameter"] == 0
     momentum = measure(Small(momentum=0.9), "small", {})["optimizer"]
     assert momentum == {"name": "SGD", "state_bytes": 283 * 4, "state_bytes_per_parameter": 4.0}
@@ -98,7 +98,7 @@ def test_frozen_parameters_keep_no_state() -> None:
 
 
 @pytest.mark.parametrize("name", ["digits_cnn", "cifar10_resnet"])
-def test_what_is_measured_without_values_is_what_a_real_pass_keeps(name: str) -> None:
+def test_measurements_on_the_meta_device_match_a_real_pass(name: str) -> None:
     recipe = load_recipe(name, {})
     found = measure(recipe, name, {})
     model, batch = recipe.model().train(), measure_module._example(recipe, name, 8)
@@ -207,7 +207,7 @@ class Peeks(Small):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Small) else "",
 )
-def test_what_cannot_be_measured_says_why(recipe: Small, message: str) -> None:
+def test_unmeasurable_recipes_give_a_reason(recipe: Small, message: str) -> None:
     with pytest.raises(InputError, match=message):
         measure(recipe, "small", {})
 

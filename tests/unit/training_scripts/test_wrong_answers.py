@@ -98,7 +98,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_it_is_told(
+def test_wrong_answers_are_reported(
     what: str,
     prepared_data: ModuleType,
     tmp_path: Path,

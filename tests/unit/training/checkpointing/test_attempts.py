@@ -87,7 +87,7 @@ def test_a_start_from_its_first_to_its_last_word(place: Folder, tmp_path: Path) 
     assert [path.name for path in (tmp_path / "attempts").iterdir()] == ["00001.json"]
 
 
-def test_numbers_go_on_and_gaps_do_not_matter(place: Folder) -> None:
+def test_attempt_numbers_continue_despite_gaps(place: Folder) -> None:
     for number in (1, 2, 12):
         place.create(f"attempts/{number:05d}.json", json.dumps({"number": number}).encode())
     record = Record(place)
@@ -95,7 +95,7 @@ def test_numbers_go_on_and_gaps_do_not_matter(place: Folder) -> None:
     assert [attempt.number for attempt in record.earlier] == [1, 2, 12]
 
 
-def test_of_many_starts_the_last_ones_stay(place: Folder, tmp_path: Path) -> None:
+def test_the_last_of_many_starts_are_kept(place: Folder, tmp_path: Path) -> None:
     for number in range(1, 8):
         place.create(f"attempts/{number:05d}.json", json.dumps({"number": number}).encode())
     place.create("attempts/notes.txt", b"")
@@ -147,14 +147,14 @@ def test_two_starts_at_once_get_two_numbers(place: Folder, monkeypatch: pytest.M
         b"\xff",
     ],
 )
-def test_a_damaged_file_is_a_start_of_which_nothing_is_known(data: bytes, place: Folder) -> None:
+def test_a_damaged_file_is_an_unknown_start(data: bytes, place: Folder) -> None:
     place.create("attempts/00002.json", data)
     place.create("attempts/notes.txt", b"")
     place.create("attempts/00003.partial", b"")
     assert read_attempts(place) == [Attempt(2)]
 
 
-def test_what_later_versions_write_is_passed_over(place: Folder) -> None:
+def test_records_of_later_versions_are_ignored(place: Folder) -> None:
     place.create("attempts/00002.json", b'{"number": 7, "step": 5, "colour": "red", "time": 3.5, "started": 1}')
     assert read_attempts(place) == [Attempt(2, started=1, step=5, time=3.5)]
 
@@ -177,7 +177,7 @@ def test_interruptions() -> None:
     assert interrupted_in_a_row([]) == 0
 
 
-def test_a_full_disk_is_said_once_and_ends_nothing(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_once_and_ends_nothing(place: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     steady = Clock()
     record = Record(place, say=said.append, steady=steady)

@@ -55,7 +55,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def test_nothing_there_leaves_the_strategy_as_it_is(tmp_path: Path) -> None:
+def test_without_checkpoints_the_strategy_is_unchanged(tmp_path: Path) -> None:
     strategy = build()
     before = {name: tensor.detach().clone() for name, tensor in tensors_of(strategy).items()}
     assert load(tmp_path / "not/there/yet", strategy) is None
@@ -74,7 +74,7 @@ def test_round_trip(asynchronous: bool, tmp_path: Path) -> None:
     assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors_of(saved).items())
 
 
-def test_what_the_manifest_says(tmp_path: Path) -> None:
+def test_the_content_of_the_manifest(tmp_path: Path) -> None:
     strategy = build()
     step(strategy)
     with Checkpointer(FolderPlace(tmp_path), ALONE) as checkpoints:
@@ -142,7 +142,7 @@ def _why() -> Any:
         lambda folder: folder.rename(folder.with_name(folder.name + ".sagemaker-uploading")),
     ],
 )
-def test_a_damaged_one_gives_way_to_an_older_one(damage: Callable[[Path], object], tmp_path: Path) -> None:
+def test_an_older_checkpoint_replaces_a_damaged_one(damage: Callable[[Path], object], tmp_path: Path) -> None:
     save(tmp_path, 1, 2)
     damage(tmp_path / "step-00000002")
     assert newest_step(tmp_path) == 1
@@ -162,7 +162,9 @@ def test_a_file_that_no_rank_needs_is_checked_too(tmp_path: Path) -> None:
     assert newest_step(tmp_path) == 1
 
 
-def test_nothing_whole_means_a_fresh_start_and_a_report(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_complete_checkpoint_training_starts_fresh_with_a_report(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     save(tmp_path, 1)
     flip(tmp_path / "step-00000001/rank-00000-of-00001.safetensors")
     strategy = build()
@@ -262,7 +264,7 @@ class BrokenPlace(FolderPlace):
 
 @pytest.mark.parametrize("on", [".safetensors", "index.json", "state.json", "manifest.json"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_save_that_fails_is_told_once_and_training_goes_on(on: str, error: int, tmp_path: Path) -> None:
+def test_a_failed_save_is_reported_once_and_training_continues(on: str, error: int, tmp_path: Path) -> None:
     place, lines = BrokenPlace(tmp_path), []
     strategy = build()
     step(strategy)
@@ -323,7 +325,7 @@ def newest_of(checkpoints: Checkpointer) -> list[int]:
     return checkpoints.store.steps()
 
 
-def test_a_training_whose_place_was_taken_over_does_not_go_on(tmp_path: Path) -> None:
+def test_a_training_that_lost_its_lock_stops(tmp_path: Path) -> None:
     strategy = build()
     checkpoints = Checkpointer(FolderPlace(tmp_path), ALONE)
     lock = json.loads((tmp_path / "lock.json").read_text())
@@ -410,7 +412,7 @@ def test_the_place_is_free_afterwards(tmp_path: Path) -> None:
     Checkpointer(FolderPlace(tmp_path), ALONE).close()
 
 
-def test_what_an_interrupted_save_left_is_cleaned_up(tmp_path: Path) -> None:
+def test_leftovers_of_an_interrupted_save_are_removed(tmp_path: Path) -> None:
     save(tmp_path, 1)
     torn = tmp_path / "step-00000002"
     shutil.copytree(tmp_path / "step-00000001", torn)
@@ -442,7 +444,7 @@ def test_long_waits_are_signs_of_life(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(counted) >= 3
 
 
-def test_a_damaged_one_that_cannot_be_moved_gives_way_all_the_same(
+def test_an_immovable_damaged_checkpoint_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A folder of quarantine takes room, and a disk may be full."""
@@ -509,7 +511,7 @@ def test_a_place_that_is_away_is_no_bad_input(method: str, tmp_path: Path, monke
     assert newest_step(tmp_path) == 2
 
 
-def test_what_was_saved_without_a_gpu_goes_on_with_one(tmp_path: Path) -> None:
+def test_a_cpu_checkpoint_resumes_on_a_gpu(tmp_path: Path) -> None:
     save(tmp_path, 1)
     lines: list[str] = []
     on_gpu = replace(ALONE, device=torch.device("cuda"))

@@ -30,13 +30,13 @@ from drivetrain.training.checkpointing.interval import (
         ("0.5h", Every(seconds=1800.0)),
     ],
 )
-def test_what_it_says(text: str, expected: Every) -> None:
+def test_checkpoint_intervals_are_parsed(text: str, expected: Every) -> None:
     assert parse_every(text) == expected
     assert parse_every(text).is_auto == (text == "auto")
 
 
 @pytest.mark.parametrize("text", ["", "0steps", "0s", "1.5steps", "10", "10d", "-5s", "epochs", "1e3s", "10 m m", "٣s"])
-def test_what_it_cannot_say(text: str) -> None:
+def test_invalid_intervals_are_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"^checkpoint_every=.*; allowed are auto, epoch, or a number of steps"):
         parse_every(text)
 

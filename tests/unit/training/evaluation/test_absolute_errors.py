@@ -33,7 +33,7 @@ def test_order_statistics_enclose_them() -> None:
     assert (far["low"], far["high"]) == pytest.approx((ordered[ends[0]], ordered[ends[1]]))
 
 
-def test_where_there_are_none_it_is_said() -> None:
+def test_missing_intervals_are_reported() -> None:
     errors = np.random.default_rng(0).standard_normal(300)
     assert absolute_errors(evaluated(errors[:20]))["quantile_90"]["no_interval"] == "too few samples: 20"
     assert absolute_errors(evaluated(errors, keys=50))["median"]["no_interval"] == "samples share keys"

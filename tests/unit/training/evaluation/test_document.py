@@ -123,7 +123,7 @@ def test_the_table(content: dict[str, Any]) -> None:
     ]
 
 
-def test_of_many_classes_the_first_are_shown() -> None:
+def test_the_first_of_many_classes_are_shown() -> None:
     metrics = {f"f1_class_{number}": {"value": 0.5, "bound": 0.0} for number in range(100)}
     lines = list(table.lines({"metrics": metrics, "undefined": {}, "slices": [], "num_samples": 1, "bootstrap": None}))
     assert lines[-1] == "  and 88 more of single classes"

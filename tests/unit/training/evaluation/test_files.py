@@ -9,7 +9,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.evaluation import files
 
 
-def test_what_an_earlier_evaluation_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+def test_only_files_of_an_earlier_evaluation_are_removed(tmp_path: Path) -> None:
     own = ("evaluation.json", "bootstrap.json", ".curves.json.partial", "model_quality.json", "plots/roc_curve.svg")
     own += ("predictions/part-00000.parquet", "predictions/.part-00001.parquet.partial")
     others = ("notes.txt", "plots/mine.png", "predictions/part.parquet", "predictions/sub/part-00000.parquet")
@@ -32,7 +32,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.txt"]
 
 
-def test_what_is_no_number_is_never_written(tmp_path: Path) -> None:
+def test_nonfinite_numbers_are_never_written(tmp_path: Path) -> None:
     files.write_json(tmp_path / "a.json", {"å": 0.1})
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"å": 0.1}
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -41,7 +41,7 @@ def test_what_is_no_number_is_never_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["evaluation.json", "curves.json"])
-def test_a_folder_in_the_place_of_a_file_is_found_before_there_is_something_to_write(tmp_path: Path, name: str) -> None:
+def test_a_folder_in_place_of_a_file_is_found_early(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     with (
         pytest.raises(InputError, match=rf"^{tmp_path} cannot be written: Is a directory"),
@@ -51,7 +51,7 @@ def test_a_folder_in_the_place_of_a_file_is_found_before_there_is_something_to_w
 
 
 @pytest.mark.parametrize("name", ["plots", "predictions"])
-def test_a_file_in_the_place_of_a_folder_is_too(tmp_path: Path, name: str) -> None:
+def test_a_file_in_place_of_a_folder_is_found_early(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("")
     with (
         pytest.raises(InputError, match=rf"^{tmp_path} cannot be written: Not a directory"),
@@ -60,7 +60,7 @@ def test_a_file_in_the_place_of_a_folder_is_too(tmp_path: Path, name: str) -> No
         files.clear(tmp_path)
 
 
-def test_looking_whether_a_file_can_be_written_leaves_nothing_and_what_was_there(tmp_path: Path) -> None:
+def test_the_write_check_changes_no_files(tmp_path: Path) -> None:
     files.check(tmp_path / "new" / "m.json")
     assert list((tmp_path / "new").iterdir()) == []
     (tmp_path / "m.json").write_text("old")

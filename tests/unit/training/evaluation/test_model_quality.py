@@ -75,7 +75,7 @@ def test_a_task_without_a_form_has_its_metrics_under_our_names(kind: str) -> Non
     }
 
 
-def test_so_has_a_task_of_whose_form_nothing_was_measured() -> None:
+def test_a_task_without_measurements_of_its_form_has_our_names() -> None:
     assert model_quality(document("multiclass", loss=3.0), None, {})["metrics"] == {"loss": {"value": 3.0}}
 
 

@@ -40,7 +40,7 @@ def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     assert log.getvalue() == ""
 
 
-def test_what_is_made_of_the_counts_is_no_time_of_the_samples() -> None:
+def test_time_after_counting_is_not_time_per_sample() -> None:
     clock = Clock()
     progress = Progress(100, bar=io.StringIO(), lines=io.StringIO(), clock=clock)
     clock.now += 2

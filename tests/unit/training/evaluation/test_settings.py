@@ -36,7 +36,7 @@ def test_the_command_line_has_every_field() -> None:
         ("--sclices=a", "no option '--sclices'. Did you mean '--slices'"),
     ],
 )
-def test_what_cannot_be_is_one_error(word: str, message: str) -> None:
+def test_invalid_settings_are_one_error(word: str, message: str) -> None:
     with pytest.raises(InputError) as raised:
         read(word)
     assert message in str(raised.value)

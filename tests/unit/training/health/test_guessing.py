@@ -44,7 +44,7 @@ def test_a_model_that_guesses_after_its_loss_exploded_has_learnt_nothing() -> No
         ([2.3 * 0.99**step + 0.1 for step in range(300)], 10),
     ],
 )
-def test_it_says_nothing_of_others(losses: list[float], classes: int | None) -> None:
+def test_the_rule_ignores_other_models(losses: list[float], classes: int | None) -> None:
     assert findings(losses, classes) == []
 
 

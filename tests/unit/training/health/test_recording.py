@@ -179,7 +179,7 @@ def test_tensors_are_summed_up_as_often_as_the_bound_allows(bound: float, cost: 
 
 
 @pytest.mark.parametrize(("a_step", "most"), [(0.1, 0.01), (0.04, 0.01), (0.015, 0.0121), (0.004, 0.0251)])
-def test_what_each_step_takes_is_part_of_the_bound(a_step: float, most: float) -> None:
+def test_fixed_costs_per_step_count_for_the_bound(a_step: float, most: float) -> None:
     """80 us, on top of which records of steps that are too short for it get half of the bound."""
     cadence, idle, cost, steps = Cadence(0.01), 8e-5, 0.06, round(2000 / a_step)
     spent, full, last = 0.0, 0, 0

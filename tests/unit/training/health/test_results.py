@@ -50,7 +50,7 @@ def test_the_card_of_a_version_says_which_rule_failed_the_training(unhealthy: Pa
     assert re.search(r" Health rule dead_activations: 100% of the outputs of ", said), said
 
 
-def test_what_watching_takes_of_each_step_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cost_of_health_rules_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where the flight recorder takes a millisecond; as much again is for the marks of a step."""
     told, add, recorded = list[float](), FlightRecorder.add, Cadence.recorded
 

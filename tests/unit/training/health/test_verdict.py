@@ -21,7 +21,7 @@ def test_the_share_in_which_ranks_wait_for_a_cpu_is_of_their_own_time() -> None:
     assert share_queued(table).tolist() == [0.25, 0.75]
 
 
-def test_where_nobody_counts_the_queue_its_share_is_nothing() -> None:
+def test_without_queue_counts_its_share_is_zero() -> None:
     assert share_queued(ranks(data=[1.0, 1.0])).tolist() == [0.0, 0.0]  # (of an older version)
     assert share_queued(ranks(compute=[1.0, 1.0], queued=[0.0, 0.0])).tolist() == [0.0, 0.0]
 

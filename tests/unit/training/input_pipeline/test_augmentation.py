@@ -23,7 +23,7 @@ def test_the_generator_is_splitmix64() -> None:
     assert [uniform(zero, draw)[0] for draw in range(3)] == [(number >> 11) / 2**53 for number in expected]
 
 
-def test_draws_are_spread_evenly_and_know_nothing_of_each_other() -> None:
+def test_draws_are_uniform_and_independent() -> None:
     neighbours = np.arange(100_000, dtype=np.uint64)
     draws = [uniform(neighbours, draw) for draw in range(3)]
     for values in draws:

@@ -20,7 +20,7 @@ def write(folder: Path, **files: bytes) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def test_names_and_bytes_decide_and_the_place_does_not(tmp_path: Path) -> None:
+def test_the_hash_depends_on_names_and_bytes_only(tmp_path: Path) -> None:
     kinds = {
         "same": {"a": b"1", "b": b"2"},
         "elsewhere/same": {"a": b"1", "b": b"2"},

@@ -149,7 +149,7 @@ def test_a_billion_samples_take_no_memory() -> None:
     assert used < 200_000 and peak < 2_000_000
 
 
-def test_what_was_computed_ahead_cannot_be_changed_from_outside() -> None:
+def test_precomputed_orders_are_protected() -> None:
     order = Order(100, 10, seed=0)
     with pytest.raises(ValueError, match="read-only"):
         order.batch(0)[0] = 5

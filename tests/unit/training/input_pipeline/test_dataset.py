@@ -71,7 +71,7 @@ def folder(prepared_data: ModuleType, tmp_path: Path) -> Path:
     return prepared_data.write_prepared(tmp_path / "data", columns)
 
 
-def test_batches_never_are_what_is_held(folder: Path) -> None:
+def test_batches_never_share_the_held_memory(folder: Path) -> None:
     data = dataset(folder)
     for rows in (slice(0, 4), np.arange(4)):
         data.batch(rows).inputs.zero_()

@@ -68,7 +68,7 @@ def test_the_second_start_does_not_decode(folder: Path, start: Start) -> None:
     assert entry.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_written_into_the_rows_stays_in_the_process(folder: Path, start: Start) -> None:
+def test_changes_to_rows_stay_in_the_process(folder: Path, start: Start) -> None:
     start()
     start()[0].arrays["small"][:] = 7
     assert start()[0].arrays["small"].tolist() == [1] * 5
@@ -101,7 +101,7 @@ def test_a_damaged_entry_is_made_again(
 
 
 @pytest.mark.parametrize("size", [0, 4, 100, -1])
-def test_so_is_a_torn_one(size: int, folder: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_entry_is_made_again(size: int, folder: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     start()
     (entry,) = entries(folder)
     entry.write_bytes(entry.read_bytes()[:size])
@@ -122,7 +122,9 @@ def test_no_byte_can_change_unnoticed(folder: Path, start: Start) -> None:
         assert all(np.array_equal(kept.arrays[name], expected.arrays[name]) for name in SHAPES), place
 
 
-def test_what_was_used_longest_ago_goes_first(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_entry_is_removed_first(
+    folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for content in "abc":
         start(content)
     key = {content: Cache(folder, 0).path(f'{{"content": "{content}", "format": 1}}') for content in "abcd"}
@@ -136,7 +138,7 @@ def test_what_was_used_longest_ago_goes_first(folder: Path, start: Start, monkey
     assert set(entries(folder)) == {key[content] for content in "bcd"}
 
 
-def test_one_that_is_being_read_stays(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_is_being_read_is_kept(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     start("a")
     (entry,) = entries(folder)
     monkeypatch.setattr(Cache, "of_environment", lambda: Cache(folder, entry.stat().st_size))
@@ -149,9 +151,7 @@ def test_one_that_is_being_read_stays(folder: Path, start: Start, monkeypatch: p
     assert entries(folder) != [entry]
 
 
-def test_what_is_larger_than_the_limit_removes_nothing(
-    folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entries_above_the_limit_remove_nothing(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     start("a")
     before = entries(folder)
     monkeypatch.setattr(Cache, "of_environment", lambda: Cache(folder, 100))
@@ -159,7 +159,7 @@ def test_what_is_larger_than_the_limit_removes_nothing(
     assert entries(folder) == before
 
 
-def test_what_a_killed_run_left_is_removed(folder: Path, start: Start) -> None:
+def test_leftovers_of_a_killed_run_are_removed(folder: Path, start: Start) -> None:
     folder.mkdir()
     (folder / "abc.new").write_bytes(b"torn")
     start()
@@ -177,7 +177,7 @@ def test_two_runs_do_not_write_at_once(folder: Path, start: Start) -> None:
     assert len(entries(folder)) == 2
 
 
-def test_what_is_decoded_at_once_is_not_kept(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quickly_decoded_data_are_not_kept(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoded, "LEAST_SECONDS", 1e9)
     start()
     assert not folder.exists()
@@ -193,15 +193,13 @@ def test_it_can_be_switched_off(
     assert not folder.exists()
 
 
-def test_a_folder_that_cannot_be_is_told_and_no_error(
-    folder: Path, start: Start, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_impossible_folder_gives_a_warning(folder: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
     folder.write_text("a file")
     assert start()[1] == 1
     assert f"decoded data is not kept in {folder}" in capsys.readouterr().out
 
 
-def test_a_limit_that_is_none_is_refused(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_limit_is_refused(folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(decoded.LIMIT_MIB, "8 GiB")
     with pytest.raises(InputError, match="DRIVETRAIN_DECODED_CACHE_MIB='8 GiB'; allowed are whole numbers of MiB"):
         start()

@@ -267,7 +267,7 @@ def test_the_thread_reads_no_further_than_it_was_told(folder: Path, monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_read_that_hangs_holds_nobody_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_read_does_not_block_the_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank whose peer is lost is to be gone within 5 s, also where its data lie in a network folder that is gone."""
     data, hangs, answers = dataset(folder), threading.Event(), threading.Event()
     real = Dataset.batch

@@ -58,7 +58,7 @@ def test_the_parameter_comes_before_the_variable() -> None:
         ({"DRIVETRAIN_NODES": "1:3"}, r"DRIVETRAIN_NODES='1:3', but a plain shell names 1 host \(127.0.0.1\)"),
     ],
 )
-def test_what_cannot_be(environment: dict[str, str], message: str) -> None:
+def test_invalid_contracts_are_refused(environment: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_cluster(environment)
 

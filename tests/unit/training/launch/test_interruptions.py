@@ -21,7 +21,7 @@ def endings(folder: Path) -> list[str | None]:
     return [attempt.ended for attempt in read_attempts(open_place(folder), FOLDER)]
 
 
-def test_what_counts_is_how_many_in_a_row(tmp_path: Path) -> None:
+def test_consecutive_interruptions_count(tmp_path: Path) -> None:
     for code in (75, 0, 75, 130, 1):
         count_start(str(tmp_path), 2)(code)
     assert endings(tmp_path) == ["stopped", "finished", "stopped", "stopped", "failed"]
@@ -49,7 +49,7 @@ def test_a_start_with_bad_input_is_no_interruption(tmp_path: Path) -> None:
     assert endings(tmp_path) == ["failed"]
 
 
-def test_where_there_is_no_bound_or_another_host_counts_nothing_is_written(tmp_path: Path) -> None:
+def test_without_a_bound_or_on_other_hosts_nothing_is_written(tmp_path: Path) -> None:
     for options, is_first in (
         (Options(checkpoints=str(tmp_path)), True),
         (Options(checkpoints=str(tmp_path), max_interruptions=1), False),

@@ -219,7 +219,7 @@ def test_python_starts_a_script_as_it_is_and_a_module_as_a_group_of_one(tmp_path
         (["--nodes=1:2"], "DRIVETRAIN_NODES='1:2', but a plain shell names 1 host"),
     ],
 )
-def test_what_cannot_be_started_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
+def test_unstartable_programs_are_one_line(words: list[str], message: str, tmp_path: Path) -> None:
     ended = launch(tmp_path, *words, "--script", "show.py")
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"error: {message}")

@@ -22,7 +22,7 @@ def test_waiting_ends_when_every_name_has_an_address() -> None:
     assert said == ["waiting for late: no address yet after 0 s of 60 s"]
 
 
-def test_waiting_has_an_end_and_names_who_is_missing() -> None:
+def test_waiting_ends_and_names_the_missing_hosts() -> None:
     found = network.wait_for(["a", "b", "c"], seconds=0, resolve=lambda host: None if host == "b" else "10.0.0.1")
     assert [host for host, address in found.items() if address is None] == ["b"]
 

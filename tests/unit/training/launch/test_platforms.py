@@ -124,13 +124,13 @@ def test_pytorchjob_with_a_range_of_workers() -> None:
     assert found.is_elastic
 
 
-def test_a_process_a_core_only_where_it_is_asked_for() -> None:
+def test_one_process_per_core_only_on_request() -> None:
     cores = len(os.sched_getaffinity(0))
     assert read_cluster({**TRAINER, "PET_NPROC_PER_NODE": "cpu"}).processes == cores
     assert read_cluster({**TRAINER, "PET_NPROC_PER_NODE": "auto"}).processes == 1
 
 
-def test_who_decides(tmp_path: Path) -> None:
+def test_the_chosen_platform(tmp_path: Path) -> None:
     write_resources(tmp_path)
     everything = {**TOOLKIT, **TRAINER, "DRIVETRAIN_HOSTS": "x,y", "DRIVETRAIN_HOST": "x"}
     assert read_cluster(everything, base=tmp_path).contract == "DRIVETRAIN_HOSTS"
@@ -143,7 +143,7 @@ def test_who_decides(tmp_path: Path) -> None:
     assert read_cluster(everything, base=tmp_path / "none").contract == "a plain shell"
 
 
-def test_what_a_person_sets_comes_before_what_the_platform_says(tmp_path: Path) -> None:
+def test_user_settings_override_the_platform(tmp_path: Path) -> None:
     mine = {"DRIVETRAIN_PROCESSES": "3", "DRIVETRAIN_PORT": "1111", "DRIVETRAIN_NETWORK_INTERFACE": "ib0"}
     found = read_cluster({**TRAINER, **mine}, base=tmp_path)
     assert (found.processes, found.port, found.interface) == (3, 1111, "ib0")

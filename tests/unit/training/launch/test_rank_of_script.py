@@ -55,7 +55,7 @@ def test_its_workers_find_its_functions(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("[2, 4]\n", 0), done.stderr
 
 
-def test_its_annotations_are_its_own_affair(tmp_path: Path) -> None:
+def test_annotations_of_a_script_keep_their_meaning(tmp_path: Path) -> None:
     """A `from __future__` of ours must not reach it."""
     assert (
         run(tmp_path, "train.py", "def f(x: int): ...\nprint(f.__annotations__)\n").stdout == "{'x': <class 'int'>}\n"
@@ -100,9 +100,7 @@ def test_it_ends_as_it_would_and_what_waits_for_the_end_is_run(
         ("import nosuch\n", "ModuleNotFoundError: No module named 'nosuch'", "import nosuch"),
     ],
 )
-def test_what_it_raises_is_reported_with_its_own_frames_only(
-    text: str, summary: str, line: str, tmp_path: Path
-) -> None:
+def test_errors_show_only_frames_of_the_script(text: str, summary: str, line: str, tmp_path: Path) -> None:
     assert run(tmp_path, "train.py", text).returncode == 1
     record = json.loads((tmp_path / "error.json").read_text())["drivetrain"]
     assert record["summary"].startswith(summary)

@@ -123,7 +123,7 @@ def test_an_answer_of_another_kind_is_a_notice_all_the_same(text: str, service: 
     assert notice.given == "an interruption"
 
 
-def test_where_there_is_no_service_it_is_not_asked_again(service: Service) -> None:
+def test_a_missing_notice_service_is_not_asked_again(service: Service) -> None:
     said: list[str] = []
     service.refuses_tokens = True
     with SpotNotice(service.variables, pause=0.01, say=said.append) as notice:
@@ -148,7 +148,9 @@ def test_where_there_is_no_service_it_is_not_asked_again(service: Service) -> No
         ("off", "DRIVETRAIN_HOSTS", {}, False),
     ],
 )
-def test_who_is_asked(mode: str, contract: str, variables: dict[str, str], expected: bool) -> None:
+def test_the_notice_services_that_are_asked(
+    mode: str, contract: str, variables: dict[str, str], expected: bool
+) -> None:
     assert is_asked(mode, Cluster(contract=contract), variables) is expected
 
 

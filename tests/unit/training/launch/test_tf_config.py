@@ -83,7 +83,7 @@ def test_another_cluster_is_refused() -> None:
         refuse_another_cluster({"TF_CONFIG": text}, 2)
 
 
-def test_what_cannot_be() -> None:
+def test_invalid_contracts_are_refused() -> None:
     roles = read_roles("chief=1,worker=2,ps=1")
     with pytest.raises(
         InputError, match=r"are 4 processes, which 1 host x 3 processes cannot be. Give roles whose sum"

@@ -39,7 +39,7 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
         assert scalars(tmp_path / "made", name) == expected
 
 
-def test_what_a_later_session_takes_up_again_is_dropped(tmp_path: Path) -> None:
+def test_records_repeated_by_a_later_session_are_dropped(tmp_path: Path) -> None:
     first = EventFile(tmp_path, step=1)
     for step in (10, 20, 30):
         first.add(step, {"loss": float(step)})

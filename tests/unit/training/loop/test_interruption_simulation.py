@@ -8,12 +8,12 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.loop.interruption_simulation import FILE, STEP, Rehearsal
 
 
-def test_nobody_rehearses() -> None:
+def test_without_a_rehearsal_nothing_happens() -> None:
     assert Rehearsal({}).step == 0
 
 
 @pytest.mark.parametrize("given", [{STEP: "two", FILE: "f"}, {STEP: "12"}, {STEP: "-1", FILE: "f"}])
-def test_what_cannot_be(given: dict[str, str]) -> None:
+def test_invalid_rehearsals_are_refused(given: dict[str, str]) -> None:
     with pytest.raises(InputError, match="give the number of a step, and a file to make"):
         Rehearsal(given)
 

@@ -61,7 +61,7 @@ def test_without_an_output_folder_it_speaks_only(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("cut", ["", '{"epoch": 2, "st', "[1]\n", "null\n"])
-def test_a_restart_takes_out_what_comes_again(cut: str, tmp_path: Path) -> None:
+def test_a_restart_removes_lines_that_will_repeat(cut: str, tmp_path: Path) -> None:
     with journal(tmp_path) as first:
         first.begin(0, 0, [])
         for step in (5, 10, 15, 20):

@@ -46,14 +46,14 @@ def trained(config: Config, data: Path, folder: Path) -> Path:
     return folder / "model"
 
 
-def test_what_only_looks_on_makes_no_other_model(data: Path, tmp_path: Path) -> None:
+def test_observing_fields_do_not_change_the_model_identity(data: Path, tmp_path: Path) -> None:
     assert OTHERWISE.keys() | {"workers"} == set(LOOKS_ON)  # (which needs prefetch, and starts processes)
     one = trained(CONFIG, data, tmp_path / "one")
     other = trained(replace(CONFIG, **OTHERWISE), data, tmp_path / "other")
     assert content_hash(one) == content_hash(other)
 
 
-def test_what_decides_the_weights_is_said(data: Path, tmp_path: Path) -> None:
+def test_fields_that_decide_the_weights_are_recorded(data: Path, tmp_path: Path) -> None:
     folder = trained(CONFIG, data, tmp_path)
     description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     of_the_run = {"world_size", "steps", "stopped_early"}

@@ -64,7 +64,7 @@ def keep(root: Path, one: Identity, step: int) -> Training:
         ({"validate_every": 3}, False),
     ],
 )
-def test_what_makes_another_training(changed: dict[str, Any], same: bool) -> None:
+def test_fields_that_make_another_training(changed: dict[str, Any], same: bool) -> None:
     assert (identity(replace(CONFIG, **changed)).name == identity().name) is same
 
 
@@ -159,7 +159,7 @@ def test_a_place_that_is_away_is_no_bad_input(tmp_path: Path, monkeypatch: pytes
         find(tmp_path, identity())
 
 
-def test_where_nothing_is_kept_nothing_is_looked_for() -> None:
+def test_without_checkpoints_nothing_is_searched() -> None:
     training = find_training(None, identity(), 120, ALONE)
     assert (training.place, training.lines) == (None, ())
     assert training.starts(0) == "nothing (a new training)"

@@ -43,7 +43,7 @@ def test_small_losses_are_not_lost_beside_large_sums() -> None:
     assert losses.of_epoch() == (2.0**24 + 4) / 5
 
 
-def test_it_goes_on_where_it_was() -> None:
+def test_the_state_resumes() -> None:
     first, second = RunningLoss(ALONE), RunningLoss(ALONE)
     first.add(scalar(0.1), 2)
     first.mark()

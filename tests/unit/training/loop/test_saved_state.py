@@ -127,7 +127,7 @@ def test_an_older_one_is_loaded(what: str, trained: Path, tmp_path: Path, capsys
     assert (tmp_path / "copy/model/model.json").exists()
 
 
-def test_what_was_not_touched_is_loaded(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_untouched_checkpoint_is_loaded(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(trained, tmp_path / "copy")
     rewrite(newest(tmp_path / "copy"), "state.json", lambda document: None)
     fit(tmp_path / "copy", replace(CONFIG, epochs=3))

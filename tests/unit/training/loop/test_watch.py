@@ -44,7 +44,7 @@ def test_without_patience_it_never_gives_up() -> None:
     assert not watch.gives_up
 
 
-def test_it_goes_on_where_it_was() -> None:
+def test_the_state_resumes() -> None:
     first, second = of("validation_loss", 3), of("validation_loss", 3)
     told(first, 2.0, 1.0, 5.0, 5.0)
     second.load_state(first.state())
@@ -53,7 +53,7 @@ def test_it_goes_on_where_it_was() -> None:
     assert second.gives_up
 
 
-def test_a_typo_is_told_with_the_closest_name() -> None:
+def test_a_typo_names_the_closest_match() -> None:
     names = {"validation_loss": 1.0, "validation_accuracy": 0.5}
     of("validation_accuracy", 0).check(names)
     with pytest.raises(InputError, match=r"no monitor 'validation_acuracy'\. Did you mean 'validation_accuracy'\?"):

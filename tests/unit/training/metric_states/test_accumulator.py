@@ -296,7 +296,7 @@ def test_results_of_the_recipe_come_first() -> None:
     assert 0 < metrics["f1_micro"].value < 1
 
 
-def test_which_way_a_metric_of_the_recipe_is_better() -> None:
+def test_the_direction_of_a_recipe_metric() -> None:
     """Only as it was said, whatever the name sounds like."""
     own = own_metrics(
         Task("regression", 1),
@@ -338,7 +338,7 @@ def test_bad_samples_are_named() -> None:
     assert "key column 'id' has values of type float64" in refused(given, {"id": np.zeros(4)})
 
 
-def test_the_first_error_is_told() -> None:
+def test_the_first_error_is_reported() -> None:
     counting = accumulator(ALONE, Given("values", 4))
     counting.fail("the cause")
     counting.fail("what came of it")
@@ -392,7 +392,7 @@ def test_a_value_that_is_no_number_is_undefined() -> None:
     assert list(whole.metrics) == ["odd_c"]
 
 
-def test_what_one_metric_defines_is_not_undefined_by_another() -> None:
+def test_metrics_are_undefined_independently() -> None:
     class Named:
         kinds = ("values",)
         higher_is_better = True

@@ -34,7 +34,7 @@ def test_more_rows_than_are_hashed_at_once() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=5), st.integers(0, 6))
-def test_whatever_is_counted_each_row_once_is_all_that_passes(parts: list[list[int]], num_rows: int) -> None:
+def test_only_counting_each_row_once_passes(parts: list[list[int]], num_rows: int) -> None:
     if sorted(row for part in parts for row in part) == list(range(num_rows)):
         assert covered(num_rows, *parts) == num_rows
     else:
@@ -67,6 +67,6 @@ def test_no_rows() -> None:
         ([[], []], "0 rows were counted of 5: 5 are missing"),
     ],
 )
-def test_what_is_wrong(parts: list[list[int]], message: str) -> None:
+def test_wrong_counts_are_reported(parts: list[list[int]], message: str) -> None:
     with pytest.raises(CoverageError, match=message):
         covered(5, *parts)

@@ -37,13 +37,13 @@ def test_curves_of_groups_are_as_coarse_as_they_have_to_be(memory: int) -> None:
     assert [groups for groups, _ in found.parts] == [1, 10, 200, 2000]
 
 
-def test_what_is_only_drawn_is_drawn_of_all_samples() -> None:
+def test_curves_for_drawing_use_all_samples() -> None:
     found = room("roc_curve, confusion_matrix, accuracy", num_values=[3], replicates=5)
     assert list(found.whole.metrics) == ["roc_curve", "confusion_matrix", "accuracy"]
     assert list(found.sliced.metrics) == list(found.drawn.metrics) == ["accuracy"]
 
 
-def test_what_ranks_rank_is_not_counted_too() -> None:
+def test_exactly_ranked_metrics_are_not_binned() -> None:
     assert list(room(exact=True).whole.metrics) == ["accuracy", "roc_curve"]
     assert list(room("accuracy, auroc", exact=True, replicates=2).whole.metrics) == ["accuracy"]
     assert list(room("accuracy, auroc", exact=True, replicates=2).drawn.metrics) == ["accuracy", "auroc"]
@@ -75,7 +75,7 @@ def test_too_many_groups_are_one_clear_error() -> None:
     )
 
 
-def test_what_is_advised_fits_and_one_more_does_not() -> None:
+def test_the_advised_number_fits_and_one_more_does_not() -> None:
     given: dict[str, int] = {"memory": 16 << 20}
     with pytest.raises(InputError) as raised:
         room("f1, auroc", num_values=[290], replicates=1000, **given)

@@ -145,7 +145,7 @@ GOOD = [[0.0, 1.0, 0.0]] * 3
         (THREE, GOOD, [[0, 1], [1, 1], [2, 1]], "must return targets as a multiclass task has them"),
     ],
 )
-def test_what_is_wrong_is_one_clear_error(task: Task, outputs: Any, targets: Any, message: str) -> None:
+def test_wrong_samples_are_one_clear_error(task: Task, outputs: Any, targets: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         found(task, outputs, targets)
 
@@ -178,7 +178,7 @@ class Weighing(Recipe):
         return torch.tensor([1.0, self.weight, 3.0])
 
 
-def test_what_samples_weigh() -> None:
+def test_sample_weights() -> None:
     given = (Task("values"), torch.zeros(3), torch.zeros(3), ROWS)
     weights = samples_of(Values(), Weighing(), *given).weights
     assert weights is not None

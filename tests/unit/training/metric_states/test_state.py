@@ -120,7 +120,7 @@ def test_every_metric_carries_its_sums(kind: Kind) -> None:
     assert carried
 
 
-def test_what_cannot_be_carried_is_refused_before_it_overflows() -> None:
+def test_uncarryable_sums_are_refused_before_overflow() -> None:
     tally = Given(2, Counts(ints(0, 0, 0, 0), ints(*[2**59 - 1] * 4)))
     counting = state(tally)
     counting.update(SAMPLES)
@@ -177,7 +177,7 @@ def test_a_bound_is_looked_at_again_before_it_refuses() -> None:
     ],
 )
 @pytest.mark.parametrize("replicates", [0, 2])
-def test_a_tally_that_counts_what_it_has_not(cells: Any, amounts: Any, replicates: int) -> None:
+def test_a_tally_with_unknown_cells_is_refused(cells: Any, amounts: Any, replicates: int) -> None:
     counting = state(Given(3, Counts(cells, amounts)), num_values=[2], replicates=replicates)
     with pytest.raises((ValueError, IndexError)):
         counting.update(SAMPLES, [ints(0, 0, 0, 0)], np.arange(4, dtype=np.uint64))

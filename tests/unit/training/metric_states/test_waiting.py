@@ -48,7 +48,7 @@ def test_together_they_count_the_same(kind: Kind, exact: bool, monkeypatch: pyte
     assert counted == [7] * 8 + [4]
 
 
-def test_what_waits_is_a_copy_in_its_order() -> None:
+def test_waiting_samples_are_ordered_copies() -> None:
     waits, given = Waiting(), batch(0, 5)
     assert not waits
     assert waits.take(given) and waits.take(batch(5, 3)) and waits.take(batch(8, 0))
@@ -61,7 +61,7 @@ def test_what_waits_is_a_copy_in_its_order() -> None:
     assert [one.rows.tolist() for one in waits.each()] == [[0, 1, 2, 3, 4], [5, 6, 7], []]
 
 
-def test_what_does_not_fit_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_that_do_not_fit_waiting_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = Waiting()
     assert waits.take(batch(0, 2, targets=np.zeros((2, 4), np.int64)))
     for other in (

@@ -117,7 +117,7 @@ def test_several_classes(kind: str, seed: int, classes: int, step: int) -> None:
             assert abs(found[name].value - number) <= found[name].bound + 1e-12
 
 
-def test_a_class_that_does_not_occur_is_said_to_be_why() -> None:
+def test_a_missing_class_is_given_as_the_reason() -> None:
     task = Task("multiclass", 3)
     samples = Samples(scores=np.array([[0.2, 0.7, 0.1], [0.6, 0.3, 0.1], [0.5, 0.4, 0.1]]), targets=np.array([1, 0, 1]))
     found = Metric(per_class=True).compute(task, counted(Metric(), task, samples))

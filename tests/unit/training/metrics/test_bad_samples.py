@@ -61,7 +61,7 @@ def test_targets_outside_the_classes(name: str, kind: Kind, target: int, message
         ("multiclass", [0, 1], None, "a metric needs predictions, and the recipe has none for its task"),
     ],
 )
-def test_what_else_is_wrong(kind: Kind, targets: Any, predicted: Any, message: str) -> None:
+def test_other_invalid_samples_are_refused(kind: Kind, targets: Any, predicted: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         counted(metric("f1"), *bad(kind, targets, predicted))
 

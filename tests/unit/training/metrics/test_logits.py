@@ -149,7 +149,7 @@ def test_raw_scores_are_ranked_as_they_are(exact: bool) -> None:
         measured(distances, targets, "auroc", raw_scores=True)
 
 
-def test_scores_that_do_not_sum_to_one_are_told() -> None:
+def test_scores_that_do_not_sum_to_one_are_reported() -> None:
     random = np.random.default_rng(3)
     probabilities, targets = softmax(random.normal(size=(50, 3)), axis=1), random.integers(0, 3, 50)
     own: dict[str, Any] = {"scores": lambda outputs: outputs}

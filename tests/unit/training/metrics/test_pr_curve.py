@@ -50,7 +50,7 @@ def test_many_thresholds_become_few_points() -> None:
     assert np.interp(recall[late], curve["x"], curve["y"]) == pytest.approx(precision[late], abs=0.01)
 
 
-def test_of_very_many_classes_each_has_fewer_points() -> None:
+def test_with_very_many_classes_each_has_fewer_points() -> None:
     task = Task("multilabel", 300)
     random = np.random.default_rng(0)
     samples = Samples(scores=random.random((3000, 300)), targets=random.integers(0, 2, (3000, 300)))

@@ -61,7 +61,7 @@ def test_tokens_count_alike_in_long_and_short_texts() -> None:
         values(metric("token_accuracy"), TASK, nothing)
 
 
-def test_what_a_recipe_lacks_is_told() -> None:
+def test_missing_members_of_a_recipe_are_reported() -> None:
     plain = Samples(losses=np.zeros(1), targets=np.zeros((1, 2), np.int64))
     for name, method in (("token_accuracy", "predicted"), ("bleu", "texts"), ("rouge", "texts")):
         with pytest.raises(InputError, match=rf"give the recipe a method {method}\("):

@@ -109,7 +109,7 @@ def test_one_of_the_corners_is_the_cheapest_at_any_costs(
 
 
 @pytest.mark.parametrize("cost", [0.0, -1.0, float("inf"), float("nan"), 1e10])
-def test_a_cost_that_is_none_is_refused(cost: float) -> None:
+def test_an_invalid_cost_is_refused(cost: float) -> None:
     with pytest.raises(InputError, match=r"false_negative_cost=.*allowed are costs above 0"):
         Metric(false_negative_cost=cost)
 

@@ -108,14 +108,14 @@ def test_the_same_files_give_the_same_texts_whatever_was_imported(own: Path) -> 
     assert code_of(recipe, "prepared") == second
 
 
-def test_what_a_reader_made_columns_of_goes_along_where_it_is_wanted() -> None:
+def test_the_code_for_raw_requests_is_stored_if_the_reader_has_one() -> None:
     recipe = load_recipe("imdb_sentiment", {})
     assert {f"{OURS}/training/serving/raw/imdb.py", f"{OURS}/data/tokens.py"} <= code_of(recipe, "imdb").keys()
     assert f"{OURS}/training/serving/raw/imdb.py" not in code_of(recipe, "prepared")
     assert f"{OURS}/training/serving/raw/imdb.py" not in code_of(recipe, "my_readers.imdb")
 
 
-def test_modules_that_cannot_be_parsed_or_found_are_nobody_s_business(own: Path) -> None:
+def test_unparsable_or_missing_modules_are_ignored(own: Path) -> None:
     """What cannot be imported was not imported either: the recipe does without, or says so itself."""
     write(own, mine="try:\n    import missing\nexcept ImportError:\n    pass\n\n\ndef f():\n    import broken_one\n")
     write(own, broken_one="def (")

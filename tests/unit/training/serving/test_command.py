@@ -23,7 +23,7 @@ def test_the_input_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFix
     assert rows.read_text() == "[[1]]" and link.is_symlink()
 
 
-def test_another_file_that_is_there_may_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_existing_output_may_be_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows, old = tmp_path / "rows.json", tmp_path / "old.json"
     rows.write_text("[[1]]")
     old.write_text("[[1]]")

@@ -41,7 +41,7 @@ def listed(folder: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize("options", [(), ("-O",), ("-B",)], ids=" ".join)
-def test_nothing_is_left_in_it(options: tuple[str, ...], code: Path) -> None:
+def test_no_bytecode_is_left_in_the_model(options: tuple[str, ...], code: Path) -> None:
     before = listed(code)
     imported(code, *options)
     assert listed(code) == before

@@ -137,7 +137,7 @@ def test_a_model_that_does_not_say_its_types_takes_numbers_as_they_come() -> Non
         (Inputs((Input("text", np.dtype("int64"), (2,)),)), JSON, '[{"texts": "x"}]', "the rows lack text"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(inputs: Inputs, kind: str, body: Any, message: str) -> None:
+def test_errors_are_one_line(inputs: Inputs, kind: str, body: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         columns_of(body, kind, inputs)
     assert isinstance(caught.value, InputError)
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said_in_one_line(inputs: Inputs, kind: str, body: Any,
     ],
     ids=["json", "lines", "csv", "npy", "npy of texts", "npz"],
 )
-def test_a_damaged_body_is_the_asker_s_mistake(kind: str, body: bytes, inputs: Inputs) -> None:
+def test_a_damaged_body_is_a_client_error(kind: str, body: bytes, inputs: Inputs) -> None:
     """Cut at each byte, and with bytes changed: it is read, or refused; nothing else is raised."""
     draw = random.Random(1)
     damaged = [body[:end] for end in range(len(body))]

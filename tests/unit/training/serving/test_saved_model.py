@@ -35,7 +35,7 @@ def test_a_tree_comes_back_by_its_names(tree: Any, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("tree", [{"a": (ONE,)}, ((ONE,),), {"a b": ONE}, {"outputs": ONE}, {"outputs_0": ONE}])
-def test_what_a_signature_cannot_have(tree: Any) -> None:
+def test_unsupported_signatures_are_refused(tree: Any) -> None:
     with pytest.raises(InputError, match=r"a signature has one tensor, a tuple .* these outputs are .* \[2, 3\]"):
         named(tree, "outputs")
 

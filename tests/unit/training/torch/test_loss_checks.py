@@ -106,7 +106,7 @@ def test_losses_that_draw_are_not_said_to_mix_samples() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_neither_are_those_that_are_not_finite(value: float) -> None:
+def test_nonfinite_losses_are_not_said_to_mix_samples(value: float) -> None:
     check(lambda outputs: (outputs * value).sum(dim=1))
 
 
@@ -155,7 +155,7 @@ def test_losses_that_are_those_of_their_parts_pass() -> None:
 
 
 @pytest.mark.parametrize("recipe", [Parted(1.01), Parted(weight=2.0), PartsOfMeans()])
-def test_those_that_are_not_are_refused(recipe: Any) -> None:
+def test_losses_that_differ_from_their_parts_are_refused(recipe: Any) -> None:
     words = r"losses\(\) and loss_parts\(\) of the recipe disagree: the loss of sample [12] is .* by losses"
     with pytest.raises(InputError, match=words):
         check_parts(recipe, POSITIONS, TARGETS)

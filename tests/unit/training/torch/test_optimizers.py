@@ -77,7 +77,7 @@ def test_they_go_on_from_their_state() -> None:
     assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), cut.parameters(), strict=True))
 
 
-def test_what_is_of_no_parameter_stays_each_ones_own_and_is_refused_in_a_checkpoint() -> None:
+def test_optimizer_state_without_a_parameter_is_refused_in_a_checkpoint() -> None:
     class Counting(torch.optim.SGD):
         def step(self, closure: Any = None) -> None:  # type: ignore[override]
             state: Any = self.state
@@ -178,7 +178,7 @@ def test_the_step_and_the_clearing_of_an_optimizer_of_ones_own_are_called() -> N
     assert called == ["step", "zero_grad", "zero_grad", "other"]
 
 
-def test_names_that_torch_promises_to_nobody_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_names_of_torch_may_disappear(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps and forward passes are torch's own then."""
 
     def again(module: ModuleType) -> Any:

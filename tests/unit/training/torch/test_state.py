@@ -8,7 +8,7 @@ from drivetrain.training.torch import gathering as state
 from tests.fixtures.single_strategy import build, step
 
 
-def test_what_was_handed_out_stays_as_it_was() -> None:
+def test_returned_state_does_not_change() -> None:
     """On a CPU nothing has to be moved, and the tensors could be the very ones that training goes on with."""
     strategy = build(ema_decay=0.9)
     step(strategy)
@@ -20,7 +20,7 @@ def test_what_was_handed_out_stays_as_it_was() -> None:
             assert torch.equal(tensor, before[name]), name
 
 
-def test_the_model_that_is_handed_on_is_the_average() -> None:
+def test_the_output_model_is_the_average() -> None:
     torch.manual_seed(0)
     strategy = build(ema_decay=0.9)
     step(strategy)

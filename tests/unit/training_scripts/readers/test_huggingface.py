@@ -100,7 +100,7 @@ def test_a_picture_outside_does_not_travel(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_column_of_numbers(feature: Any, array: Any, said: str, tmp_path: Path) -> None:
+def test_columns_that_are_no_numbers(feature: Any, array: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
         opened(labelled(tmp_path, 0, 1, x=(feature, array)), "x")
 

@@ -143,6 +143,6 @@ def test_pictures_without_classes(tmp_path: Path) -> None:
         ({"channels": 4}, "channels=4; allowed are 1 and 3"),
     ],
 )
-def test_options_that_are_none(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         opened(tmp_path, **options)

@@ -21,7 +21,7 @@ def model(**options: Any) -> nn.Sequential:
     return built
 
 
-def test_no_token_is_told_of_those_after_it() -> None:
+def test_tokens_do_not_see_later_ones() -> None:
     tokens = torch.randint(0, 256, (3, 12))
     changed = tokens.clone()
     changed[:, 7:] = (changed[:, 7:] + 1) % 256
@@ -42,7 +42,7 @@ def test_attention_by_definition() -> None:
     torch.testing.assert_close(attention(x), attention.out(mixed))
 
 
-def test_rotated_products_tell_how_far_apart_positions_are() -> None:
+def test_rotated_products_depend_on_distance() -> None:
     attention = Attention(Recipe(**SMALL)).double()
     query, key = (torch.randn(4, dtype=torch.float64).expand(1, 1, 12, 4) for _ in range(2))
     products = (attention._rotated(query) @ attention._rotated(key).mT)[0, 0]

@@ -19,7 +19,7 @@ def model(**options: Any) -> nn.Module:
 
 
 @pytest.mark.parametrize("layers", [0, 2])
-def test_padding_is_as_if_it_were_not_there(layers: int) -> None:
+def test_padding_has_no_effect(layers: int) -> None:
     tokens = torch.randint(2, 50, (3, 12))
     tokens[:, 7:] = 0
     built = model(layers=layers)

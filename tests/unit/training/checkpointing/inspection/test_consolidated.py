@@ -108,7 +108,7 @@ def test_a_large_tensor_is_moved_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
         ([((0,), (3,)), ((2,), (2,))], "5 numbers"),
     ],
 )
-def test_what_does_not_make_a_tensor_is_damaged(chunks, said: str) -> None:
+def test_pieces_that_do_not_make_a_tensor_are_damage(chunks, said: str) -> None:
     parts = tuple(Chunk(offsets, sizes, "f", 0, 4 * math.prod(sizes)) for offsets, sizes in chunks)
     with pytest.raises(DamagedError, match=said):
         written({"w": TensorEntry("float32", (4,), parts)}, {"f": bytes(64)})

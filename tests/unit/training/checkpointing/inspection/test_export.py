@@ -48,7 +48,7 @@ def _tensors(path: Path) -> dict[str, list[float]]:
         return {name: file.get_tensor(name).ravel().tolist() for name in file.keys()}  # noqa: SIM118
 
 
-def test_export_writes_over_nothing(program: Program, made, tmp_path: Path, flip: Callable[..., None]) -> None:
+def test_export_overwrites_nothing(program: Program, made, tmp_path: Path, flip: Callable[..., None]) -> None:
     folder = made.save(20, TENSORS)
     file, model, own = tmp_path / "w.safetensors", tmp_path / "model", tmp_path / "own"
     for path in (file, model):
@@ -74,7 +74,7 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def test_a_full_disk_leaves_what_was_there(
+def test_a_full_disk_keeps_existing_files(
     program: Program, made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.save(20, TENSORS)
@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_what_was_there(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "model"]
 
 
-def test_export_of_what_does_not_say_what_it_is(program: Program, made, tmp_path: Path) -> None:
+def test_export_of_an_undescribed_model(program: Program, made, tmp_path: Path) -> None:
     made.save(1, TENSORS, state={"description": None})
     assert "--out NAME.safetensors" in program.error("export", made.folder, "--out", tmp_path / "model")
     assert "writes one file" in program.error("export", made.folder, "--out", tmp_path / "model", "--optimizer")
@@ -102,7 +102,7 @@ def test_export_of_what_does_not_say_what_it_is(program: Program, made, tmp_path
     assert "keep_best" in program.error("export", made.folder, "--best", "--out", tmp_path / "w.safetensors")
 
 
-def test_damage_is_told_in_sentences(program: Program, three, tmp_path: Path, flip: Callable[..., None]) -> None:
+def test_damage_is_described_in_sentences(program: Program, three, tmp_path: Path, flip: Callable[..., None]) -> None:
     flip(three.folder / "step-00000100" / "rank-00000-of-00002.safetensors")
     out = tmp_path / "w.safetensors"
     said = program.error("export", three.folder, "--out", out, code=1)
@@ -121,7 +121,7 @@ def test_a_place_where_nothing_can_be_made_is_named_as_it_was_given(program: Pro
 
 
 @pytest.mark.parametrize("out", ["", "  "])
-def test_an_empty_name_is_no_place(
+def test_an_empty_name_is_refused(
     program: Program, made, tmp_path: Path, out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.save(20, TENSORS)
@@ -134,7 +134,7 @@ def test_an_empty_name_is_no_place(
 DESCRIPTION = {"recipe": "digits_cnn", "recipe_options": {}, "precision": "fp32"}
 
 
-def test_the_code_of_a_model_goes_along_and_what_an_earlier_one_needed_goes(
+def test_the_code_of_a_model_is_exported_and_obsolete_code_removed(
     program: Program, made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "model"
@@ -169,7 +169,7 @@ def _code(folder: Path) -> dict[str, str]:
     "code",
     [{"../evil.py": "x"}, {"/tmp/evil.py": "x"}, {"a/../../evil.py": "x"}, {"run.sh": "x"}, {"a.py": 3}, ["a.py"], "x"],
 )
-def test_code_that_would_lie_elsewhere_is_not_written(code: object, program: Program, made, tmp_path: Path) -> None:
+def test_code_outside_the_folder_is_not_written(code: object, program: Program, made, tmp_path: Path) -> None:
     made.save(20, TENSORS, state={"description": {**DESCRIPTION, "code": code}})
     said = program.error("export", made.folder, "--out", tmp_path / "model")
     assert "which is no module of a model" in said

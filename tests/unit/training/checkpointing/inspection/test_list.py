@@ -72,7 +72,7 @@ def test_list_of_several_trainings_and_of_one_that_has_none_yet(program: Program
     assert [each["training"] for each in program.json("list", three.folder.parent)] == ["1f2e-3d4c"]
 
 
-def test_trainings_have_short_names_that_tell_them_apart(program: Program, made, tmp_path: Path) -> None:
+def test_trainings_have_short_distinct_names(program: Program, made, tmp_path: Path) -> None:
     data = "0123456789abcdef" * 4
     for step, fields in enumerate(("aaaabbbbccccdddd", "aaaabbbb0000dddd", "aaaabbbb0000dddd-2"), 5):
         type(made)(tmp_path / "place" / f"{data}-{fields}").save(step)
@@ -87,7 +87,7 @@ def test_trainings_have_short_names_that_tell_them_apart(program: Program, made,
     assert "3 trainings" in program.error("show", tmp_path / "place", "--training", "01234")
 
 
-def test_a_run_at_work_is_seen_and_not_disturbed(program: Program, three, flip: Callable[..., None]) -> None:
+def test_a_running_training_is_listed_and_not_disturbed(program: Program, three, flip: Callable[..., None]) -> None:
     flip(three.folder / "step-00000010" / "state.json")
     with Lock(three.store.place, "digits", beat_s=60):
         (three.folder / "step-00000110").mkdir()

@@ -74,7 +74,7 @@ def test_each_training_of_a_place_says_whose_it_is(program: Program, tmp_path: P
     assert [each["name"] for each in listed["second"]["own"]] == ["last.pt"]
 
 
-def test_many_of_them_are_cut_short_for_people_alone(program: Program, tmp_path: Path) -> None:
+def test_long_lists_are_shortened_only_for_people(program: Program, tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"model_{number}.bin").touch()
     text = program("list", tmp_path)
@@ -92,13 +92,13 @@ def test_a_large_folder_is_not_counted_to_its_end(theirs: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("command", [["verify"], ["verify", "--all"], ["show"], ["export", "--out", "w.safetensors"]])
-def test_what_cannot_be_done_with_them_is_said(program: Program, theirs: Path, command: list[str]) -> None:
+def test_unsupported_actions_on_own_files_are_explained(program: Program, theirs: Path, command: list[str]) -> None:
     said = program.error(command[0], theirs, *command[1:])
     assert "holds no checkpoint" in said and "4 entries" in said and "only that program can tell" in said
     assert "`list` shows them" in said
 
 
-def test_a_folder_of_data_is_told_from_one_of_checkpoints(program: Program, tmp_path: Path) -> None:
+def test_data_folders_are_distinguished_from_checkpoint_folders(program: Program, tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     for name in ("train/part-0.parquet", "manifest.json", "_SUCCESS"):
         (tmp_path / name).write_bytes(b"x")

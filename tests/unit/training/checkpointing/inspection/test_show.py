@@ -35,7 +35,7 @@ def test_show_without_an_index(program: Program, made) -> None:
     )
 
 
-def test_newest_is_the_newest_that_is_whole(program: Program, three) -> None:
+def test_newest_is_the_newest_complete_checkpoint(program: Program, three) -> None:
     (three.save(200, TENSORS) / "state.json").unlink()
     assert program.json("show", three.folder)["step"] == 100
     assert program.err.startswith("note: step 200 is incomplete (1 of 5 files are missing (state.json)); the newest")
@@ -43,7 +43,7 @@ def test_newest_is_the_newest_that_is_whole(program: Program, three) -> None:
     assert program.json("verify", three.folder, code=1)[0]["step"] == 200
 
 
-def test_a_step_that_is_not_there(program: Program, three) -> None:
+def test_a_missing_step_is_refused(program: Program, three) -> None:
     said = program.error("show", three.folder, 98)
     assert "no checkpoint of step 98" in said and "The closest is 100. There are: 100, 20, 10." in said
     assert "'last' is no checkpoint" in program.error("show", three.folder, "last")

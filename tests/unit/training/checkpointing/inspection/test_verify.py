@@ -17,7 +17,7 @@ from drivetrain.training.checkpointing.store.store import Store
 from tests.unit.training.checkpointing.inspection.program import Program
 
 
-def test_a_quarantine_waits_for_whoever_is_at_work(
+def test_quarantine_is_refused_while_a_training_runs(
     program: Program, three, flip: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drivetrain.training.checkpointing.store.lock.PATIENCE_S", 0.1)
@@ -33,7 +33,9 @@ def test_a_quarantine_waits_for_whoever_is_at_work(
     assert program("verify", three.folder).startswith("step 20: good")
 
 
-def test_what_is_read_is_held_against_retention(program: Program, three, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_keeps_checkpoints_that_are_being_read(
+    program: Program, three, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While verify reads, whoever writes retires nothing of it."""
     reading, go_on, kept = threading.Event(), threading.Event(), []
     verify = Store.verify
@@ -78,7 +80,7 @@ def test_a_damaged_one_is_named_and_nothing_is_moved(program: Program, three, fl
     assert verdict["problems"][0]["expected"] != verdict["problems"][0]["found"]
 
 
-def test_an_index_that_lies_is_damage(program: Program, made) -> None:
+def test_a_wrong_index_is_damage(program: Program, made) -> None:
     """Checksums hold what was written; what was written may still make no sense."""
     tensors = {"model/w": ([1.0, 2.0], (2,), [((0,), (1,))])}
     made.save(1, tensors)
@@ -95,7 +97,7 @@ def test_progress_without_a_terminal_is_silent_and_short(program: Program, three
     assert program.err == ""
 
 
-def test_all_tells_of_folders_that_do_not_count(program: Program, three, flip: Callable[..., None]) -> None:
+def test_all_lists_folders_that_do_not_count(program: Program, three, flip: Callable[..., None]) -> None:
     """Nothing that counts is damaged by them: a save that was interrupted leaves one."""
     (three.folder / "step-00000020" / "manifest.json").unlink()
     said = program("verify", three.folder, "--all")
@@ -111,7 +113,7 @@ def test_all_tells_of_folders_that_do_not_count(program: Program, three, flip: C
 
 
 @pytest.mark.parametrize("command", ["verify", "show"])
-def test_a_step_without_a_manifest_is_told_from_one_that_never_was(program: Program, three, command: str) -> None:
+def test_a_step_without_a_manifest_is_distinguished_from_a_missing_one(program: Program, three, command: str) -> None:
     (three.folder / "step-00000020" / "manifest.json").unlink()
     said = program.error(command, three.folder, "20")
     assert "step 20" in said and "step-00000020 has no manifest.json" in said and "There are: 100, 10." in said

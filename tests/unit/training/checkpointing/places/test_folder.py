@@ -35,7 +35,7 @@ def test_places_are_found_by_scheme(tmp_path: Path) -> None:
             open_place(wrong)
 
 
-def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
+def test_reading_creates_nothing(tmp_path: Path) -> None:
     place = FolderPlace(tmp_path / "not" / "there")
     assert place.names() == {} and place.retire("a")
     assert list(tmp_path.iterdir()) == []
@@ -56,7 +56,7 @@ def test_a_file_that_is_linked_elsewhere_is_not_written_into(place: FolderPlace)
     assert (place.root / "target").read_bytes() == b"untouched"
 
 
-def test_links_lead_nowhere(place: FolderPlace, tmp_path: Path) -> None:
+def test_links_are_not_followed(place: FolderPlace, tmp_path: Path) -> None:
     outside = tmp_path.parent / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(b"x")
@@ -94,7 +94,7 @@ def test_the_root_may_be_a_link(tmp_path: Path) -> None:
     assert place.names() == {"a/b": 1} and (tmp_path / "volume/a/b").read_bytes() == b"x"
 
 
-def test_odd_names_are_passed_by(place: FolderPlace) -> None:
+def test_odd_names_are_ignored(place: FolderPlace) -> None:
     place.write("a", b"x")
     for name in (b"with\nline", b"\xff\xfe", b"back\\slash", b"\x1b[31m"):
         (Path(os.fsdecode(bytes(place.root) + b"/" + name))).write_bytes(b"x")
@@ -115,7 +115,7 @@ def test_the_temporary_folder_is_never_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["create", "replace", "write"])
-def test_what_fails_leaves_nothing(place: FolderPlace, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_writes_leave_nothing(place: FolderPlace, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write("a/other", b"x")
 
     def fail(descriptor: int, data: Any = b"") -> int:
@@ -169,7 +169,7 @@ def test_a_reader_in_another_process_holds_until_it_is_killed(place: FolderPlace
     assert place.retire("a")
 
 
-def test_who_begins_to_read_what_is_just_removed_is_told(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_of_a_just_removed_file_gets_an_error(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     place.write(f"a/{MANIFEST_FILE}", b"x")
 
     def flock(descriptor: int, how: int, real: Any = fcntl.flock) -> None:
@@ -181,7 +181,7 @@ def test_who_begins_to_read_what_is_just_removed_is_told(place: FolderPlace, mon
         pass
 
 
-def test_empty_folders_go_and_others_stay(place: FolderPlace) -> None:
+def test_only_empty_folders_are_removed(place: FolderPlace) -> None:
     place.write("a/b/c", b"x")
     place.write("a/d", b"x")
     place.remove(["a/b/c"])
@@ -214,7 +214,7 @@ def test_a_swap_is_of_the_whole_content(place: FolderPlace) -> None:
     assert place.swap("a", b"old, and more", b"new") and place.read("a") == b"new"
 
 
-def test_what_is_the_volumes_own_is_not_looked_into(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_the_volume_itself_are_ignored(place: FolderPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever mounts an ext4 volume as the checkpoint folder, and is not root, may not."""
     for name in ("lost+found", "step-00000001"):
         (place.root / name).mkdir()

@@ -75,7 +75,7 @@ class _Raw:
         ("some", {"AWS_ENDPOINT_URL": "https://a", "AWS_ENDPOINT_URL_S3": "http://b"}, "http://b/some/a"),
     ],
 )
-def test_where_and_how_a_bucket_is_asked(
+def test_the_endpoint_and_style_of_a_bucket(
     bucket: str, environment: dict[str, str], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The content goes as it is, with one checksum; its hash, which costs more, only where there is no TLS."""
@@ -97,7 +97,7 @@ def test_where_and_how_a_bucket_is_asked(
 @pytest.mark.parametrize(
     "environment", [{"AWS_ENDPOINT_URL_S3": "minio:9000"}, {"AWS_PROFILE": "no-such-one"}, {"AWS_REGION": "no such"}]
 )
-def test_settings_that_are_none(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_are_refused(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     (value,) = environment.values()
@@ -107,7 +107,7 @@ def test_settings_that_are_none(environment: dict[str, str], monkeypatch: pytest
 
 @pytest.mark.slow_cases("429")
 @pytest.mark.parametrize("fault", ["409", "500", "502", "503", "504", "429", "dropped", "answer lost"])
-def test_there_is_an_end(fault: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
+def test_retries_end(fault: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
     objects.list("")
     faults.always = fault
     objects.client.patience = Patience(seconds=0.3)
@@ -122,9 +122,7 @@ def test_there_is_an_end(fault: str, objects: Objects, faults: Any, proxy: S3Pro
 
 @pytest.mark.slow_cases(but=["answer cut", "stalled"])
 @pytest.mark.parametrize("fault", ["stalled", "answer stalled", "answer half stalled", "answer cut"])
-def test_a_service_that_stands_still_or_breaks_off_is_left(
-    fault: str, proxy: S3Proxy, objects: Objects, faults: Any
-) -> None:
+def test_a_stalled_or_broken_connection_is_given_up(fault: str, proxy: S3Proxy, objects: Objects, faults: Any) -> None:
     objects.put("a", b"content")
     objects.client.patience = Patience(seconds=0.3, stall_seconds=0.2)
     objects.client._made = None
@@ -146,7 +144,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("refused")
-def test_a_service_that_is_not_there() -> None:
+def test_an_unreachable_service() -> None:
     objects = Objects("some", patience=Patience(seconds=0.2))
     with pytest.raises(AwayError, match=r"not list s3://some/: given up after .*Connection refused") as caught:
         objects.list("")
@@ -167,7 +165,7 @@ class Hours:
 
 
 @pytest.mark.usefixtures("refused")
-def test_patience_is_time(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_retries_are_limited_by_time(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     """However quickly each attempt fails, and less of it once the process is told to stop."""
     clock = Hours(monkeypatch)
     objects = Objects("some")
@@ -201,7 +199,7 @@ def test_patience_is_time(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         (ssl.SSLCertVerificationError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), "self-signed"),
     ],
 )
-def test_a_wrong_address_is_the_users_to_mend(cause: Exception, inside: str) -> None:
+def test_a_wrong_address_is_a_user_error(cause: Exception, inside: str) -> None:
     from botocore.exceptions import EndpointConnectionError
 
     objects = Objects("some")
@@ -217,7 +215,7 @@ def test_a_wrong_address_is_the_users_to_mend(cause: Exception, inside: str) -> 
         objects.list("")
 
 
-def test_the_first_refusal_is_the_users_to_mend(objects: Objects) -> None:
+def test_the_first_refusal_is_a_user_error(objects: Objects) -> None:
     wrong = Objects("no-such-bucket-anywhere")
     with pytest.raises(InputError, match=r"not list s3://no-such-bucket-anywhere/: 404 NoSuchBucket .*s3:ListBucket"):
         wrong.list("")
@@ -228,7 +226,7 @@ def test_the_first_refusal_is_the_users_to_mend(objects: Objects) -> None:
 
 
 @pytest.mark.parametrize("code", ["AccessDenied", "ExpiredToken"])
-def test_a_refusal_for_good_is_not_repeated(code: str) -> None:
+def test_a_permanent_refusal_is_not_retried(code: str) -> None:
     objects = Objects("some")
     answers = Answers(objects.client, (403, code), (204, ""), (403, code))
     with pytest.raises(InputError, match=rf"S3 does not remove s3://some/a: 403 {code} \(No\.\)\. Checkpoints at"):
@@ -247,7 +245,7 @@ def _codes_of_botocore() -> list[str]:
 
 
 @pytest.mark.parametrize("code", _codes_of_botocore())
-def test_throttling_is_waited_for_whatever_its_status(code: str) -> None:
+def test_throttling_is_retried_with_any_status(code: str) -> None:
     objects = Objects("some")
     answers = Answers(objects.client, (400, code), (204, ""))
     objects.delete("a")
@@ -271,7 +269,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         Objects("some")
 
 
-def test_it_is_loaded_when_it_is_used() -> None:
+def test_boto3_is_loaded_on_use() -> None:
     code = (
         "import sys; from drivetrain.training.checkpointing.places import s3, open_place;"
         "assert not {'botocore', 'boto3', 'urllib3'} & set(sys.modules); open_place('s3://some/prefix')"
@@ -279,14 +277,14 @@ def test_it_is_loaded_when_it_is_used() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_fork_is_told_instead_of_sharing_connections(objects: Objects) -> None:
+def test_a_fork_gets_an_error_instead_of_shared_connections(objects: Objects) -> None:
     objects.list("")
     objects.client._process = -1
     with pytest.raises(RuntimeError, match="before this process was forked"):
         objects.list("")
 
 
-def test_it_says_nothing_by_itself(objects: Objects) -> None:
+def test_the_client_logs_nothing_by_itself(objects: Objects) -> None:
     """boto3's core would say where it found credentials, once a process."""
     said: list[str] = []
     handler, root = logging.Handler(), logging.getLogger()

@@ -73,7 +73,7 @@ VERBS = [put, create, swap, upload, remove]
 )
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("fault", [fault for fault in ALL if "stalled" not in fault])
-def test_a_request_that_fails_is_made_again(
+def test_a_failed_request_is_retried(
     verb: Callable[[Objects], None], fault: str, objects: Objects, faults: Any
 ) -> None:
     """Above all: what was done, though the answer to it was lost, is not taken for another's deed."""
@@ -84,7 +84,7 @@ def test_a_request_that_fails_is_made_again(
 
 @pytest.mark.parametrize("fault", [fault for fault in DONE if "stalled" not in fault])
 @pytest.mark.parametrize("condition", ["IfNoneMatch", "IfMatch"])
-def test_of_a_lost_answer_and_another_writer_the_truth_is_told(
+def test_a_lost_answer_is_distinguished_from_another_writer(
     fault: str, condition: str, objects: Objects, faults: Any
 ) -> None:
     """Ours was written, and then replaced by another's before the answer could be asked for again."""
@@ -109,7 +109,7 @@ def test_of_a_lost_answer_and_another_writer_the_truth_is_told(
 
 
 @pytest.mark.parametrize("fault", ["answer lost", "done and 500"])
-def test_a_completion_whose_answer_is_lost_was_one(fault: str, objects: Objects, faults: Any) -> None:
+def test_a_completion_with_a_lost_answer_succeeds(fault: str, objects: Objects, faults: Any) -> None:
     faults.methods, faults.holding, faults.ahead = ("POST",), "uploadId", [fault]
     upload(objects)
     assert not faults.ahead
@@ -159,7 +159,7 @@ def test_every_listing_is_read_to_its_end(objects: Objects) -> None:
     assert [entry.key for entry in objects.list("a/")[0]] == keys
 
 
-def test_what_is_replaced_while_it_is_read_is_not_mixed(objects: Objects) -> None:
+def test_an_object_replaced_during_a_read_is_not_mixed(objects: Objects) -> None:
     objects.upload("a", DATA)
     _, tag = objects.look("a")
     objects.upload("a", memoryview(bytes(len(DATA))))

@@ -24,7 +24,7 @@ from drivetrain.training.checkpointing.store.store import Store
 from tests.unit.training.checkpointing.store.saved import content, save
 
 
-def test_nothing_is_committed_that_is_not_there(store: Store, tmp_path: Path) -> None:
+def test_missing_files_are_not_committed(store: Store, tmp_path: Path) -> None:
     folder = store.begin(5)
     entry = FileEntry("weights", 3, store.place.write(f"{folder}/weights", b"abc"))
     with pytest.raises(MissingError, match="step-00000005/optimizer is not there"):
@@ -95,14 +95,14 @@ class LostWhileItLooks(FolderPlace):
             raise LostLockError
 
 
-def test_the_last_look_before_a_manifest_is_whether_the_place_is_still_ours(tmp_path: Path) -> None:
+def test_the_lock_is_checked_just_before_the_manifest(tmp_path: Path) -> None:
     place = LostWhileItLooks(tmp_path)
     with pytest.raises(LostLockError):
         save(Store(place, fence=place), 5)
     assert place.is_lost and not (tmp_path / "step-00000005" / MANIFEST_FILE).exists()
 
 
-def test_that_the_place_is_lost_is_said_and_not_that_files_are(tmp_path: Path) -> None:
+def test_a_lost_lock_is_reported_instead_of_lost_files(tmp_path: Path) -> None:
     """Whoever takes a place over removes what is not committed."""
     place = LostWhileItLooks(tmp_path)
     store = Store(place, fence=place)
@@ -112,7 +112,7 @@ def test_that_the_place_is_lost_is_said_and_not_that_files_are(tmp_path: Path) -
         store.commit(Manifest(step=5, files=(FileEntry("weights", 3, 0),)))
 
 
-def test_who_has_lost_the_place_removes_nothing_there(tmp_path: Path) -> None:
+def test_the_former_holder_of_a_lock_removes_nothing(tmp_path: Path) -> None:
     """What lies there of the step is perhaps just being written, by whoever has taken the place over."""
     place = LostWhileItLooks(tmp_path)
     store = Store(place, fence=place)
@@ -123,7 +123,7 @@ def test_who_has_lost_the_place_removes_nothing_there(tmp_path: Path) -> None:
     assert place.names() == {"step-00000005.101/weights": 1}
 
 
-def test_what_may_have_been_committed_is_abandoned_manifest_first(
+def test_a_possible_commit_is_abandoned_manifest_first(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit whose outcome is unknown: killed in between, no manifest is left that lacks files."""

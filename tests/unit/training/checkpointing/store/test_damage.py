@@ -34,7 +34,7 @@ from tests.unit.training.checkpointing.store.saved import flip, save
         (lambda folder: replace(folder / "weights", os.mkfifo), "weights is no file"),
     ],
 )
-def test_damage_is_named_and_set_aside(
+def test_damage_is_named_and_quarantined(
     store: Store, tmp_path: Path, damage: Callable[[Path], object], said: str
 ) -> None:
     save(store, 4)
@@ -65,7 +65,7 @@ def replace(path: Path, make: Callable[[Path], object]) -> None:
     make(path)
 
 
-def test_a_disk_that_says_itself_that_it_is_damaged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_error_of_the_disk_is_damage(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     save(store, 5)
 
     def fail(name: str, number: int) -> None:
@@ -95,7 +95,7 @@ def test_a_missing_file_is_no_certain_damage(store: Store, tmp_path: Path) -> No
     fresh.verify(5)
 
 
-def test_what_never_came_goes_when_a_newer_one_is_good(store: Store, tmp_path: Path) -> None:
+def test_an_incomplete_checkpoint_is_removed_once_a_newer_one_is_good(store: Store, tmp_path: Path) -> None:
     for step in (4, 5):
         save(store, step)
     (tmp_path / "step-00000005/weights").unlink()
@@ -105,7 +105,7 @@ def test_what_never_came_goes_when_a_newer_one_is_good(store: Store, tmp_path: P
     assert fresh.steps() == [6, 4]
 
 
-def test_a_full_disk_does_not_stand_between_a_training_and_the_checkpoint_before(
+def test_a_full_disk_does_not_block_the_previous_checkpoint(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(store, 4)

@@ -110,7 +110,7 @@ def watching(monkeypatch: pytest.MonkeyPatch) -> Watching:
     return Watching(monkeypatch)
 
 
-def test_what_is_said_about_the_holder(place: FolderPlace) -> None:
+def test_the_holder_of_a_lock_is_described(place: FolderPlace) -> None:
     with Lock(place, "digits, run 7" + "x" * 2000):
         found = content(place)
         assert found["pid"] == os.getpid() and found["who"].startswith("digits, run 7")
@@ -172,7 +172,7 @@ def test_a_copy_is_no_lock(place: FolderPlace, holder: int, tmp_path: Path, watc
 
 
 @pytest.mark.parametrize("elsewhere", [{"boot": "another"}, {"processes": "pid:[1]"}, {"boot": ""}])
-def test_who_cannot_be_looked_up_is_known_by_the_beat(
+def test_a_remote_holder_is_judged_by_its_heartbeat(
     place: FolderPlace, elsewhere: dict[str, str], watching: Watching
 ) -> None:
     """On another host, in another container, on a system without /proc."""
@@ -207,7 +207,7 @@ def test_a_holder_that_dies_while_it_is_watched_is_not_waited_for_twice(place: F
     assert 4.0 <= watching.seconds_to(refused) < 5.0
 
 
-def test_who_took_over_from_a_sleeper_writes_to_folders_of_its_own(place: FolderPlace, watching: Watching) -> None:
+def test_the_successor_of_a_sleeping_holder_writes_own_folders(place: FolderPlace, watching: Watching) -> None:
     assert Store(place).begin(5) == "step-00000005"
     with Lock(place, beat_s=3600):
         content(place, boot="another")
@@ -218,7 +218,7 @@ def test_who_took_over_from_a_sleeper_writes_to_folders_of_its_own(place: Folder
 
 
 @pytest.mark.parametrize("torn", [b"", b"{", b"[]", b"null", b'{"id": 1}', b"[" * 100_000, b"\xff"])
-def test_what_is_no_lock_is_waited_for_and_replaced(place: FolderPlace, torn: bytes, watching: Watching) -> None:
+def test_an_invalid_lock_file_is_waited_for_and_replaced(place: FolderPlace, torn: bytes, watching: Watching) -> None:
     place.create(LOCK_FILE, torn)
     lock = Lock(place, beat_s=3600)
     assert 4.0 <= watching.seconds_to(lock.acquire) < 5.0
@@ -229,7 +229,7 @@ def test_what_is_no_lock_is_waited_for_and_replaced(place: FolderPlace, torn: by
 @pytest.mark.parametrize(
     "changes", [{"pid": "1"}, {"pid": True}, {"beat": None}, {"more": 1}, {"released": 1}, {"term": 0.5}]
 )
-def test_a_lock_with_other_values_is_none(place: FolderPlace, changes: dict[str, Any], watching: Watching) -> None:
+def test_a_lock_with_other_values_is_invalid(place: FolderPlace, changes: dict[str, Any], watching: Watching) -> None:
     with Lock(place, beat_s=3600):
         pass
     content(place, **changes)
@@ -253,7 +253,7 @@ def test_a_holder_that_was_stopped_while_it_changed_the_file(place: FolderPlace,
         assert 4.0 <= watching.seconds_to(refused) < 5.5
 
 
-def test_a_beat_that_another_one_stands_in_the_way_of_is_made_up_for(place: FolderPlace) -> None:
+def test_a_missed_heartbeat_is_made_up_for(place: FolderPlace) -> None:
     with Lock(place, **FAST) as lock:
         with open(place.root / LOCK_FILE, "rb+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -264,7 +264,7 @@ def test_a_beat_that_another_one_stands_in_the_way_of_is_made_up_for(place: Fold
         lock.check()
 
 
-def test_who_was_taken_over_is_told(place: FolderPlace) -> None:
+def test_a_holder_is_notified_of_a_takeover(place: FolderPlace) -> None:
     lock = Lock(place, beat_s=3600)
     with pytest.raises(LostLockError):
         lock.check()

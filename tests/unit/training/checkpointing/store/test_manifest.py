@@ -95,7 +95,7 @@ def test_every_other_length_is_noticed() -> None:
     ],
     ids=lambda content: repr(content[85:125]),
 )
-def test_what_no_training_writes_is_damage(content: bytes) -> None:
+def test_impossible_manifests_are_damage(content: bytes) -> None:
     with pytest.raises(DamagedError) as caught:
         Manifest.from_bytes(content)
     assert caught.value.file == "manifest.json" and len(str(caught.value)) < 400
@@ -129,7 +129,7 @@ def test_plain_names(name: str) -> None:
     assert check_name(name) == name
 
 
-def test_what_cannot_be_read_is_not_written() -> None:
+def test_unreadable_manifests_are_not_written() -> None:
     for bad in (
         replace(WHOLE, values={"loss": float("nan")}),
         replace(WHOLE, step=-1),

@@ -31,17 +31,17 @@ def test_the_last_by_number() -> None:
     assert kept({}, Retention()) == []
 
 
-def test_nothing_goes_while_nothing_is_known_to_be_good() -> None:
+def test_nothing_is_removed_while_no_checkpoint_is_known_good() -> None:
     assert kept(manifests(1, 2, 3, 4), Retention(last=1), good=set()) == [1, 2, 3, 4]
 
 
-def test_the_only_good_one_stays() -> None:
+def test_the_only_good_checkpoint_is_kept() -> None:
     """A peer's bug: the old copy was pruned before the new one was known to be good."""
     assert kept(manifests(1, 2, 3, 4, 5), Retention(last=2), good={2}) == [2, 3, 4, 5]
     assert kept(manifests(1, 2, 3, 4, 5), Retention(last=2), good={2, 5}) == [4, 5]
 
 
-def test_whatever_is_good_one_good_one_is_left() -> None:
+def test_one_good_checkpoint_is_always_left() -> None:
     steps = (1, 2, 3, 4, 5)
     policies = [
         Retention(last=last, best=best, every_hours=hours) for last in (1, 2) for best in (0, 1) for hours in (0, 1)
@@ -65,7 +65,7 @@ def test_the_best_ones() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "0.1", True, False, float("nan"), float("inf"), [1]])
-def test_a_metric_that_is_none_is_not_the_best(value: object) -> None:
+def test_an_invalid_metric_is_not_the_best(value: object) -> None:
     given = manifests(1, 2, 3, loss=[value, 0.7, 0.8])
     assert kept(given, Retention(last=1, best=1)) == [2, 3]
     given[2] = Manifest(step=2, files=(), values={"metrics": "none"})
@@ -98,7 +98,7 @@ def test_a_clock_that_is_a_day_off_keeps_more_and_not_less(off: float) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "yesterday", float("nan"), [], {}])
-def test_times_that_are_none_keep_nothing(value: object) -> None:
+def test_invalid_times_keep_nothing(value: object) -> None:
     assert kept(manifests(1, 2, 3, saved_at=[value, 0, value]), Retention(last=1, every_hours=1)) == [2, 3]
 
 
@@ -111,6 +111,6 @@ def test_times_that_are_none_keep_nothing(value: object) -> None:
         ({"every_hours": float("nan")}, "a number of hours"),
     ],
 )
-def test_policies_that_are_none(given: dict[str, Any], said: str) -> None:
+def test_invalid_policies_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         Retention(**given)

@@ -25,14 +25,14 @@ def test_it_warns_once_when_files_stay_behind() -> None:
     assert watch.look({*FILES, UPLOADED[0]}, now=9999) is None
 
 
-def test_without_an_agent_nobody_is_warned() -> None:
+def test_without_an_agent_there_is_no_warning() -> None:
     """A folder on a laptop, a shared volume; or an agent that removes its marks."""
     watch = watched()
     assert watch.look({*FILES, FILES[0] + ".sagemaker-uploading"}, now=99999) is None
     assert behind({10: FILES}, dict.fromkeys(FILES, 5)) == []
 
 
-def test_what_was_uploaded_or_removed_is_waited_for_no_more() -> None:
+def test_uploaded_or_removed_files_are_not_waited_for() -> None:
     watch = watched()
     watch.committed(20, LATER, now=1100)
     assert watch.look({*FILES, *UPLOADED, *LATER}, now=1150) is None

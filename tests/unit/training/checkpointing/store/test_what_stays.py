@@ -52,7 +52,7 @@ def test_one_good_file_does_not_make_a_good_checkpoint(store: Store, tmp_path: P
     assert fresh.retain(Retention(last=1)) == [] and fresh.steps() == [2, 1]
 
 
-def test_what_misses_files_stays_while_none_is_known_to_be_good(store: Store, tmp_path: Path) -> None:
+def test_incomplete_checkpoints_are_kept_while_none_is_known_good(store: Store, tmp_path: Path) -> None:
     """They may still be restored, and nobody has read the newer one yet."""
     for step in (1, 2):
         save(store, step)
@@ -63,7 +63,7 @@ def test_what_misses_files_stays_while_none_is_known_to_be_good(store: Store, tm
     assert fresh.retain(Retention(last=1)) == [1]
 
 
-def test_what_was_set_aside_was_not_good(store: Store) -> None:
+def test_quarantined_checkpoints_do_not_count_as_good(store: Store) -> None:
     """An earlier saving of its step takes its place, which nobody has looked at."""
     save(store, 4)
     for _ in range(2):
@@ -72,7 +72,7 @@ def test_what_was_set_aside_was_not_good(store: Store) -> None:
     assert store.retain(Retention(last=1)) == [] and store.steps() == [5, 4]
 
 
-def test_what_looks_cut_off_does_not_count_among_the_last(store: Store, tmp_path: Path) -> None:
+def test_truncated_checkpoints_do_not_count_among_the_last(store: Store, tmp_path: Path) -> None:
     for step in (1, 2, 3, 4):
         save(store, step)
     for step in (3, 4):
@@ -105,7 +105,7 @@ def test_the_manifest_goes_first(store: Store, tmp_path: Path, monkeypatch: pyte
     assert fresh.clean() and sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002"]
 
 
-def test_what_is_being_read_stays(store: Store, tmp_path: Path) -> None:
+def test_checkpoints_that_are_being_read_are_kept(store: Store, tmp_path: Path) -> None:
     for step in (1, 2, 3):
         save(store, step)
     with FolderPlace(tmp_path).reading("step-00000001"):
@@ -114,7 +114,7 @@ def test_what_is_being_read_stays(store: Store, tmp_path: Path) -> None:
     assert store.retain(Retention(last=1)) == [1]
 
 
-def test_what_retention_removed_and_a_sync_agent_brought_back_goes_again(store: Store, tmp_path: Path) -> None:
+def test_a_removed_checkpoint_restored_by_an_agent_is_removed_again(store: Store, tmp_path: Path) -> None:
     for step in (1, 2, 3):
         save(store, step)
     shutil.copytree(tmp_path, tmp_path.parent / "bucket")

@@ -90,7 +90,7 @@ def test_torchs_own_metadata_is_never_read(tmp_path: Path) -> None:
     assert not (tmp_path / "owned").exists()
 
 
-def test_what_is_no_plain_value_is_refused(tmp_path: Path) -> None:
+def test_objects_that_json_cannot_hold_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointException) as found:
         dcp.save({"model": object()}, storage_writer=StoreWriter(FolderPlace(tmp_path), 1))
     assert "'model' is a object that JSON cannot hold" in refused(found)
@@ -103,7 +103,7 @@ def test_nothing_there(tmp_path: Path) -> None:
     assert "there is no checkpoint" in refused(found)
 
 
-def test_what_torch_plans_with() -> None:
+def test_the_metadata_for_the_plans_of_torch() -> None:
     halves = tuple(Chunk((2 * rank, 0), (2, 3), f"rank-{rank}", 4096, 24) for rank in (0, 1))
     index = Index({"w": TensorEntry("float32", (4, 3), halves)}, {"epoch": 3}, {"w": ("model", 0)})
     metadata = metadata_of(index)

@@ -17,7 +17,7 @@ def draw() -> list[float]:
     return [*numbers, float(torch.rand(())), float(torch.randn(()))]
 
 
-def test_every_generator_goes_on_where_it_was() -> None:
+def test_every_generator_resumes() -> None:
     draw()  # a second normal number is waiting in Python's and in NumPy's
     states = {name: state.clone() for name, state in generator_states(CPU).items()}
     drawn = draw()
@@ -35,7 +35,7 @@ def test_states_are_of_one_size_always() -> None:
     assert {name: (state.shape, state.dtype) for name, state in generator_states(CPU).items()} == sizes
 
 
-def test_what_is_drawn_inside_does_not_count() -> None:
+def test_draws_inside_the_context_do_not_count() -> None:
     states = generator_states(CPU)
     with kept_generators(CPU):
         draw()

@@ -28,7 +28,7 @@ def test_round_trip() -> None:
     assert [chunk.offsets for chunk in entry.chunks] == [(0, 0), (2, 0)]
 
 
-def test_what_is_nowhere() -> None:
+def test_missing_tensors_are_an_error() -> None:
     index = Index({"whole": TensorEntry("int8", (), (Chunk((), (), "a", 0, 1),)), "w": INDEX.tensors["w"]})
     assert index.incomplete() is None
     half = Index({"w": TensorEntry("float32", (4, 3), (HALVES[1], HALVES[1]))})
@@ -74,6 +74,6 @@ def changed(**change: Any) -> bytes:
         changed(file=7),
     ],
 )
-def test_what_is_no_index(data: bytes) -> None:
+def test_an_invalid_index_is_refused(data: bytes) -> None:
     with pytest.raises(DamagedError):
         Index.from_bytes(data)

@@ -60,7 +60,7 @@ def files_of(index: Index) -> set[str]:
 
 
 @given(grids())
-def test_what_is_wanted_is_read_as_torch_plans_it(grid: Any) -> None:
+def test_pieces_are_read_as_torch_plans(grid: Any) -> None:
     shape, there, wanted = grid
     index = saved(shape, there)
     chunks = [ChunkStorageMetadata(torch.Size(o), torch.Size(s)) for o, s in there]
@@ -159,7 +159,7 @@ def test_ranks_of_other_folders_each_write_all() -> None:
     assert [json.loads(part) for part in group.dealt] == [[0], [], [0]]
 
 
-def test_of_several_copies_one_that_is_here() -> None:
+def test_a_local_copy_of_several_is_used() -> None:
     index = saved((4,), [((0,), (2,)), ((2,), (2,)), ((0,), (2,))])
     wanted = {"w": Piece.whole("w", "float32", (4,))}
 
@@ -171,7 +171,7 @@ def test_of_several_copies_one_that_is_here() -> None:
     assert files({"rank-1", "rank-2"}, 0) == ["rank-1", "rank-2"]
 
 
-def test_what_is_not_here_is_missed() -> None:
+def test_missing_pieces_are_noticed() -> None:
     index = saved((4,), [((0,), (2,)), ((2,), (2,))])
     wanted = {"w": Piece.whole("w", "float32", (4,))}
     reads = reads_of(wanted, index, {"rank-0"}, lambda copies: copies[0])

@@ -42,7 +42,7 @@ def test_the_model_that_is_best_is_a_copy_and_the_average() -> None:
     assert all(torch.equal(best[name], value) for name, value in before.items())
 
 
-def test_what_was_saved_goes_back() -> None:
+def test_saved_state_is_restored() -> None:
     strategy = build(ema_decay=0.9)
     step(strategy)
     saved = {n: t.detach().clone() for n, t in tensors.tensors_of(strategy, tensors.model_parts(strategy)).items()}
@@ -109,7 +109,7 @@ def test_an_optimizer_that_keeps_what_is_no_tensor() -> None:
         tensors.tensors_of(strategy)
 
 
-def test_an_average_that_there_was_none_of_begins_with_the_parameters() -> None:
+def test_a_new_average_starts_with_the_parameters() -> None:
     saved, strategy = build(), build(ema_decay=0.9)
     step(saved)
     assert strategy.average

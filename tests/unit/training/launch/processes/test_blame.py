@@ -22,7 +22,7 @@ def begun(*calls: str, group: str = "0", first: int = 1, ranks: Sequence[int] = 
     return found
 
 
-def test_who_is_behind_is_missing_and_the_others_wait() -> None:
+def test_the_rank_that_is_behind_is_missing_and_others_wait() -> None:
     known = {0: begun(*STEP), 1: begun(*STEP[:2]), 2: begun(*STEP)}
     verdict = find_missing(known, [])
     assert verdict == Verdict(
@@ -31,7 +31,7 @@ def test_who_is_behind_is_missing_and_the_others_wait() -> None:
     assert verdict is not None and verdict.after_timeout().endswith("line 3) before rank 0, rank 2 timed out")
 
 
-def test_who_says_nothing_is_missing() -> None:
+def test_a_silent_rank_is_missing() -> None:
     verdict = find_missing({0: begun(*STEP), 1: begun(*STEP)}, [2])
     assert verdict is not None and verdict.ranks == (2,) and verdict.waiting == (0, 1)
     verdict = find_missing({}, [2])
@@ -39,7 +39,7 @@ def test_who_says_nothing_is_missing() -> None:
     assert verdict.after_timeout() == "it did not come to a collective before the others timed out"
 
 
-def test_who_waits_for_the_missing_one_elsewhere_is_not_to_blame() -> None:
+def test_a_rank_waiting_elsewhere_for_the_missing_one_is_not_blamed() -> None:
     pair, all_ranks = (1, 2), (0, 1, 2)
     known = {
         0: [*begun(*STEP, ranks=all_ranks)],
@@ -50,11 +50,11 @@ def test_who_waits_for_the_missing_one_elsewhere_is_not_to_blame() -> None:
     assert verdict is not None and verdict.ranks == (2,)
 
 
-def test_nobody_is_missing_where_all_have_come() -> None:
+def test_no_rank_is_missing_if_all_arrived() -> None:
     assert find_missing({rank: begun(*STEP) for rank in range(3)}, []) is None
 
 
-def test_a_group_of_which_a_rank_keeps_nothing_any_more_says_nothing() -> None:
+def test_a_group_without_records_gives_no_answer() -> None:
     rare = begun("all_reduce 5", group="1")
     often = begun(*["all_reduce 1"] * MOST_KEPT)
     known = {0: [*rare, *often], 1: often, 2: often}

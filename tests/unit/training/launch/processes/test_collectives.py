@@ -75,7 +75,7 @@ def test_a_process_answers_and_writes_when_it_is_aborted(tmp_path: Path) -> None
     assert len(collectives.read(tmp_path, 0)[3]) == 2
 
 
-def test_where_nothing_is_recorded_nothing_is_written(alone: Path) -> None:
+def test_without_records_nothing_is_written(alone: Path) -> None:
     assert collectives.begun() == [] and collectives.write() == []
     assert not [*alone.iterdir()]
 
@@ -89,13 +89,13 @@ def test_the_line_is_that_which_called_torch() -> None:
     assert collectives._place(None) == ""
 
 
-def test_nobody_is_asked_who_is_not_there(tmp_path: Path) -> None:
+def test_dead_ranks_are_not_asked(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "0.fifo")
     collectives.ask(tmp_path, [0, 1], 60)  # without a reader, and without a file: returns at once
     assert [path.name for path in tmp_path.iterdir()] == ["0.fifo"]
 
 
-def test_nobody_is_waited_for_who_ends_as_he_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_exits_while_asked_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "0.fifo")
     reader = os.open(tmp_path / "0.fifo", os.O_RDONLY | os.O_NONBLOCK)
     write = os.write
@@ -108,7 +108,7 @@ def test_nobody_is_waited_for_who_ends_as_he_is_asked(tmp_path: Path, monkeypatc
     collectives.ask(tmp_path, [0], 60)
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_records_round_trip(tmp_path: Path) -> None:
     one = {"group": "1", "ranks": [0, 2], "number": 4, "operation": "barrier", "sizes": [], "dtype": "", "place": ""}
     (tmp_path / "0.collectives.json").write_text(json.dumps({"rank": 2, "attempt": 1, "begun": [one]}))
     assert [str(call) for call in collectives.read(tmp_path, 1)[2]] == ["barrier (collective 4 of group 1)"]

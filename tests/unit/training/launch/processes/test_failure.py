@@ -48,7 +48,7 @@ AWAY = Failure(7, "away", "S3 did not list s3://b/: given up", when=9.0, exit_co
         ([PEER, STOPPED, AWAY], AWAY, RETRY),
     ],
 )
-def test_the_cause_is_told_from_its_consequences(failures: list[Failure], cause: Failure, code: int) -> None:
+def test_the_cause_is_distinguished_from_its_consequences(failures: list[Failure], cause: Failure, code: int) -> None:
     found = root_cause(failures)
     assert found is cause
     assert exit_code(found) == code
@@ -101,7 +101,7 @@ def test_a_failure_file_that_cannot_be_written(
     assert capsys.readouterr().err == f"cannot write {tmp_path}: Is a directory\n"
 
 
-def test_an_end_by_a_signal_says_what_it_often_is() -> None:
+def test_an_end_by_a_signal_names_common_causes() -> None:
     text = describe(KILLED, [KILLED], world_size=4, host="h")
     assert text.startswith("rank 3 of 4 on h failed: it was ended by SIGKILL (often the kernel's out-of-memory killer")
 

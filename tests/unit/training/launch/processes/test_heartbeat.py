@@ -17,7 +17,7 @@ def own_counter(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     yield
 
 
-def test_what_a_process_counts_the_launcher_reads(tmp_path: Path) -> None:
+def test_the_launcher_reads_heartbeats(tmp_path: Path) -> None:
     heartbeat.register(tmp_path, local_rank=1, rank=5, attempt=2)
     assert heartbeat.read_heartbeats(tmp_path) == [heartbeat.Heartbeat(1, 5, os.getpid(), 2, 0, False)]
     for _ in range(3):

@@ -42,7 +42,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_nobody_is_left_of_a_program_that_waited(tmp_path: Path) -> None:
+def test_no_process_of_a_waiting_program_is_left(tmp_path: Path) -> None:
     output, _ = run(tmp_path, "sleep 0", 5)
     assert output == "ended 0\n"
 
@@ -58,7 +58,7 @@ def test_an_orphan_is_asked_to_leave(tmp_path: Path) -> None:
     assert all(is_gone(pid) for pid in pids) and len(pids) == 1
 
 
-def test_what_an_orphan_leaves_behind_is_asked_in_turn(tmp_path: Path) -> None:
+def test_children_of_an_orphan_are_asked_in_turn(tmp_path: Path) -> None:
     program = """
     bash -c 'bash -c "trap \\"echo inner; exit 0\\" TERM; echo pid \\$\\$; touch ready; while :; do sleep 0.01; done" &
              echo pid $$; wait' &
@@ -69,7 +69,7 @@ def test_what_an_orphan_leaves_behind_is_asked_in_turn(tmp_path: Path) -> None:
     assert all(is_gone(pid) for pid in pids) and len(pids) == 2
 
 
-def test_who_does_not_leave_is_killed(tmp_path: Path) -> None:
+def test_processes_that_do_not_exit_are_killed(tmp_path: Path) -> None:
     program = """
     bash -c 'trap "" TERM; echo pid $$; touch ready; while :; do sleep 0.01; done' &
     until [ -e ready ]; do sleep 0.01; done

@@ -139,7 +139,7 @@ def test_a_command_is_sent_the_signals(tmp_path: Path) -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_under_mpirun_it_knows_its_place(tmp_path: Path) -> None:
+def test_under_mpirun_a_process_knows_its_rank(tmp_path: Path) -> None:
     (tmp_path / "place.py").write_text(
         "import os\nprint(*(os.environ[n] for n in ('RANK', 'WORLD_SIZE', 'LOCAL_RANK', 'LOCAL_WORLD_SIZE')))\n"
     )

@@ -91,7 +91,7 @@ def run(number: int, program: Callable[[str], None], work: str, tmp_path: Path) 
     return ranks
 
 
-def test_what_rank_0_says_is_shown(programs: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_rank_0_is_shown(programs: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ranks = run(2, programs.talk, "some work", tmp_path)
     assert capsys.readouterr().out == "rank 0 of 2 on 0: some work\nééé\n"
     assert list(ranks.last[1]) == ["rank 1 of 2 on 1: some work\n", "ééé\n"]
@@ -131,7 +131,7 @@ def test_the_rank_with_the_reason_is_waited_for(programs: ModuleType, tmp_path: 
     thread.join()
 
 
-def test_an_interrupt_ends_all_even_who_will_not_go(
+def test_an_interrupt_ends_all_even_stubborn_ranks(
     programs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spawned, "LEAVE_S", 0.2)
@@ -154,7 +154,7 @@ def test_an_interrupt_ends_all_even_who_will_not_go(
     ]
 
 
-def test_a_process_that_a_rank_leaves_holds_nobody_up(
+def test_a_leftover_process_of_a_rank_does_not_block(
     programs: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It still has the pipe that its rank wrote to."""

@@ -61,5 +61,5 @@ def test_a_rank_says_where_it_is_and_goes_on(
     assert stack_of(rank) == "it has ended"
 
 
-def test_where_nobody_answers_there_is_none(tmp_path: Path) -> None:
+def test_without_an_answer_there_is_no_stack(tmp_path: Path) -> None:
     assert ranks_with(f"{tmp_path}/no-such-run/") == []

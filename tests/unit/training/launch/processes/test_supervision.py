@@ -39,7 +39,7 @@ def test_the_others_are_told_to_leave_when_one_has_failed() -> None:
     assert (codes, stopped) == ([-signal.SIGTERM, 3], None)
 
 
-def test_those_that_serve_end_when_nobody_needs_them() -> None:
+def test_servers_end_when_no_longer_needed() -> None:
     asked: list[bool] = []
 
     def is_served() -> bool:
@@ -85,12 +85,12 @@ def test_a_stop_reaches_everybody_and_a_save_counts() -> None:
     assert with_pipe([SAVE, WAIT], signal.SIGTERM) == ([0, -signal.SIGTERM], signal.SIGTERM)
 
 
-def test_who_does_not_leave_is_killed() -> None:
+def test_processes_that_do_not_exit_are_killed() -> None:
     codes, stopped = with_pipe([STUBBORN, WAIT], signal.SIGINT, stop_seconds=0.5)
     assert (codes[0], stopped) == (-signal.SIGKILL, signal.SIGINT)
 
 
-def test_handlers_are_put_back_and_it_looks_around(tmp_path: Path) -> None:
+def test_handlers_are_restored_and_checks_run(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     ticks: list[int] = []
     supervise([python("pass")], stop_seconds=5, tick=lambda: ticks.append(1))

@@ -18,7 +18,7 @@ from drivetrain.training.launch.processes.failure import report_exit
         ("no such thing\n", 2, True),
     ],
 )
-def test_what_argparse_says_is_the_reason(
+def test_the_reason_is_the_error_of_argparse(
     words: str, code: int, has_traceback: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "error.json"))

@@ -69,7 +69,7 @@ def start(tmp_path: Path) -> Generator[Start]:
         process.communicate()
 
 
-def test_who_has_counted_least_is_the_one_that_the_others_wait_for(start: Start, clock: Clock, tmp_path: Path) -> None:
+def test_the_rank_with_the_lowest_count_is_waited_for(start: Start, clock: Clock, tmp_path: Path) -> None:
     waiting, hanging = start(0, 5), start(1, 4)
     watchdog = Watchdog(tmp_path, hang_timeout=60)
     watchdog.tick()
@@ -88,7 +88,7 @@ def test_who_has_counted_least_is_the_one_that_the_others_wait_for(start: Start,
     assert lines[1].endswith("in standing_still")
 
 
-def test_who_never_counted_is_not_taken_to_hang(start: Start, clock: Clock, tmp_path: Path) -> None:
+def test_a_rank_without_heartbeats_is_not_taken_to_hang(start: Start, clock: Clock, tmp_path: Path) -> None:
     process = start(0, 0)
     watchdog = Watchdog(tmp_path, hang_timeout=60)
     for _ in range(3):
@@ -108,7 +108,7 @@ def test_zero_is_never(start: Start, clock: Clock, tmp_path: Path) -> None:
     assert process.poll() is None
 
 
-def test_who_stays_stopped_hangs_also_without_heartbeats(start: Start, clock: Clock, tmp_path: Path) -> None:
+def test_a_stopped_rank_hangs_even_without_heartbeats(start: Start, clock: Clock, tmp_path: Path) -> None:
     process = start(0, 0)
     os.kill(process.pid, signal.SIGSTOP)
     os.waitpid(process.pid, os.WUNTRACED)  # the signal has arrived
@@ -122,7 +122,7 @@ def test_who_stays_stopped_hangs_also_without_heartbeats(start: Start, clock: Cl
     assert "standing_still" in failure.details
 
 
-def test_who_was_stopped_for_a_moment_goes_on(start: Start, clock: Clock, tmp_path: Path) -> None:
+def test_a_briefly_stopped_rank_continues(start: Start, clock: Clock, tmp_path: Path) -> None:
     process = start(0, 0)
     watchdog = Watchdog(tmp_path, hang_timeout=60)
     os.kill(process.pid, signal.SIGSTOP)
@@ -137,7 +137,7 @@ def test_who_was_stopped_for_a_moment_goes_on(start: Start, clock: Clock, tmp_pa
     assert process.poll() is None
 
 
-def test_whom_the_others_only_suspect_is_ended_if_it_is_stopped(start: Start, clock: Clock, tmp_path: Path) -> None:
+def test_a_suspected_rank_is_ended_only_if_stopped(start: Start, clock: Clock, tmp_path: Path) -> None:
     late, stopped = start(0, 0), start(1, 0)
     os.kill(stopped.pid, signal.SIGSTOP)
     os.waitpid(stopped.pid, os.WUNTRACED)
@@ -151,7 +151,7 @@ def test_whom_the_others_only_suspect_is_ended_if_it_is_stopped(start: Start, cl
     assert found.summary == "it did not come to a collective before the others timed out: it is stopped (SIGSTOP)"
 
 
-def test_whom_the_others_name_is_ended(start: Start, clock: Clock, tmp_path: Path) -> None:
+def test_a_rank_named_by_others_is_ended(start: Start, clock: Clock, tmp_path: Path) -> None:
     waiting, hanging = start(0, 0), start(1, 0)
     watchdog = Watchdog(tmp_path, hang_timeout=0)
     watchdog.tick()

@@ -101,7 +101,7 @@ def test_tiny_products_lose_less_than_the_smallest_number() -> None:
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_refused(wrong: float) -> None:
+def test_nonfinite_values_are_refused(wrong: float) -> None:
     with pytest.raises(InputError, match=rf"value {wrong} of sample 2 \(1 such of 3\)"):
         exact_sum.spread(np.array([1.0, 2.0, wrong]))
     with pytest.raises(InputError, match="of sample 1 "):

@@ -71,7 +71,7 @@ def test_the_bound_of_ordinary_logits_is_as_narrow_as_that_of_their_probabilitie
 
 
 @pytest.mark.parametrize("scale", [1e-3, 30, 1e3, 1e6, 1e30])
-def test_margins_of_any_size_are_told_apart(scale: float) -> None:
+def test_margins_of_any_size_are_distinguished(scale: float) -> None:
     random = np.random.default_rng(0)
     targets = (random.random(100_000) < 0.4).astype(np.int64)
     margins = scale * (random.normal(size=len(targets)) + targets)

@@ -47,7 +47,7 @@ def by_pairs(pairs: list[tuple[float, bool]]) -> Ranked:
 
 @settings(deadline=None)
 @given(SAMPLES, st.integers(1, 5))
-def test_it_is_what_all_pairs_say(pairs: list[tuple[float, bool]], size: int) -> None:
+def test_the_ranking_equals_the_count_over_all_pairs(pairs: list[tuple[float, bool]], size: int) -> None:
     batches = [ranking(pairs[start : start + size]) for start in range(0, len(pairs), size)]
     assert rank_exactly(ALONE, {"all": batches, "none": []}) == ({"all": by_pairs(pairs), "none": by_pairs([])}, 0)
 

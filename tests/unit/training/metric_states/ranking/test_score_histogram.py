@@ -136,7 +136,7 @@ def test_many_classes_have_coarser_bins() -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1.5, -1e-9])
-def test_what_is_no_probability_is_refused(wrong: float) -> None:
+def test_invalid_probabilities_are_refused(wrong: float) -> None:
     tally = ScoreHistogram.of(Task("binary", 2))
     with pytest.raises(InputError, match="score is"):
         tally.count(Samples(scores=np.array([0.5, wrong]), targets=np.array([0, 1])))

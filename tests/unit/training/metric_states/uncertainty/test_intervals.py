@@ -92,7 +92,7 @@ def of(value: Value, replicates: list[float | None], **given: int) -> tuple[tupl
 
 
 @pytest.mark.parametrize("name", ["rmse", "perplexity"])
-def test_what_is_made_of_a_mean_has_the_interval_of_the_mean(name: str) -> None:
+def test_values_derived_from_a_mean_have_its_interval(name: str) -> None:
     random = np.random.default_rng(2)
     losses, scale = random.lognormal(0, 1, 240), {"rmse": np.sqrt, "perplexity": np.exp}[name]
     task = Task("regression", 1) if name == "rmse" else Task("values")
@@ -136,22 +136,22 @@ def test_the_interval_of_a_mean_says_what_it_holds_for() -> None:
         ({"num_right": 9}, "too few samples: 9 with a right prediction, and 10 are needed"),
     ],
 )
-def test_too_few_samples_are_said(given: dict[str, int], why: str) -> None:
+def test_too_few_samples_are_reported(given: dict[str, int], why: str) -> None:
     replicates: list[float | None] = [0.1, 0.2, 0.3] * 50
     assert of(Value(0.2), replicates, **given) == (None, why)
     enough = {name: number + (1 if name == "num_samples" or number < 500 else -1) for name, number in given.items()}
     assert of(Value(0.2), replicates, **enough)[0] is not None
 
 
-def test_what_does_not_vary_is_said() -> None:
+def test_constant_values_are_reported() -> None:
     assert of(Value(1.0), [1.0] * 50) == (None, "too few samples: they do not vary")
 
 
-def test_of_a_class_its_own_samples_count() -> None:
+def test_the_samples_of_a_class_count_for_it() -> None:
     assert of(Value(0.2, num_samples=5), [0.1, 0.3] * 50) == (None, "too few samples: 5, and 200 are needed")
 
 
-def test_too_few_replicates_are_said() -> None:
+def test_too_few_replicates_are_reported() -> None:
     assert of(Value(0.2), [None, 0.3]) == (None, "too few replicates define it")
 
 
@@ -238,7 +238,7 @@ def test_keys_count_as_their_sizes_say() -> None:
     assert keys_of_equal_size(100, []) is keys_of_equal_size(100, [90]) is keys_of_equal_size(100, [100, 100]) is None
 
 
-def test_of_what_hardly_any_key_has_a_closed_form_counts_keys() -> None:
+def test_for_rare_classes_a_closed_form_counts_keys() -> None:
     """All samples of 20 keys are right: that says as much as 20 samples, and not as 200."""
     value = Value(1.0, limits=share(200, 200))
     found = interval(value, [1.0] * 100, 0.95, num_samples=200, num_keys=20).limits

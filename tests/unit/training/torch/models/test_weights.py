@@ -107,7 +107,7 @@ def test_the_model_folder_of_an_earlier_training(pretrained: dict[str, Tensor], 
     assert torch.equal(model.state_dict()["1.running_var"], pretrained["1.running_var"])
 
 
-def test_what_the_model_does_not_have_is_told(pretrained: dict[str, Tensor], tmp_path: Path) -> None:
+def test_unknown_weights_are_reported(pretrained: dict[str, Tensor], tmp_path: Path) -> None:
     more = pretrained | {f"9.{number}": torch.zeros(1) for number in range(7)}
     lines = load_weights(network(10), save(more, tmp_path / "weights.pth"))
     assert lines[1] == "not used of the file: 9.0, 9.1, 9.2, 9.3, 9.4 and 2 more"

@@ -61,7 +61,7 @@ def test_one_process() -> None:
     assert Layout(process(0, 1), {"replicate": 1}).describe() == ["1 rank: replicate 1"]
 
 
-def test_what_is_left_over() -> None:
+def test_the_unset_degree_takes_the_rest() -> None:
     layout = lay_out(process(3, 8), "any", ("replicate", "shard"), {"replicate": 0, "shard": 4}, mesh=False)
     assert layout.degrees == {"replicate": 2, "shard": 4}
     assert layout.mesh is None

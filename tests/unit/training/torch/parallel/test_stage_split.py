@@ -107,7 +107,7 @@ def test_shapes_are_known_before_anything_travels() -> None:
     assert not any(b.requires_grad for b in shadow(*stages).boundaries(torch.zeros(1, 3).long(), 7, training=False))
 
 
-def test_what_cannot_travel_is_refused() -> None:
+def test_untransferable_values_are_refused() -> None:
     with pytest.raises(InputError, match="stage 0 hands on a tuple; allowed is one tensor"):
         shadow(Pair(), nn.Linear(2, 2)).boundaries(torch.zeros(1, 2), 2, training=True)
     with pytest.raises(InputError, match="what stage 0 gives has no gradient"):
