@@ -210,6 +210,18 @@ def test_the_night_after_a_failed_one_catches_up(rows: Rows) -> None:
     assert rows.since(rows.run()) is None and rows.ran() == {"look", "compare"}
 
 
+def test_a_run_after_a_failed_one_fails_again_on_the_same_rows(rows: Rows) -> None:
+    rows.run()
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "picky"}
+
+
+def test_a_new_version_of_a_source_that_is_no_file_is_new(rows: Rows) -> None:
+    rows.steps[1:] = [rows.runs.processing("table", "pass", arguments=[READ_SOURCE, "--version", VERSION], cache=True)]
+    rows.run()
+    rows.write("good")
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "table"}
+
+
 @pytest.mark.parametrize("what", ["program", "prefix", "time"])
 def test_a_step_that_may_read_unchecked_data_runs_each_time(
     rows: Rows, what: str, monkeypatch: pytest.MonkeyPatch
