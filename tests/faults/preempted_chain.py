@@ -19,7 +19,10 @@ TRIALS, QUICK, AT_ONCE = 40, 1, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 600.0
 
-_PREEMPTIONS = 50
+# One of so many trials, that of QUICK, is short.
+_SHORT_EACH = 8
+_PREEMPTIONS, _EPOCHS = {"long": 50, "short": 8}, {"long": "120", "short": "24"}
+_CASES = (("ddp", 3), ("fsdp", 2), ("ddp", 2), ("ddp", 4))
 _WINDOW_S = 110.0
 _STOPPED = 75
 _EVERY = 3
@@ -30,11 +33,12 @@ def prepare(folder: Path) -> Sequence[Reference]:
     from tests.faults.harness.training import Case
 
     data = training.write_data(folder / "data", 44)  # in batches of 16, which 3 ranks cannot share equally
-    common = {"global_batch": "16", "epochs": "120", "validate_every": "9", "log_every": "3", "ema_decay": "0.9"}
+    common = {"global_batch": "16", "validate_every": "9", "log_every": "3", "ema_decay": "0.9"}
     common |= {"checkpoint_every": f"{_EVERY}steps"}
     cases = [
-        Case(f"{strategy} {size}", size, _EVERY, {**common, "strategy": strategy})
-        for strategy, size in (("ddp", 3), ("fsdp", 2), ("ddp", 2), ("ddp", 4))
+        Case(f"{length} {strategy} {size}", size, _EVERY, {**common, "epochs": epochs, "strategy": strategy})
+        for length, epochs in _EPOCHS.items()
+        for strategy, size in _CASES
     ]
     return training.References(cases, data, folder)
 
@@ -42,11 +46,12 @@ def prepare(folder: Path) -> Sequence[Reference]:
 def trial(given: Trial, shared: Sequence[Reference]) -> Found:
     from tests.faults.harness import training
 
-    whole = given.in_turn(shared)
+    length = "long" if given.number % _SHORT_EACH else "short"
+    whole = shared[list(_EPOCHS).index(length) * len(_CASES) + given.in_turn(range(len(_CASES)))]
     size = whole.case.world_size
     did = Counter([whole.case.name])
     attempt = 0
-    while did["preemptions"] < _PREEMPTIONS:
+    while did["preemptions"] < _PREEMPTIONS[length]:
         killed = given.draw.random() < 0.5
         # SIGTERM saves the step at which it is heard. After a SIGKILL a save must have been reached to get on, but a
         # chain that falls back now and then is all the better.
