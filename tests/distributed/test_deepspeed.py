@@ -42,8 +42,9 @@ def zero(stage: int, ranks: int, **config: Any) -> Run:
 
 @pytest.fixture
 def imported() -> None:
-    """Once, here: the ranks are forked from this process."""
-    importlib.import_module("deepspeed")
+    """Once, here: the ranks are forked from this process. (The engine calls torch.compile, which loads the rest.)"""
+    for name in ("deepspeed", "torch._inductor.compile_fx"):
+        importlib.import_module(name)
 
 
 def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Trained, Trained, Trained, Trained]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.training.launch.processes.watchdog import FirstHost
+
 pytestmark = pytest.mark.slow
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -72,7 +74,10 @@ def test_a_hanging_rank_on_another_host_is_named_by_both(two_hosts: Any, tmp_pat
         assert err.startswith(named)
 
 
-def test_a_lone_hanging_rank_ends_after_the_first_host(two_hosts: Any, tmp_path: Path) -> None:
+def test_a_lone_hanging_rank_ends_after_the_first_host(
+    two_hosts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FirstHost, "PAUSE_S", 0.5)  # the launchers are forked from this process
     (tmp_path / "train.py").write_text(SCRIPT)
     first, second = two_hosts("--script", "train.py", "sleep", "1", "3")
     _, err = first.communicate(timeout=60)

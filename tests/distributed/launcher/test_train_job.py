@@ -68,12 +68,6 @@ def data(prepared_data: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Two nodes that nothing happens to."""
-    return train_on_pods(data, tmp_path_factory.mktemp("trained"), lambda cluster, pods: None)
-
-
-@pytest.fixture(scope="module")
-def evicted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Two nodes of which the second is taken away, once the first checkpoint is there."""
 
     def evict(cluster: StandIn, pods: LocalPods) -> None:
@@ -87,7 +81,7 @@ def evicted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
             [second] = [name for name in pods.at_work if "-node-0-1-" in name]
             pods.evict(second)
 
-    return train_on_pods(data, tmp_path_factory.mktemp("evicted"), evict, checkpoint_every="epoch")
+    return train_on_pods(data, tmp_path_factory.mktemp("trained"), evict, checkpoint_every="epoch")
 
 
 def train_on_pods(data: Path, folder: Path, happens: Callable[[StandIn, LocalPods], None], **settings: Any) -> Trained:
@@ -151,7 +145,11 @@ def one_process(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads((base / "output" / "history.json").read_text())
 
 
-def test_two_nodes_give_the_model_of_one_process(trained: Trained, one_process: Any) -> None:
+def test_evicted_nodes_resume_and_give_the_model_of_one_process(trained: Trained, one_process: Any) -> None:
+    """Each sample counts once: the losses are those of a run that nothing happened to."""
+    assert [job["metadata"]["labels"]["drivetrain/attempt"] for job in trained.jobs] == ["0", "1"]
+    first, *_ = re.findall(r"^epoch (\d+)/12 ", trained.log.partition("=== attempt 1")[2], re.MULTILINE)
+    assert 2 <= int(first) <= 12
     names = ("train_loss", "validation_loss")
     found = [epoch[name] for epoch in trained.history for name in names]
     assert found == pytest.approx([epoch[name] for epoch in one_process for name in names], abs=1e-10)
@@ -159,10 +157,10 @@ def test_two_nodes_give_the_model_of_one_process(trained: Trained, one_process: 
 
 
 def test_both_nodes_were_found_by_their_names(trained: Trained) -> None:
-    [job] = trained.jobs
-    name = job["metadata"]["name"]
-    assert "from PET_* (Kubeflow Trainer): 2 hosts x 1 process" in trained.log
-    assert f"this is 1 ({name}-node-0-1.{name})" in trained.log
+    for job in trained.jobs:
+        name = job["metadata"]["name"]
+        assert f"this is 1 ({name}-node-0-1.{name})" in trained.log
+    assert trained.log.count("from PET_* (Kubeflow Trainer): 2 hosts x 1 process") >= 2
 
 
 def test_the_model_is_where_the_platform_expects_it(trained: Trained) -> None:
@@ -175,15 +173,3 @@ def test_metrics_come_from_the_first_nodes_log(trained: Trained) -> None:
 
 def test_nothing_is_left_behind(trained: Trained) -> None:
     assert trained.at_work == [] and trained.cluster.jobs == {} and trained.cluster.pods == {}
-    assert len(trained.jobs) == 1
-
-
-def test_after_an_eviction_all_nodes_resume_from_the_checkpoint(evicted: Trained, one_process: Any) -> None:
-    """Each sample counts once: the losses are those of a run that nothing happened to."""
-    assert [job["metadata"]["labels"]["drivetrain/attempt"] for job in evicted.jobs] == ["0", "1"]
-    first, *_ = re.findall(r"^epoch (\d+)/12 ", evicted.log.partition("=== attempt 1")[2], re.MULTILINE)
-    assert 2 <= int(first) <= 12
-    names = ("train_loss", "validation_loss")
-    expected = [epoch[name] for epoch in one_process for name in names]
-    assert [epoch[name] for epoch in evicted.history for name in names] == pytest.approx(expected, abs=1e-10)
-    assert evicted.at_work == [] and evicted.cluster.jobs == {}
