@@ -115,6 +115,7 @@ def test_a_gain_of_exactly_the_margin_is_enough(evaluation: Make) -> None:
     assert decide(ours, theirs, Policy(margin=0.25)).verdict == "register"
     assert decide(ours, theirs, Policy(margin=0.2500001)).verdict == "keep champion"
     worse = champion(evaluation({"accuracy": 1.0}))
+    assert decide(ours, champion(ours), Policy()).verdict == "keep champion"  # no gain is none, without a margin too
     assert decide(ours, worse, Policy(rule="not_worse", margin=0.25)).verdict == "register"
     assert decide(ours, worse, Policy(rule="not_worse", margin=0.2499999)).verdict == "keep champion"
 
