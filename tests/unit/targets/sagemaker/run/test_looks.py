@@ -257,6 +257,15 @@ def test_a_result_of_an_earlier_look_is_not_reused_by_other_runs(rows: Rows) -> 
     assert rows.since(rows.run()) is None and rows.found("easy") == "good"
 
 
+def test_an_earlier_look_at_a_source_that_is_no_file_is_not_reused(rows: Rows) -> None:
+    table = rows.runs.processing("table", "pass", arguments=[READ_SOURCE, "--version", VERSION], cache=True)
+    rows.steps[1:] = [table, rows.reader("picky", "--picky", DependsOn=["table"])]
+    rows.run()
+    rows.write("good")
+    assert rows.runs.resume().status == "Succeeded" and rows.ran() >= {"look", "picky"}
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "table"}
+
+
 def test_changed_bytes_without_a_look_give_a_warning(rows: Rows) -> None:
     judged(rows)
     fixed = rows.runs.put("fixed/a.csv", "one")
