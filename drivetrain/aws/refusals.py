@@ -12,8 +12,21 @@ import socket
 from drivetrain.base.errors import InputError
 from drivetrain.base.stopping import AwayError
 
-CREDENTIALS = frozenset(
-    {"ExpiredToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "TokenRefreshRequired"}
+# Codes of answers, whichever service of AWS's gives them.
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"})
+UNKNOWN_KEYS = frozenset(
+    [
+        *("InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "InvalidToken"),
+        *("SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature", "IncompleteSignatureException"),
+        *("MissingAuthenticationToken", "MissingAuthenticationTokenException"),
+    ]
+)
+DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorized", "Forbidden"})
+THROTTLED = frozenset(
+    [
+        *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException"),
+        *("EC2ThrottledException", "SlowDown", "TooManyRequestsException", "RequestLimitExceeded"),
+    ]
 )
 
 

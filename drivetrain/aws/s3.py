@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from drivetrain.aws.refusals import (
-    CREDENTIALS,
+    EXPIRED,
+    THROTTLED,
+    UNKNOWN_KEYS,
     DeniedError,
     NoAnswerError,
     NotThereError,
@@ -46,8 +48,7 @@ CONNECTIONS = 8
 _PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
 # botocore's "standard" retries these too: the service has too much to do. Some answer them with status 400.
 _THROTTLED = (
-    *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException"),
-    *("EC2ThrottledException", "SlowDown", "TooManyRequestsException", "RequestLimitExceeded"),
+    *THROTTLED,
     *("BandwidthLimitExceeded", "LimitExceededException", "ProvisionedThroughputExceededException"),
     *("TransactionInProgressException", "PriorRequestNotComplete"),
 )
@@ -332,7 +333,7 @@ class Client:
             return self._mendable(ServiceError(message, status=status, reason=reason))
         if status == 404:
             return NotThereError(message, status=status, reason=reason)
-        if code in CREDENTIALS or status in (401, 403):
+        if code in EXPIRED | UNKNOWN_KEYS or status in (401, 403):
             return self._mendable(DeniedError(message, status=status, reason=reason))
         return ServiceError(message, status=status, reason=reason)
 

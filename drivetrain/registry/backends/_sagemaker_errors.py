@@ -8,15 +8,12 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from drivetrain.aws.refusals import DENIED, EXPIRED, UNKNOWN_KEYS
 from drivetrain.aws.session import ATTEMPTS
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends._backend import without_header
 from drivetrain.registry.registry import NotAllowedError, RegistryError
 
-_DENIED = (
-    *("AccessDenied", "AccessDeniedException", "UnrecognizedClientException", "InvalidClientTokenId", "403"),
-    *("ExpiredToken", "ExpiredTokenException", "InvalidSignatureException", "IncompleteSignatureException"),
-)
 # In these words the service says, with 400, that a group or version is not there; others may use them, too: a role that
 # "does not exist", a proxy that has "not found" its server.
 _ABSENT_CODES = ("ValidationException", "ResourceNotFound", "ResourceNotFoundException")
@@ -78,7 +75,7 @@ def told(name: str, doing: str, *, absent: bool = False, there: bool = False) ->
 
 
 def _refused(name: str, doing: str, said: str, code: str, status: int) -> InputError:
-    if code in _DENIED or status in (401, 403):
+    if code in DENIED | EXPIRED | UNKNOWN_KEYS or status in (401, 403):
         return NotAllowedError(
             f"{name} refuses, {doing}: {said} ({code}). Allow the role the actions on model "
             "packages and their groups (sagemaker:CreateModelPackage, AddTags, ListTags, ...)."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from drivetrain.aws.refusals import DENIED, EXPIRED, THROTTLED, UNKNOWN_KEYS
 from drivetrain.base.errors import UserError
 from drivetrain.base.markup import page_in
 
@@ -17,36 +18,7 @@ _ACTIONS = {
     ("s3", "DeleteObjects"): "s3:DeleteObject",
     ("s3", "GetBucketEncryption"): "s3:GetEncryptionConfiguration",
 }
-_EXPIRED = frozenset(["ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"])
-_UNKNOWN_KEYS = frozenset(
-    [
-        "InvalidClientTokenId",
-        "UnrecognizedClientException",
-        "InvalidAccessKeyId",
-        "SignatureDoesNotMatch",
-        "InvalidSignatureException",
-        "InvalidToken",
-        "IncompleteSignature",
-        "MissingAuthenticationToken",
-        "MissingAuthenticationTokenException",
-    ]
-)
-_DENIED = frozenset(
-    ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorized", "Forbidden", "403"]
-)
-_THROTTLED = frozenset(
-    [
-        "Throttling",
-        "ThrottlingException",
-        "ThrottledException",
-        "TooManyRequestsException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "SlowDown",
-        "503",
-        "429",
-    ]
-)
+_THROTTLED = {*THROTTLED, "503", "429"}
 _ABSENT = frozenset(
     [
         "ResourceNotFound",
@@ -153,13 +125,13 @@ def foreign(about: str, answer: str) -> ServiceError:
 def _words(
     code: str, message: str, status: Any, service: str, action: str, about: str, region: str, *, absent: bool
 ) -> tuple[type[ServiceError], str]:
-    if code in _EXPIRED:
+    if code in EXPIRED:
         return ServiceError, f"The AWS credentials have expired ({action}). Log in again (aws sso login), then repeat."
-    if code in _UNKNOWN_KEYS:
+    if code in UNKNOWN_KEYS:
         return ServiceError, f"AWS does not know these credentials ({code}, calling {action}). {_CREDENTIALS}."
     if code == "RequestTimeTooSkewed":
         return ServiceError, "This machine's clock is wrong by more than AWS allows. Set the clock, then repeat."
-    if code in _DENIED or (not absent and status == 403):
+    if code in (*DENIED, "403") or (not absent and status == 403):
         return DeniedError, _denial(message, action, about)
     if code in _THROTTLED:
         return ServiceError, (
