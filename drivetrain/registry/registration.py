@@ -281,7 +281,6 @@ def model_record(
     *,
     artifact: str,
     image: str = "",
-    content_types: Iterable[str] = CONTENT_TYPES,
     instance_types: Iterable[str] = (),
     quality: str = "",
 ) -> ModelRecord:
@@ -292,7 +291,6 @@ def model_record(
         numbers: the version's metrics.
         artifact: the URI of the model's archive or folder; only s3:// and https:// can be deployed.
         image: of the container that serves it.
-        content_types: what its input_fn reads.
         instance_types: where it may be deployed and transform; "" leaves that open.
         quality: the URI of the model quality report.
     """
@@ -307,7 +305,7 @@ def model_record(
         serving = Serving(
             image=image,
             environment=program if INFERENCE_FILE in files else {},
-            content_types=tuple(content_types),
+            content_types=CONTENT_TYPES,  # what its input_fn reads
             response_types=CONTENT_TYPES,
             instance_types=tuple(instance_types),
         )

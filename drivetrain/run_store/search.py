@@ -105,7 +105,9 @@ class _Looked:
             return _Sql(f"NOT COALESCE({inner.text}, 0)", inner.values)
         parts = [self.condition(part, text) for part in expression.parts]
         between = " AND " if isinstance(expression, All) else " OR "
-        return _Sql(f"({between.join(part.text for part in parts)})", _all_values(parts))
+        return _Sql(
+            f"({between.join(part.text for part in parts)})", tuple(value for part in parts for value in part.values)
+        )
 
     def comparison(self, one: Comparison, text: str) -> _Sql:
         field = self.field(one.name)
@@ -223,7 +225,3 @@ def _seconds(one: Comparison, text: str) -> float:
 
 def _kinds(kind: str | None) -> str:
     return f"({_KINDS})" if kind is None else f"('{kind}')"
-
-
-def _all_values(parts: Sequence[_Sql]) -> tuple[Any, ...]:
-    return tuple(value for part in parts for value in part.values)

@@ -12,7 +12,7 @@ from drivetrain.spec.binding import TYPES
 from drivetrain.targets.sagemaker.compile.job_options import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS
-from drivetrain.targets.sagemaker.document.graph import TRIGGERS
+from drivetrain.targets.sagemaker.document.graph import TRIGGERS, reached
 from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.targets.sagemaker.document.service.shapes import FILLED_IN
 from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
@@ -37,7 +37,7 @@ def definition_schema() -> dict[str, Any]:
     for kind, name in service()["requests"].items():
         if kind not in ("Execution", "Pipeline"):
             arguments[kind] = _plain(shapes[name], FILLED_IN.get(kind, frozenset()))
-            _collect(shapes[name], shapes, used)
+            used |= reached([name], lambda each: _names(shapes[each]))
     properties: dict[str, Any] = {name: {"type": ["object", "null"]} for name in sorted(TOP_LEVEL)}
     parameters = {"type": "array", "items": {"$ref": "#/$defs/Parameter"}}
     properties |= {"Version": _TEXT, "Parameters": parameters, "Steps": _STEPS}
@@ -154,16 +154,6 @@ def _expression() -> dict[str, Any]:
         "additionalProperties": False,
     }
     return {"anyOf": [*known, newer]}
-
-
-def _collect(shape: dict[str, Any], shapes: dict[str, Any], used: set[str]) -> None:
-    """Names of all shapes that a shape leads to."""
-    pending = _names(shape)
-    while pending:
-        name = pending.pop()
-        if name not in used:
-            used.add(name)
-            pending += _names(shapes[name])
 
 
 def _names(shape: dict[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
@@ -36,6 +36,17 @@ def dependencies(definition: Definition) -> dict[str, set[str]]:
         | _needs_of_the_body(step)
         for step in definition.walk()
     }
+
+
+def reached(start: Iterable[str], after: Callable[[str], Iterable[str]]) -> set[str]:
+    """The names that `start` leads to, in any number of steps; without `start` itself unless it is reached, too."""
+    found: set[str] = set()
+    left = list(start)
+    while left:
+        new = set(after(left.pop())) - found
+        found |= new
+        left += new
+    return found
 
 
 def _needs_of_the_body(step: StepNode) -> set[str]:

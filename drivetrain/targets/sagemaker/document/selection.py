@@ -7,12 +7,12 @@ execution.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.catalog.quotas import MAX_SELECTED_STEPS
 from drivetrain.targets.sagemaker.document.document import Definition
-from drivetrain.targets.sagemaker.document.graph import dependencies
+from drivetrain.targets.sagemaker.document.graph import dependencies, reached
 
 
 def check_selection(definition: Definition, names: Iterable[str]) -> frozenset[str]:
@@ -34,26 +34,14 @@ def check_selection(definition: Definition, names: Iterable[str]) -> frozenset[s
                 else f"--select {name}: it stands in the body of {loop.name}. Select {loop.name}."
             )
     needs = dependencies(definition)
-    before = _reach(chosen, needs)
+    before = reached(chosen, lambda name: needs.get(name, ()))
     users: dict[str, set[str]] = {name: set() for name in needs}
     for name, needed in needs.items():
         for other in needed & users.keys():
             users[other].add(name)
-    if between := sorted((before & _reach(chosen, users)) - chosen):
+    if between := sorted((before & reached(chosen, lambda name: users.get(name, ()))) - chosen):
         raise UserError(
             f"--select: {', '.join(between)} {'lies' if len(between) == 1 else 'lie'} between steps that are selected. "
             "Select all steps on a path between two of them."
         )
     return frozenset(before - chosen)
-
-
-def _reach(start: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """The names that are reached from `start` along the edges, without `start` itself unless it is reached, too."""
-    found: set[str] = set()
-    left = list(start)
-    while left:
-        for name in edges.get(left.pop(), ()):
-            if name not in found:
-                found.add(name)
-                left.append(name)
-    return found

@@ -175,7 +175,8 @@ class Resolver:
         job = f"{_JOB}{step.name}{_JOB_END}"
         known: dict[str, Any] = {**step.arguments, f"{step.type}JobName": job}
         if step.type == "Training":
-            known["ModelArtifacts"] = {"S3ModelArtifacts": _joined_path(_output_path(step.arguments), job, MODEL_FILE)}
+            path = {"On": "/", "Values": [_output_path(step.arguments), job, MODEL_FILE]}
+            known["ModelArtifacts"] = {"S3ModelArtifacts": {"Std:Join": path}}
         if step.type == "Tuning":
             definition = cast("dict[str, Any]", step.arguments.get("TrainingJobDefinition") or {})
             path = _output_path(definition)
@@ -191,10 +192,6 @@ MODEL_FILE = "output/model.tar.gz"
 def _output_path(arguments: Mapping[str, Any]) -> Json:
     output: Json = arguments.get("OutputDataConfig")
     return output.get("S3OutputPath") if isinstance(output, dict) else None
-
-
-def _joined_path(*parts: Json) -> Json:
-    return {"Std:Join": {"On": "/", "Values": list(parts)}}
 
 
 def _is_bounded(text: str) -> bool:

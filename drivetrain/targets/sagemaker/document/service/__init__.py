@@ -8,7 +8,6 @@ All of it is in shapes.json, which is read once (see extract_shapes.py for how i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,32 +20,9 @@ from drivetrain.targets.sagemaker.document import parse_path
 def service() -> dict[str, Any]:
     """`botocore` (version), `requests` and `responses` (step type -> shapes), `shapes` (name -> shape). Do not change.
 
-    Nothing is read before the first call. A shape is parsed when it is asked for: a pipeline has a tenth of them, and
-    all together take a millisecond.
+    Nothing is read before the first call, which takes two milliseconds.
     """
-    text = Path(__file__).with_name("shapes.json").read_bytes().decode("ascii")
-    head, _, shapes = text.removesuffix("\n}}\n").partition(',\n"shapes":{\n')
-    return {**json.loads(head + "}"), "shapes": _Shapes(shapes)}
-
-
-class _Shapes(Mapping[str, dict[str, Any]]):
-    """The shapes of shapes.json, where each has a line: `"Name":{...}`."""
-
-    def __init__(self, text: str) -> None:
-        self._texts = {name[1:-1]: shape for name, _, shape in (line.partition(":") for line in text.split(",\n"))}
-        self._read: dict[str, dict[str, Any]] = {}
-
-    def __getitem__(self, name: str) -> dict[str, Any]:
-        found = self._read.get(name)
-        if found is None:
-            found = self._read[name] = json.loads(self._texts[name])
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
+    return json.loads(Path(__file__).with_name("shapes.json").read_bytes())
 
 
 # What every step has besides the answer of its describe call.

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from drivetrain.targets.sagemaker.document.graph import reached
 from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
 
 FILE = Path(__file__).with_name("shapes.json")
@@ -43,13 +44,8 @@ def extract(model: Mapping[str, Any], botocore_version: str) -> dict[str, Any]:
     responses = {
         step: [operations[call]["output"]["shape"] for call in calls] for step, calls in sorted(DESCRIBE.items())
     }
-    reachable: set[str] = set()
-    waiting = [*requests.values(), *(shape for answers in responses.values() for shape in answers)]
-    while waiting:
-        name = waiting.pop()
-        if name not in reachable:
-            reachable.add(name)
-            waiting += _members(shapes[name])
+    roots = [*requests.values(), *(shape for answers in responses.values() for shape in answers)]
+    reachable = {*roots, *reached(roots, lambda name: _members(shapes[name]))}
     return {
         "botocore": botocore_version,
         "api": model["metadata"]["apiVersion"],

@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import did_you_mean
 from drivetrain.targets.sagemaker.document.service import UnknownPropertyError, property_type, service
@@ -102,6 +102,18 @@ _WORDS = {
     "map": "an object",
     "structure": "an object",
 }
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "timestamp": (str, int, float),
+    "integer": int,
+    "long": int,
+    "float": (int, float),
+    "double": (int, float),
+    "boolean": bool,
+    "list": (list, tuple),
+    "map": dict,
+    "structure": dict,
+}
 # Shape type -> pipeline types that the service assigns to it; an integer also is a float.
 _TAKES = {
     "string": ("String",),
@@ -154,7 +166,7 @@ def check_arguments(
     return check.problems
 
 
-def check_types(step_type: str, arguments: Mapping[str, Any], *, path: str = "Arguments") -> list[Problem]:
+def check_types(step_type: str, arguments: Mapping[str, Any]) -> list[Problem]:
     """List the values that make no sense in the Arguments of a definition that others wrote.
 
     Only kinds of values and the ranges of numbers are looked at: members, words and forms that shapes.json does not
@@ -165,15 +177,15 @@ def check_types(step_type: str, arguments: Mapping[str, Any], *, path: str = "Ar
     if root is None:
         return []
     check = _Types({}, {})
-    check.structure(dict(arguments), service()["shapes"][root], path)
+    check.structure(dict(arguments), service()["shapes"][root], "Arguments")
     return check.problems
 
 
-def is_reference(value: Mapping[str, Any]) -> bool:
-    """Return True if an object stands for a value that is known when the pipeline runs."""
-    if len(value) != 1:
+def is_reference(value: Any) -> bool:
+    """Return True if a value is an object that stands for one that is known when the pipeline runs."""
+    if not isinstance(value, dict) or len(cast("dict[str, Any]", value)) != 1:
         return False
-    [(name, content)] = value.items()
+    [(name, content)] = cast("dict[str, Any]", value).items()
     if name.startswith("Std:") and name not in REFERENCES:
         return True  # a function that is newer than this package; what it gives is not known
     return isinstance(content, REFERENCES.get(name, ()))
@@ -194,39 +206,21 @@ class _Check:
     def value(self, value: Any, name: str, path: str) -> None:
         shape = self.shapes[name]
         kind = shape["type"]
-        if isinstance(value, dict):
-            if is_reference(value):  # type: ignore[reportUnknownArgumentType]
-                self.reference(value, kind, path)  # type: ignore[reportUnknownArgumentType]
-            elif kind == "structure":
-                self.structure(value, shape, path)  # type: ignore[reportUnknownArgumentType]
-            elif kind == "map":
-                self.mapping(value, shape, path)  # type: ignore[reportUnknownArgumentType]
-            else:
-                self.wrong_type(value, kind, path)
-        elif kind == "string":
-            if isinstance(value, str):
-                self.text(value, shape, path)
-            else:
-                self.wrong_type(value, kind, path)
-        elif kind == "list":
-            if isinstance(value, list | tuple):
-                self.entries(value, shape, path)  # type: ignore[reportUnknownArgumentType]
-            else:
-                self.wrong_type(value, kind, path)
-        elif kind == "boolean":
-            if not isinstance(value, bool):
-                self.wrong_type(value, kind, path)
-        elif kind in ("integer", "long", "float", "double"):
-            whole = kind in ("integer", "long")
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-                self.wrong_type(value, kind, path)
-            else:
-                self.within(value, shape, path, str(value), "")
-        elif kind == "timestamp":
-            if not isinstance(value, str | int | float) or isinstance(value, bool):
-                self.wrong_type(value, kind, path)
-        else:
+        fits = isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "boolean")
+        if is_reference(value):
+            self.reference(value, kind, path)
+        elif not fits:
             self.wrong_type(value, kind, path)
+        elif kind == "structure":
+            self.structure(value, shape, path)
+        elif kind == "map":
+            self.mapping(value, shape, path)
+        elif kind == "string":
+            self.text(value, shape, path)
+        elif kind == "list":
+            self.entries(value, shape, path)
+        elif kind in ("integer", "long", "float", "double"):
+            self.within(value, shape, path, str(value), "")
 
     def structure(
         self, value: dict[str, Any], shape: dict[str, Any], path: str, filled_in: frozenset[str] = frozenset()

@@ -158,18 +158,14 @@ class StepContext:
         """Enter the supervisors of the attempt, before they start anything."""
         self.ledger.record_processes(self.facts.id, self.step.name, self.attempt, processes)
 
-    def run_job(
-        self, job: Job, tick: Callable[[float, bool], None] | None = None, *, every_s: float | None = None
-    ) -> JobResult:
-        """Run a job to its end; `tick(seconds, final)` is called every `every_s` seconds and once after the end.
+    def run_job(self, job: Job) -> None:
+        """Run a job to its end.
 
         Raises:
             StepFailedError: the job failed, ran out of time, or its supervisor died.
             StepStoppedError: the user stopped the run.
         """
-        result = self.watch_job(job, tick, every_s=every_s)
-        raise_unless_succeeded(result)
-        return result
+        raise_unless_succeeded(self.watch_job(job))
 
     def watch_job(
         self,
@@ -179,8 +175,8 @@ class StepContext:
         every_s: float | None = None,
         interrupt: Callable[[float], float | None] | None = None,
     ) -> JobResult:
-        """Run a job as `run_job` does, and say how it ended. `interrupt(seconds)` is asked as often as `tick`: the
-        notice, in seconds, with which the machines go now, once.
+        """Run a job, and say how it ended. `tick(seconds, final)` is called every `every_s` seconds and once after the
+        end; `interrupt(seconds)` is asked as often: the notice, in seconds, with which the machines go now, once.
 
         Raises:
             StepFailedError: the machine could not start it.

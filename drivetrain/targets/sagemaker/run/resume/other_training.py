@@ -16,7 +16,7 @@ from drivetrain.run_store.objects import ObjectStore
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.sagemaker.document.document import Definition
-from drivetrain.targets.sagemaker.document.graph import dependencies
+from drivetrain.targets.sagemaker.document.graph import dependencies, reached
 from drivetrain.targets.sagemaker.run.execution.scope import ExecutionScope, resolve_known
 from drivetrain.targets.sagemaker.run.jobs.job_data import input_uris, words_in
 
@@ -52,7 +52,7 @@ def refuse_another_training(
         if not store.exists(uri.rstrip("/") + "/"):
             continue
         differences = list(_inputs(before[name], after[name]))
-        for needed in sorted(_all_needed(name, needs)):
+        for needed in sorted(reached([name], lambda step: needs.get(step, ()))):
             if needed in before:
                 found = _data(before[needed], after[needed])
                 differences += [f"{what} of step {needed!r}" for what in found]
@@ -67,10 +67,11 @@ def refuse_another_training(
 
 def _message(name: str, differences: list[str], arguments: Mapping[str, Any], uri: str, execution: str) -> str:
     more = f" and {len(differences) - _MOST_NAMED} more" if len(differences) > _MOST_NAMED else ""
+    resumable = ", ".join(_resumable_names(arguments)) or "what the component declares as resumable"
     return (
         f"step {name!r} has checkpoints ({uri}), and it cannot go on from them with another configuration: "
         f"{', '.join(differences[:_MOST_NAMED])}{more}.\n"
-        f"What may change: {_resumable(arguments)}, the machines, and whether they are spot machines.\n"
+        f"What may change: {resumable}, the machines, and whether they are spot machines.\n"
         f"Resume without it (drivetrain runs resume {execution}), or begin a new training with it (drivetrain run ...)."
     )
 
@@ -78,17 +79,6 @@ def _message(name: str, differences: list[str], arguments: Mapping[str, Any], ur
 def _known(definition: Definition, scope: ExecutionScope) -> dict[str, Any]:
     """The arguments of each step, resolved as far as they can be now."""
     return {step.name: resolve_known(step.arguments, scope) for step in definition.walk() if step.type != "Condition"}
-
-
-def _all_needed(name: str, needs: Mapping[str, Any]) -> set[str]:
-    found: set[str] = set()
-    left = [name]
-    while left:
-        for needed in needs.get(left.pop(), ()):
-            if needed not in found:
-                found.add(needed)
-                left.append(needed)
-    return found
 
 
 def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -143,10 +133,6 @@ def _resumable_names(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     from drivetrain.components.train import train
 
     return train.resumable
-
-
-def _resumable(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(_resumable_names(arguments)) or "what the component declares as resumable"
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:

@@ -32,9 +32,9 @@ def suggest(search: Search) -> dict[str, str]:
     with warnings.catch_warnings():
         # Of Optuna 4, for constant_liar: without it, trainings at the same time would all be the same one.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(
-            seed=search.own_seed, n_startup_trials=_num_random(search.total), constant_liar=True
-        )
+        # So many are drawn at random before there is something to learn from: Optuna's 10, or a third.
+        num_random = max(2, min(10, search.total // 3))
+        sampler = optuna.samplers.TPESampler(seed=search.own_seed, n_startup_trials=num_random, constant_liar=True)
     study = optuna.create_study(
         sampler=sampler, direction="maximize" if search.definition.objective.maximize else "minimize"
     )
@@ -57,11 +57,6 @@ def suggest(search: Search) -> dict[str, str]:
         )
     found = study.ask(fixed_distributions=distributions).params
     return {name: _outer(one, found[name]) for name, one in ranges.items()}
-
-
-def _num_random(total: int) -> int:
-    """How many trainings are drawn at random before there is something to learn from: Optuna's 10, or a third."""
-    return max(2, min(10, total // 3))
 
 
 def _distribution(one: Range) -> BaseDistribution:
