@@ -222,8 +222,7 @@ def is_empty(folder: Path) -> bool:
 
 def end(folder: Path) -> None:
     """Note that the training of a folder has ended well; without a record nobody asks."""
-    kept = read_kept(folder.name, _content(folder / RECORD))
-    if kept is not None:
+    if (kept := read_kept(folder.name, _content(folder / RECORD))) is not None:
         write(folder, kept._replace(ended=True))
 
 

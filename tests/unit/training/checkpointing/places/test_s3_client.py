@@ -101,7 +101,7 @@ def test_invalid_settings_are_refused(environment: dict[str, str], monkeypatch: 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     (value,) = environment.values()
-    with pytest.raises(InputError, match=rf"no access to S3 .*{value}.*AWS_PROFILE; .* like https://minio\.example"):
+    with pytest.raises(InputError, match=rf"no access to S3 .*{value}.*AWS_PROFILE\. .* like https://minio\.example"):
         Objects("some").list("")
 
 
