@@ -3,27 +3,33 @@
     rule -> event queue (FIFO, one message group a pipeline) -> starter -> StartPipelineExecution
               `-> after five attempts: failed events            rules and schedules that could not deliver: dead letters
 
+Rules and schedules are part of the stack for those who do not let `drivetrain apply` write them.
 In a FIFO queue a group's messages are handled one after the other, which keeps rate limits exact without reserving
 concurrency, of which a new account has little.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import CfnResource, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
+from constructs import Construct, IDependable
 
-from drivetrain.infra.acknowledged import acknowledge
 from drivetrain.infra.groups import log_group
 from drivetrain.infra.options import Options
+from drivetrain.infra.roles import acknowledge
 from drivetrain.infra.starter.bundle import HANDLER, write_archive
+from drivetrain.spec.pipeline import Pipeline
 from drivetrain.targets.sagemaker.permissions.names import MAX_ROLE_NAME, Names
 from drivetrain.targets.sagemaker.permissions.operators import starter_log
+from drivetrain.triggers.resources import Rule, TriggerSite, resources
 
 SECONDS = 60
 """The timeout of the starter, which lists executions and starts one."""
@@ -106,3 +112,38 @@ def _queue(scope: Construct, name: str, arn: str, **more: Any) -> sqs.Queue:
         retention_period=KEPT,
         **more,
     )
+
+
+class Triggers(Construct):
+    """The pipeline's triggers as resources; CloudFormation has the same words as the API."""
+
+    def __init__(self, scope: Construct, pipeline: Pipeline, names: Names, role: IDependable) -> None:
+        """Args:
+        role: the scheduler's, which the service must be able to take on when a schedule is made.
+        """
+        super().__init__(scope, "Triggers")
+        site = TriggerSite(
+            region=names.region,
+            account=names.account,
+            pipeline_arn=names.pipeline_arn,
+            scheduler_role=names.role("scheduler"),
+            event_queue=names.event_queue,
+            dead_letter_queue=names.dead_letter_queue,
+            partition=names.partition,
+        )
+        for item in resources(pipeline, site):
+            if isinstance(item, Rule):
+                properties = {**item.rule, "EventPattern": json.loads(item.rule["EventPattern"])}
+                properties["Targets"] = [dict(target) for target in item.targets]
+                CfnResource(self, item.trigger, type="AWS::Events::Rule", properties=plain(properties))
+            else:
+                made = CfnResource(self, item.trigger, type="AWS::Scheduler::Schedule", properties=plain(item.schedule))
+                made.node.add_dependency(role)
+
+
+def plain(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """With times as CloudFormation has them."""
+    return {
+        name: value.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(value, datetime) else value
+        for name, value in properties.items()
+    }

@@ -1,22 +1,28 @@
-"""The IAM roles of a pipeline, one a kind of work, with the policies that are derived from its definition."""
+"""The IAM roles of a pipeline, one a kind of work, with the policies that are derived from its definition.
+
+Findings of cdk-nag that are meant to be are acknowledged, each with its reason beside the thing it is about. cdk-nag
+knows every `*` in a policy as a finding of its own. In the derived policies a `*` stands behind the beginning of a
+name, for what only an execution knows; the few that do not are listed with their reasons (`UNSCOPED`, `UNNAMED`). What
+is neither stays a finding, and the synthesis fails.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Acknowledgment, Duration, RemovalPolicy, Validations
 from aws_cdk import aws_iam as iam
-from constructs import Construct
+from constructs import Construct, IConstruct
 
-from drivetrain.infra.acknowledged import acknowledge_wildcards
 from drivetrain.infra.options import ContinuousIntegration
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.operators import trust_token
-from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER
-from drivetrain.targets.sagemaker.permissions.policy import Policy, Trust, conditions_json
+from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER, why_wild
+from drivetrain.targets.sagemaker.permissions.policy import Policy, Statement, Trust, conditions_json
 
 ISSUER = "token.actions.githubusercontent.com"
 AUDIENCE = "sts.amazonaws.com"
+WILDCARDS = "AwsSolutions-IAM5"
 
 
 class Roles(Construct):
@@ -66,3 +72,22 @@ def ci_trusts(scope: Construct, ci: ContinuousIntegration, names: Names) -> dict
         for kind, subjects in ((CI, ci.subjects), (DESTROYER, ci.destroy_subjects))
         if subjects
     }
+
+
+def acknowledge(construct: IConstruct, rule: str, reason: str) -> None:
+    """Say why a finding stays."""
+    Validations.of(construct).acknowledge(Acknowledgment(id=rule, reason=reason))
+
+
+def acknowledge_wildcards(construct: IConstruct, statements: Iterable[Statement]) -> None:
+    """Say of each `*` in a derived policy what it stands for, where every statement that has it can."""
+    reasons: dict[str, list[str | None]] = {}
+    for statement in statements:
+        for resource in statement.resources:
+            if "*" in resource:
+                why = why_wild(statement, resource)
+                reasons.setdefault(resource, []).append(None if why is None else f"{statement.sid}: {why}")
+    for resource, said in reasons.items():
+        given = [why for why in dict.fromkeys(said) if why is not None]
+        if None not in said:
+            acknowledge(construct, f"{WILDCARDS}[Resource::{resource}]", ". ".join(given))

@@ -8,7 +8,7 @@ from pathlib import Path
 from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
-from drivetrain.infra.events import Events
+from drivetrain.infra.events import Events, Triggers
 from drivetrain.infra.given import check_given, left_to_the_owner
 from drivetrain.infra.groups import JobLogs, ModelGroups
 from drivetrain.infra.network import Network
@@ -17,7 +17,6 @@ from drivetrain.infra.options import Options
 from drivetrain.infra.roles import Roles, ci_trusts
 from drivetrain.infra.storage import Storage
 from drivetrain.infra.studio import Studio
-from drivetrain.infra.triggers import Triggers
 from drivetrain.targets.sagemaker.compile.compile import Compiled
 from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.permissions.names import Names

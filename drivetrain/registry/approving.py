@@ -1,10 +1,11 @@
 """Registering and approving, on every registry: not against the decision on the model without a reason, and approving
-with its own files only."""
+with its own files only; and going back to the champion before."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from drivetrain.base.errors import UserError
 from drivetrain.registry import approvers
 from drivetrain.registry.binding import AGAINST, REPORT, allow, objections
 from drivetrain.registry.intact import check_own_files
@@ -92,3 +93,30 @@ def make_champion(
     # The champion goes last, so that no version in between takes its place.
     rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
     return [found, *reversed(rejected)]
+
+
+def earlier_champion(registry: Registry, group: str, to: int | None = None, *, place: str = "") -> int:
+    """The version to go back to: the one approved before the champion, or `to`.
+
+    Args:
+        place: how the command line names the registry, in messages.
+
+    Raises:
+        UserError: there is no such version, or it was not approved before the champion.
+    """
+    approved = [each.version for each in registry.versions(group) if each.status == "Approved"]
+    if not approved:
+        raise UserError(f"no version of {group!r} is approved: there is no champion to go back from.")
+    if to is None and len(approved) == 1:
+        raise UserError(
+            f"version {approved[0]} of {group!r} is the only approved version: no earlier one is left. Reject it "
+            f"(drivetrain models reject {group} {approved[0]}{place}), or approve another one."
+        )
+    if to is not None and to not in approved[1:]:
+        registry.version(group, to)  # is there
+        earlier = ", ".join(map(str, approved[1:])) or "none"
+        raise UserError(
+            f"--to {to}: the champion of {group!r} is version {approved[0]}, and approved before it are: {earlier}. To "
+            f"make any other version the champion, approve it: drivetrain models approve {group} VERSION{place}"
+        )
+    return to or approved[1]

@@ -20,10 +20,9 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.registry.torn_files import torn
 
 ARCHIVE = "model.tar.gz"
 # Nothing is written, so a bomb costs time only; text of zeros packs well, hence a wider bound than where files are
@@ -32,6 +31,9 @@ MOST_GROWTH = 100
 MOST_BYTES_OF_SMALL_ARCHIVE = 64 << 20
 MOST_FILES = 100_000
 _READ_BYTES = 1 << 20
+_ZIPPED = (".pt", ".pth", ".keras", ".npz", ".zip")
+_ZIP, _END_OF_ZIP, _MOST_AFTER_END = b"PK\x03\x04", b"PK\x05\x06", 22 + 65_535
+_LENGTH = 8  # bytes of the header's length, of a safetensors file
 
 
 def content_hash(path: Path) -> str:
@@ -55,7 +57,7 @@ def files_in(path: Path, *, whole: bool = False) -> dict[str, str]:
     A folder that holds nothing but model.tar.gz, as a platform hands a trained model on, counts as that archive.
 
     Args:
-        whole: refuse weights that were cut off, where their format tells (torn_files.py).
+        whole: refuse weights that were cut off, where their format tells (`torn`).
 
     Raises:
         InputError: nothing there, no file in it, a link or device, a name outside the folder or given twice, a damaged
@@ -158,3 +160,35 @@ class Bounded(io.RawIOBase):
         if self.left < 0:
             raise too_large(self.path, self.most)
         return data
+
+
+def torn(name: str, head: bytes, tail: bytes, size: int) -> str:
+    """Describe what is missing of a file; "" for a whole one, and for a format that does not say its length.
+
+    Args:
+        head: its beginning; a header of safetensors that is longer is not looked into.
+        tail: its end.
+        size: its bytes.
+    """
+    if name.endswith(".safetensors"):
+        return _torn_safetensors(head, size) if head[_LENGTH : _LENGTH + 1] == b"{" else "" if size else "it is empty"
+    if name.endswith(_ZIPPED) and head.startswith(_ZIP) and _END_OF_ZIP not in tail[-_MOST_AFTER_END:]:
+        return "its end, where the list of its parts stands, is missing"
+    return ""
+
+
+def _torn_safetensors(head: bytes, size: int) -> str:
+    """https://github.com/huggingface/safetensors#format"""
+    start = _LENGTH + int.from_bytes(head[:_LENGTH], "little")
+    if start > size:
+        return f"it has {size:,} bytes, and its header alone {start:,}"
+    if start > len(head):
+        return ""
+    try:
+        header: Any = json.loads(head[_LENGTH:start])
+        entries = cast("dict[str, Any]", header).items()
+        ends = [int(entry["data_offsets"][1]) for name, entry in entries if name != "__metadata__"]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return "its header is no list of tensors"
+    expected = start + max(ends, default=0)
+    return "" if size == expected else f"it has {size:,} bytes, and its header says {expected:,}"

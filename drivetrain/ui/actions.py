@@ -19,8 +19,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import status_word
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.operations.models import login
-from drivetrain.registry.approving import make_champion
-from drivetrain.registry.rolling_back import earlier_champion
+from drivetrain.registry.approving import earlier_champion, make_champion
 from drivetrain.run_store.home import Home, SavedRequest, why_not_resumed
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.stopping import stop

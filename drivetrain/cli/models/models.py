@@ -237,7 +237,7 @@ def rollback(
       drivetrain models rollback retraining -m "wrong at night"
       drivetrain models rollback retraining --to 1
     """
-    from drivetrain.registry.rolling_back import earlier_champion
+    from drivetrain.registry.approving import earlier_champion
 
     earlier = earlier_champion(where.opened(), group, to, place=where.repeated)
     _decide(group, str(earlier), "Approved", reason, where, as_json, bound=False)

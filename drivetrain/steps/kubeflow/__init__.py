@@ -1,10 +1,9 @@
 """The program of a task of Kubeflow Pipelines: `python -m drivetrain.steps.kubeflow EXECUTOR-INPUT`.
 
-__main__.py     from the executor input to an exit code
+__main__.py     from the executor input to an exit code, and what an earlier attempt of the task left
 task.py         what the task is given, and its document's words as text
 program.py      the step's program, its log, and the metrics in it
 forks.py        one interpreter from which the tasks of a run on one machine are forked
-earlier.py      what an earlier attempt of the task left
 notice.py       a program of its own: posts how a run ended
 reports.py      reports to the runner of the task on this machine
 

@@ -14,7 +14,7 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     logs                         training metric -> the regular expression that finds it in the program's log
     logged                       output parameter -> the training metric whose last value it is
     archives                     inputs that the program finds as one archive of that name (model.tar.gz)
-    retries                      whether the platform tries the task again (earlier.py)
+    retries                      whether the platform tries the task again (`Earlier`)
     train_job                    the program runs on the nodes of a TrainJob; this is one of them (train_job.py)
     fail                         instead of a program: the words with which the task fails
     select                       instead of a program: which iteration of a loop is handed on, {"pick": "MaxBy",
@@ -34,12 +34,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import BAD_INPUT, FAILED, RETRY
-from drivetrain.steps.kubeflow.earlier import Earlier
 from drivetrain.steps.kubeflow.program import (
     Become,
     Log,
@@ -56,6 +56,7 @@ from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, Json, RetryEr
 METRICS, METRICS_FILE = "metrics", "metrics.json"
 REPEATS, PAUSE_S = 3, 30.0
 _LARGEST_INTEGER = 2**53
+NAME = "drivetrain-failed.json"
 
 
 def run(task: Task, report: Reporter) -> int:
@@ -253,6 +254,53 @@ def main() -> NoReturn:
         if task is not None and os.getpid() == process:
             task.clean_up()
     sys.exit(code)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The place of the reason: a file on one machine, an object in a cluster, None where nobody tries again."""
+
+    place: Path | str | None
+
+    @staticmethod
+    def of(task: Task) -> Earlier:
+        """A task's."""
+        if not task.document.get("retries"):
+            return Earlier(None)
+        if OBJECT_STORE in os.environ:
+            return Earlier(task.output_file.with_name(NAME))
+        from drivetrain.steps.kubeflow import objects  # slow to import, and most tasks need none of it
+
+        uris = sorted(str(artifact["uri"]) for artifact in task.made.values())
+        kept = [uri for uri in uris if uri.partition("://")[0] in objects.SCHEMES]
+        return Earlier(f"{kept[0].rstrip('/').rpartition('/')[0]}/{NAME}" if kept else None)
+
+    def reason(self) -> str | None:
+        """Why an earlier attempt failed, where another one would, too.
+
+        Raises:
+            TaskError: the storage cannot be asked.
+        """
+        if self.place is None:
+            return None
+        if isinstance(self.place, Path):
+            found = self.place.read_bytes() if self.place.is_file() else None
+        else:
+            from drivetrain.steps.kubeflow import objects
+
+            found = objects.read(self.place)
+        return None if found is None else str(json.loads(found)["reason"])
+
+    def write(self, code: int, reason: str) -> None:
+        """Leave a reason to the attempts that follow."""
+        content = json.dumps({"code": code, "reason": reason}).encode()
+        if isinstance(self.place, Path):
+            self.place.parent.mkdir(parents=True, exist_ok=True)
+            self.place.write_bytes(content)
+        elif self.place is not None:
+            from drivetrain.steps.kubeflow import objects
+
+            objects.write(self.place, content)
 
 
 if __name__ == "__main__":

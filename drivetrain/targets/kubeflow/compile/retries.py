@@ -1,7 +1,7 @@
 """How often the platform tries a step again.
 
 It tries again whatever a task failed of; a task of ours that failed for a reason that another attempt does not change
-ends at once when it is tried again (drivetrain/steps/kubeflow/earlier.py). Whether it tries again at all is up to two
+ends at once when it is tried again (drivetrain/steps/kubeflow/__main__.py). Whether it tries again at all is up to two
 settings of an administrator's, which NOTE names.
 """
 

@@ -11,8 +11,7 @@ against the models of the official client.
     desired.py      what the code says                  deployed.py     what is there, and who made it
     differences.py  two IRs compared, in words          planning.py     what applying would change
     applying.py     makes it so, or takes it back       destroying.py   takes it away
-    ownership.py    whose a folder in the storage is
-    listing.py      every pipeline of the namespace     starter.py      starts one when a model changes in the registry
+    ownership.py    whose a folder in the storage is    starter.py      starts one when a model changes in the registry
     deployer.py     all of it as the commands ask for it (../../deployer.py)
 
 executions/: what a deployed pipeline then does

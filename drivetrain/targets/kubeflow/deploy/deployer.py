@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
@@ -17,6 +18,7 @@ from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import DeployedRuns, Deployer, Handle, Starter, StartRequest, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
+from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import Namespace
 from drivetrain.targets.kubeflow.deploy.desired import Desired
 from drivetrain.targets.kubeflow.deploy.destroying import Remains, destroy, remains
@@ -25,7 +27,6 @@ from drivetrain.targets.kubeflow.deploy.executions import starting
 from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
 from drivetrain.targets.kubeflow.deploy.executions.output import Output
 from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
-from drivetrain.targets.kubeflow.deploy.listing import HINTS, deployed_pipelines
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 
 START_OPTIONS = ("version",)
 Json = dict[str, Any]
+HINTS: Mapping[str, str] = {
+    "edited": "Others uploaded a version since the last apply; to see what it changes: drivetrain plan NAME",
+    "being applied": "Apply is at work, or was cut short; applying again ends it: drivetrain apply NAME",
+    "not ours": "Not made by drivetrain; to take one over: drivetrain apply NAME --discard all",
+}
 
 
 def report(run: RemoteRun) -> Report:
@@ -209,3 +215,24 @@ class Kubeflow(DeployedRuns):
     def _named(self, id: str, pipeline: str) -> Handle:
         # As the web pages have it.
         return Handle(id, f"{self.settings.endpoint}/#/runs/details/{id}", "url", pipeline)
+
+
+def deployed_pipelines(api: Api, limit: int, experiment: str | None = None) -> Iterator[Listed]:
+    """The pipelines of the namespace, by name: three calls for each.
+
+    Args:
+        experiment: to which executions belong; one of each pipeline's name unless given.
+    """
+    for said in islice(service.pipelines(api), limit):
+        id, name = str(said["pipeline_id"]), str(said.get("display_name") or said.get("name"))
+        newest = next((reading.version(each) for each in service.versions(api, id, name)), None)
+        if newest is not None and newest.sha256:
+            state = "as applied"
+        elif reading.mark_of(said) is None:
+            state = "not ours"
+        else:
+            state = "being applied" if newest is None else "edited"
+        runs = running.runs_in(api, name, id, experiment or name)
+        last = next((running.execution(name, run).summary() for run in runs), None)
+        modified = newest.created if newest is not None else service.seconds(said.get("created_at"))
+        yield Listed(name, {"id": id}, state, modified, newest and newest.sha256, last)

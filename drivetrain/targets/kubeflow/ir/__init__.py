@@ -4,14 +4,14 @@
     fields.py         unknown fields and wrong types, by messages.json; the rest goes on to those below
     components.py     components, who uses them, and what they take and give
     tasks.py          the tasks of a DAG: what they take, in which order, how often
-    outputs.py        what a DAG gives
     sources.py        where a task's input comes from, and whether its type fits
     cel.py            the expressions of conditions
     placeholders.py   `{{$...}}` in commands, images and values
     executors.py      containers and importers
     kubernetes.py     the platform's part
     problems.py       one problem, and how its place is written
-    check.py          all of it: `problems(documents)`, and as the command line says it: `inspect(text, source)`
+    check.py          what a DAG gives, and all of it: `problems(documents)`; as the command line says it:
+                      `inspect(text, source)`
 
 Messages and rules follow pipeline_spec.proto and kubernetes_executor_config.proto of kubeflow/pipelines; tests compare
 the fields with kfp's protobufs, and hold that what kfp's own compiler writes is accepted.

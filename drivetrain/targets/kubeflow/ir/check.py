@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, cast
 
+from drivetrain.base.errors import did_you_mean
 from drivetrain.base.formatting import printable
-from drivetrain.targets.kubeflow.ir.components import Components
+from drivetrain.targets.kubeflow.ir.components import FLOWS, Component, Components, Flow
 from drivetrain.targets.kubeflow.ir.executors import executor_problems
 from drivetrain.targets.kubeflow.ir.fields import cleaned
 from drivetrain.targets.kubeflow.ir.kubernetes import PLATFORM, platform_problems
-from drivetrain.targets.kubeflow.ir.outputs import output_problems
 from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry, quoted
 from drivetrain.targets.kubeflow.ir.reading import Documents, read
+from drivetrain.targets.kubeflow.ir.sources import Sources, mismatch, taken
 from drivetrain.targets.kubeflow.ir.tasks import task_problems
 from drivetrain.targets.target import Inspection
 
@@ -120,3 +121,48 @@ def _lines(found: list[Problem]) -> list[str]:
         least = "at least " if len(found) == MOST else ""
         said.append(f"    ... and {least}{len(found) - _MOST_SHOWN} more")
     return [printable(line) for line in said]
+
+
+def output_problems(components: Components, dag: Component) -> Iterator[Problem]:
+    """Everything that is wrong with the outputs of a DAG."""
+    sources = Sources(components, dag)
+    given: Json = dag.spec.get("dag", {}).get("outputs", {})
+    for flow in FLOWS:
+        definitions, selected = dag.outputs(flow), given.get(flow, {})
+        place = at(dag.place, "dag.outputs", flow)
+        for name, source in selected.items():
+            if name not in definitions:
+                reason = f"`outputDefinitions` has no {quoted(name)}. {did_you_mean(name, definitions)}"
+                yield Problem(entry(place, name), reason)
+            yield from _output(source, definitions.get(name, {}), flow, sources, entry(place, name))
+        for name in definitions.keys() - selected.keys():
+            yield Problem(entry(at(dag.place, "outputDefinitions", flow), name), "no task of the DAG gives it.")
+
+
+def _output(source: Json, definition: Json, flow: Flow, sources: Sources, place: str) -> Iterator[Problem]:
+    wanted = taken(definition, flow)
+    selectors = list(_selectors(source, flow, place))
+    if not selectors:
+        yield Problem(place, "no task is named that gives it.")
+    key = "outputParameterKey" if flow == "parameters" else "outputArtifactKey"
+    for where, selector in selectors:
+        found: list[Problem] = []
+        result = sources.output(
+            selector.get("producerSubtask"), selector.get(key), flow, where, found, field="producerSubtask"
+        )
+        yield from found
+        # A body of a loop declares what all iterations together give: a list of what one of its tasks does.
+        is_collected = wanted.is_list or wanted.type == "LIST"
+        if result is not None and not is_collected and mismatch(result, wanted):
+            yield Problem(where, f"is {result.described()}, and {wanted.described()} is declared.")
+
+
+def _selectors(source: Json, flow: Flow, place: str) -> Iterator[tuple[str, Json]]:
+    if flow == "artifacts":
+        for i, each in enumerate(source.get("artifactSelectors", ())):
+            yield entry(at(place, "artifactSelectors"), i), each
+    elif "valueFromParameter" in source:
+        yield at(place, "valueFromParameter"), source["valueFromParameter"]
+    else:
+        for i, each in enumerate(source.get("valueFromOneof", {}).get("parameterSelectors", ())):
+            yield entry(at(place, "valueFromOneof.parameterSelectors"), i), each

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +35,6 @@ from drivetrain.targets.kubeflow.compile.words import check_given
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import STOPPED, Book
 from drivetrain.targets.kubeflow.run.inputs import lost_inputs
-from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import TYPES, skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
 
@@ -285,3 +284,18 @@ def _made(folder: Path) -> Path:
 def _last_line(path: Path) -> str:
     lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     return lines[-1].strip() if lines else "it said nothing."
+
+
+def read_reports(pipe: int) -> Iterator[dict[str, Any]]:
+    """The reports that come through a pipe; empty where its other ends are closed, or nothing waits in it."""
+    waiting = b""
+    while chunk := os.read(pipe, 65_536):
+        waiting += chunk
+        *lines, waiting = waiting.split(b"\n")
+        for line in lines:
+            report = json.loads(line)
+            if report["event"] == "file":
+                path = Path(report["path"])
+                report = json.loads(path.read_text(encoding="utf-8"))
+                path.unlink()
+            yield report

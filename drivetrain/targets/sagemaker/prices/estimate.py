@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.formatting import duration
 from drivetrain.catalog.instance_storage import has_own_disk
 from drivetrain.spec.binding import typed
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope
 from drivetrain.targets.sagemaker.prices.billed import JOB, UNKNOWN_MACHINES, Choice, Machines, machines
-from drivetrain.targets.sagemaker.prices.table import REFRESH, Price, PriceTable, current
+from drivetrain.targets.sagemaker.prices.table import REFRESH, Price, PriceTable, age_line, current
 
 SPOT_LEAST, SPOT_MOST = 0.1, 1.0
 HOUR = 3600
@@ -30,6 +31,7 @@ HOUR = 3600
 MONTH = 730 * HOUR
 
 Json = dict[str, Any]
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -244,3 +246,65 @@ def _start(definition: document.Definition, given: Mapping[str, Any]) -> Paramet
             raise UserError(f"no parameter {name!r}. {did_you_mean(name, declared)}")
         values[name] = typed(declared[name], value)
     return ParameterScope(values)
+
+
+def lines_of(estimate: Estimate, today: datetime.date | None = None) -> list[str]:
+    """The estimate for people; `today` is what the age of the prices is counted to."""
+    rows = [(_name(step), _machines(step), _time(step), _amount(step, estimate.currency)) for step in estimate.steps]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    lines = [
+        "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3])) for row in rows
+    ]
+    lines += [_total(estimate)]
+    lines += [age_line(estimate.priced_on, today)] if estimate.priced_on else []
+    return lines + list(estimate.notes)
+
+
+def money(amount: float, currency: str) -> str:
+    """`$12.34`, `under $0.01`, `CNY 12.34`."""
+    sign = "$" if currency == "USD" else f"{currency} "
+    if 0 < amount < 0.005:
+        return f"under {sign}0.01"
+    return f"{sign}{amount:,.2f}"
+
+
+def _name(step: StepCost) -> str:
+    branch = "".join(
+        f" (if {condition} is {'true' if outcome else 'false'})" for condition, outcome in step.branch[-1:]
+    )
+    return f"{step.step}{'' if step.what == 'job' else f', {step.what}'}{branch}"
+
+
+def _machines(step: StepCost) -> str:
+    hosts = f"{UNKNOWN if step.count is None else step.count} x {step.instance_type or UNKNOWN}"
+    return hosts if step.jobs == 1 else f"{step.jobs} jobs of {hosts}"
+
+
+def _time(step: StepCost) -> str:
+    if step.seconds is None:
+        return UNKNOWN
+    return f"{'as before' if step.measured else 'at most'} {duration(step.seconds)}"
+
+
+def _amount(step: StepCost, currency: str) -> str:
+    if step.on_demand is None:
+        return UNKNOWN
+    volumes = f", volumes {money(step.storage, currency)}" if step.storage else ""
+    if step.spot is None:
+        return money(step.on_demand, currency) + volumes
+    least, most = (money(amount, currency) for amount in step.spot)
+    return f"{least} to {most} on spot machines{volumes}"
+
+
+def _total(estimate: Estimate) -> str:
+    if not estimate.steps:
+        return "total: nothing, no step has machines"
+    bound = "as before" if all(step.measured for step in estimate.steps) else "at most"
+    priced = [step for step in estimate.steps if step.on_demand is not None]
+    if not priced:
+        return f"total: {UNKNOWN}"
+    total = f"total {bound} {money(estimate.total, estimate.currency)}"
+    if any(step.spot for step in priced):
+        total += f", with spot machines at their cheapest {money(estimate.least, estimate.currency)}"
+    missing = len(estimate.steps) - len(priced)
+    return total + (f", without {missing} of {len(estimate.steps)} entries whose cost is unknown" if missing else "")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drivetrain.steps.kubeflow import __main__ as program
-from drivetrain.steps.kubeflow.earlier import Earlier
+from drivetrain.steps.kubeflow.__main__ import Earlier
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import COPIES, Task
 from drivetrain.steps.kubeflow.train_job import Identity

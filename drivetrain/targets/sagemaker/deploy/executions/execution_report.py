@@ -14,7 +14,7 @@ from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFac
 from drivetrain.targets.sagemaker.deploy.executions.executions import describe, executions
 from drivetrain.targets.sagemaker.deploy.executions.following import starting_point
 from drivetrain.targets.sagemaker.document.step_types import step_type
-from drivetrain.targets.sagemaker.prices.lines import money
+from drivetrain.targets.sagemaker.prices.estimate import money
 from drivetrain.targets.sagemaker.prices.table import PriceTable, age_line, current
 from drivetrain.targets.sagemaker.refusals import DeniedError
 

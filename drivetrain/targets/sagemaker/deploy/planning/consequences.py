@@ -24,8 +24,7 @@ from drivetrain.targets.sagemaker.document.retirements import endings
 from drivetrain.targets.sagemaker.images import unpatched
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.policies import CI, DESTROYER, SCHEDULES, STARTER, derive
-from drivetrain.targets.sagemaker.prices.estimate import estimate
-from drivetrain.targets.sagemaker.prices.lines import lines_of
+from drivetrain.targets.sagemaker.prices.estimate import estimate, lines_of
 from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError
 
 # Roles that a definition does not change: the deployer's, the destroyer's, and those of what stands between a trigger

@@ -62,14 +62,12 @@ def look_up(
     ledger: Ledger,
     store: ObjectStore,
     masking: Masking,
-    now: float | None = None,
 ) -> Explanation:
     """Find the result of an earlier execution, or say why there is none.
 
     Args:
         arguments: the step's, resolved.
         execution: the present one, for naming upstream steps that ran again.
-        now: seconds since the epoch.
     """
     if step.type == "Transform":
         # It asks a model of the same execution (step_types/transform.py), which the service gives a new name each time.
@@ -81,7 +79,7 @@ def look_up(
     earlier = ledger.earlier_success(pipeline, step.name, key)
     if earlier is None:
         return _missed(step, fields, execution, pipeline, ledger, store, masking)
-    if is_too_old(step, earlier.ended or 0.0, now):
+    if is_too_old(step, earlier.ended or 0.0):
         given = step.raw["CacheConfig"]["ExpireAfter"]
         return Explanation(False, (f"the result of {earlier.execution} is older than {given}",), earlier=earlier)
     for uri in damaged(earlier.execution, step.name, ledger, store):
@@ -95,10 +93,10 @@ def look_up(
     return Explanation(True, (f"all key attributes equal those of {earlier.execution}",), (), warnings, earlier)
 
 
-def is_too_old(step: StepNode, ended: float, now: float | None = None) -> bool:
+def is_too_old(step: StepNode, ended: float) -> bool:
     """True where a result of a step is older than its cache allows."""
     limit = step.cache.expire_after_seconds
-    return limit is not None and (time.time() if now is None else now) - ended > limit
+    return limit is not None and time.time() - ended > limit
 
 
 def why_not_asked(step: StepNode, options: Options, scope: ExecutionScope) -> tuple[str, ...]:
@@ -154,7 +152,12 @@ def _missed(
         changed = ledger.rows(_CHANGED_ON_ITS_WAY, pipeline, step.name)
         why = f"{changed[0][0]} was resumed with other settings" if changed else "no earlier result"
         return Explanation(False, (why,))
-    from drivetrain.targets.sagemaker.run.execution.cache_differences import differences, reasons
+    from drivetrain.targets.sagemaker.run.execution.cache_differences import (
+        changed_code,
+        differences,
+        new_data,
+        reasons,
+    )
 
     found = differences(latest.key_fields, masking(fields))
 
@@ -162,19 +165,12 @@ def _missed(
         writer_execution, writer_step = ledger.writer_of(uri)
         return writer_step if writer_execution == execution else None
 
-    def what_changed() -> str:
-        from drivetrain.targets.sagemaker.run.execution.code_differences import changed_code
-
-        return changed_code(latest.key_fields, fields, store)
-
-    def new_data(difference: Difference) -> str | None:
-        from drivetrain.targets.sagemaker.run.execution.new_data import new_data
-
-        return new_data(step, fields, difference, lambda look: ledger.step(execution, look).arguments)
-
-    told = reasons(found, ran_again, what_changed, new_data) or (
-        "a value that is not kept, since it looks like a secret, has changed",
-    )
+    told = reasons(
+        found,
+        ran_again,
+        lambda: changed_code(latest.key_fields, fields, store),
+        lambda difference: new_data(step, fields, difference, lambda look: ledger.step(execution, look).arguments),
+    ) or ("a value that is not kept, since it looks like a secret, has changed",)
     return Explanation(False, tuple(map(masking.message, told)), found)
 
 

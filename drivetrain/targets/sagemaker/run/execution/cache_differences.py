@@ -1,15 +1,28 @@
-"""Compares two sets of arguments, field by field and in few words."""
+"""Compares two sets of arguments, field by field and in few words; also the code and the data behind them.
+
+Versions of data that looks found are nothing that anybody can read: the source is named. Files of code are those of
+the archives in the home.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from drivetrain.assets.assets import WHOLE_FOLDER
 from drivetrain.base.json_text import as_object, list_in, object_in, text_in
 from drivetrain.base.masking import MASK
+from drivetrain.run_store.objects import ObjectStore
+from drivetrain.spec.resources import READ_SOURCE, SOURCES_VARIABLE
 from drivetrain.steps import gather
-from drivetrain.targets.sagemaker.run.jobs.job_data import PROGRAMS
+from drivetrain.steps.start import plain_files
+from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.document.looks import runs_program, source_of, steps_told_in
+from drivetrain.targets.sagemaker.run.jobs.job_data import PROGRAMS, input_uris
+from drivetrain.targets.sagemaker.run.spares import archive_of
 
 _SHOWN, _BEFORE = 48, 12
 # Lists whose entries are known by a name, so that a new one in the middle does not shift the others.
@@ -21,6 +34,7 @@ _OUTPUTS = ("ProcessingOutputConfig", "OutputDataConfig")
 # The variable that compile makes of a cluster's `processes`, which is what the user wrote.
 _PROCESSES = "DRIVETRAIN_PROCESSES"
 _NOT_GIVEN = "(not given)"
+_SOURCE, _PACKAGE, _MOST = "source/", "drivetrain/", 3
 
 
 class Difference(NamedTuple):
@@ -215,3 +229,76 @@ def _flags(words: list[Any]) -> dict[str, Any]:
 def _output_names(arguments: Mapping[str, Any]) -> list[str]:
     outputs = list_in(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
     return [name for name in map(_name, outputs) if name is not None]
+
+
+def new_data(
+    step: StepNode, fields: Mapping[str, Any], difference: Difference, arguments: Callable[[str], Mapping[str, Any]]
+) -> str | None:
+    """`new data in rows`, or `new data of s3://lake/rows/` where no input has the source; None where the difference is
+    no look's.
+
+    Args:
+        arguments: those of a step of this execution.
+    """
+    path, old, new = difference
+    if not isinstance(old, str) or not isinstance(new, str):
+        return None
+    if path[0] == "Environment" and path[-1].startswith(SOURCES_VARIABLE):
+        looks = steps_told_in(step, "Environment", path[-1])
+    elif path == ("AppSpecification", "ContainerArguments", "version") and runs_program(fields, READ_SOURCE):
+        looks = steps_told_in(step, "AppSpecification", "ContainerArguments")
+    else:
+        return None
+    inputs = {uri: name for name, uri in input_uris(fields).items()}
+    told = [(inputs.get(source), source) for look in looks if (source := source_of(arguments(look)))]
+    named = [f"in {name}" if name else f"of {source}" for name, source in told]
+    return f"new data {' and '.join(named)}" if named else None
+
+
+def changed_code(old: Mapping[str, Any], new: Mapping[str, Any], store: ObjectStore) -> str:
+    """Describe how code changed: `code: helper.py edited`.
+
+    Args:
+        old: the key attributes of the earlier execution.
+        new: those of the present one.
+    """
+    archives = [archive_of(arguments, store) for arguments in (old, new)]
+    try:
+        found = [_files(archive) for archive in archives if archive is not None]
+    except (OSError, tarfile.TarError):  # one is gone, or damaged
+        found = []
+    if len(found) < len(archives):
+        return CODE
+    before, after = found
+    said = list(_file_differences(before, after))
+    more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
+    why = after.get(WHOLE_FOLDER, b"").decode().strip()
+    whole = f" (every file of the folder counts, since {why})" if why else ""
+    return f"code: {', '.join(said[:_MOST])}{more}{whole}" if said else CODE
+
+
+def _file_differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:
+    names = sorted({*before, *after})
+    package = [name for name in names if name.startswith(_PACKAGE)]
+    is_edited = any(before[name] != after[name] for name in package if name in before and name in after)
+    if is_edited:
+        yield "drivetrain itself changed"
+    for name in names:
+        if name.startswith(_SOURCE) and before.get(name) != after.get(name):
+            kind = "edited" if name in before and name in after else "is new" if name in after else "no longer used"
+            yield f"{name.removeprefix(_SOURCE)} {kind}"
+    if before.get("wheels.sha256") != after.get("wheels.sha256"):
+        yield "other wheels"
+    if not is_edited and any((name in before) != (name in after) for name in package):
+        yield "it uses other folders of drivetrain"
+
+
+def _files(archive: Path) -> dict[str, bytes]:
+    """The files of an archive: name -> content."""
+    content = archive.read_bytes()
+    files = plain_files(content)
+    if files is not None:
+        return {name: content[begin:end] for name, begin, end in files}
+    with tarfile.open(archive) as tar:
+        opened = {member.name: tar.extractfile(member) for member in tar}
+        return {name: file.read() for name, file in opened.items() if file is not None}

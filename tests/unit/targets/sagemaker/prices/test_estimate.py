@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.prices.estimate import MONTH, Estimate, estimate
-from drivetrain.targets.sagemaker.prices.lines import lines_of
+from drivetrain.targets.sagemaker.prices.estimate import MONTH, Estimate, estimate, lines_of
 from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
 
 DAY = datetime.date(2026, 9, 24)
