@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import InputError
@@ -98,12 +98,9 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class Index:
-    """`tensors` by name. `values` and `paths` are of checkpoints that torch's own `dcp.save` made: what is no tensor,
-    and where in a nested state dict each name belongs."""
+    """The tensors of a checkpoint, by name."""
 
     tensors: Mapping[str, TensorEntry]
-    values: Mapping[str, Any] = field(default_factory=dict)
-    paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Chunks on a line each would be easier to read, and three times as large."""
@@ -111,7 +108,8 @@ class Index:
             name: {"dtype": entry.dtype, "shape": entry.shape, "chunks": [_as_dict(chunk) for chunk in entry.chunks]}
             for name, entry in self.tensors.items()
         }
-        document = {"format": FORMAT, "tensors": tensors, "values": self.values, "paths": self.paths}
+        # (Earlier versions read two more fields.)
+        document = {"format": FORMAT, "tensors": tensors, "values": {}, "paths": {}}
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
 
     @classmethod
@@ -124,9 +122,7 @@ class Index:
             document = json.loads(data)
             if document["format"] != FORMAT:
                 raise DamagedError(f"{INDEX_FILE} is of format {document['format']!r}; this version reads {FORMAT}")
-            tensors = {name: _entry(name, given) for name, given in document["tensors"].items()}
-            paths = {name: tuple(path) for name, path in document["paths"].items()}
-            return cls(tensors, dict(document["values"]), paths)
+            return cls({name: _entry(name, given) for name, given in document["tensors"].items()})
         except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as problem:
             if isinstance(problem, DamagedError):
                 raise

@@ -78,7 +78,6 @@ INDEX: dict[str, Change] = {
     "a generator of 10^15": generator(shape=[10**15]),
     "a generator of nothing": generator(shape=[10**15], chunks=[]),
     "a generator in two dimensions": generator(shape=[79, 64], chunks=[]),
-    "paths of numbers": put({"a": 3}, "paths"),
 }
 
 

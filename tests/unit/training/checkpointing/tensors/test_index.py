@@ -17,7 +17,7 @@ from drivetrain.training.checkpointing.tensors.index import (
 )
 
 HALVES = tuple(Chunk((2 * rank, 0), (2, 3), f"rank-{rank}", 4096, 24) for rank in (0, 1))
-INDEX = Index({"w": TensorEntry("float32", (4, 3), HALVES)}, {"epoch": 3}, {"epoch": ("epoch",), "w": ("model", 0)})
+INDEX = Index({"w": TensorEntry("float32", (4, 3), HALVES)})
 
 
 def test_round_trip() -> None:
