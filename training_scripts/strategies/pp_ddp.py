@@ -10,31 +10,22 @@ from dataclasses import dataclass
 
 from drivetrain.training.torch import reduction
 from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
+from drivetrain.training_scripts.strategies import pp
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("stage", "replicate")
 MIN_TORCH = "2.13"
 SUMMARY = "pipelines side by side: layers dealt to the stages, samples to the pipelines, gradients averaged"
-CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved", "zero_bubble")}
-BOUNDS = {"micro_batches": (0, None), "virtual": (0, None)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(pp.Options):
     """Options of the pipeline. The recipe's model has to be an nn.Sequential; it is cut between its children."""
 
     stage: int = 2
     """How many ranks share the layers."""
     replicate: int = 0
     """How many pipelines there are; 0 for what is left over."""
-    schedule: str = "1f1b"
-    """gpipe, 1f1b, interleaved or zero_bubble."""
-    micro_batches: int = 0
-    """Into how many parts each piece of a batch is cut; 0 for two a stage."""
-    virtual: int = 0
-    """Stages of a rank, with the schedules interleaved and zero_bubble; 0 for 2."""
-    split: tuple[str, ...] = ()
-    """The first layer of each stage but the first, by name; empty for stages of balanced cost."""
 
 
 class Strategy(PipelineStrategy):

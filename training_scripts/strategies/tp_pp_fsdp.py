@@ -17,18 +17,16 @@ from drivetrain.training.torch.parallel.stage_split import StageModule
 from drivetrain.training.torch.parallel.tensor_parallel import parallelize, step_by_kind
 from drivetrain.training.torch.parallel.tensor_plan import plan_for, takes_whole
 from drivetrain.training.torch.precision import Precision
-from drivetrain.training_scripts.strategies import fsdp
+from drivetrain.training_scripts.strategies import fsdp, pp
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("stage", "shard", "tensor")
 MIN_TORCH = "2.13"
 SUMMARY = "pipeline stages, each in slices, large matrices split inside a host"
-CHOICES = {"schedule": ("gpipe", "1f1b", "interleaved", "zero_bubble")}
-BOUNDS = {"micro_batches": (0, None), "virtual": (0, None)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(pp.Options):
     """Options of the pipeline; the recipe's tensor_plan() says what is split over the tensor ranks."""
 
     stage: int = 2
@@ -37,14 +35,6 @@ class Options:
     """Into how many slices each part is cut; 0 for what is left over."""
     tensor: int = 2
     """How many ranks share each matrix, within a host."""
-    schedule: str = "1f1b"
-    """gpipe, 1f1b, interleaved or zero_bubble."""
-    micro_batches: int = 0
-    """Into how many parts each piece of a batch is cut; 0 for two a stage."""
-    virtual: int = 0
-    """Stages of a rank, with the schedules interleaved and zero_bubble; 0 for 2."""
-    split: tuple[str, ...] = ()
-    """The first layer of each stage but the first, by name; empty for stages of balanced cost."""
 
 
 class Strategy(PipelineStrategy):

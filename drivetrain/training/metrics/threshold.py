@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from math import isfinite, lcm, nextafter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,34 +28,13 @@ from drivetrain.training.metric_states.ranking.score_histogram import ScoreHisto
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, worth
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest, both_sides
 from drivetrain.training.metrics._optimism import limits, optimism
-from drivetrain.training.metrics._score_curve import MOST_POINTS, thinned
+from drivetrain.training.metrics._score_curve import MOST_POINTS, Thresholds, thinned
 
 HIGHEST_COST = 1e9
 RESOLUTION = 12
 """Thresholds are at most 2**-12 apart. Replicates have memory for it, those of slices too (metric_states/room.py)."""
 # Other costs of (a false positive, a false negative), for the table of what would be chosen with them.
 _OTHER_COSTS = ((10.0, 1.0), (5.0, 1.0), (2.0, 1.0), (1.0, 1.0), (1.0, 2.0), (1.0, 5.0), (1.0, 10.0))
-
-
-class Thresholds(NamedTuple):
-    """Falling thresholds, shape [m] each, and how many samples of each class score as high or higher."""
-
-    scores: Floats
-    positives: Ints
-    negatives: Ints
-
-    @classmethod
-    def between(cls, positives: Ints, negatives: Ints, edges: Floats) -> Thresholds:
-        """One in each gap between bins with samples, one below all samples, and one above them unless some score 1."""
-        used = np.flatnonzero(positives + negatives)[::-1]
-        ends = np.append(edges, nextafter(1.0, 2.0))
-        # Below a bin: the middle between its least score and the end of the next lower bin with samples.
-        lower = np.append(ends[used[1:] + 1], 0.0)
-        found = cls((edges[used] + lower) / 2, np.cumsum(positives[used]), np.cumsum(negatives[used]))
-        if ends[used[0] + 1] > 1.0:
-            return found
-        above = (ends[used[0] + 1] + 1.0) / 2
-        return cls(*(np.append(first, column) for first, column in zip((above, 0, 0), found, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -150,7 +129,7 @@ class Metric(OneVersusRest):
         """
         positives, negatives = self.columns(task, counted)[""]
         both_sides("", int(positives.sum()), int(negatives.sum()))
-        return Thresholds.between(positives, negatives, self._edges(task))
+        return _between_bins(positives, negatives, self._edges(task))
 
     def _cost(self, confusion: Mapping[str, float]) -> float:
         false_positive, false_negative, unit = self._costs
@@ -176,6 +155,19 @@ class _Spared(Metric):
         """
         self._thresholds(task, counted)
         return {}
+
+
+def _between_bins(positives: Ints, negatives: Ints, edges: Floats) -> Thresholds:
+    """One in each gap between bins with samples, one below all samples, and one above them unless some score 1."""
+    used = np.flatnonzero(positives + negatives)[::-1]
+    ends = np.append(edges, nextafter(1.0, 2.0))
+    # Below a bin: the middle between its least score and the end of the next lower bin with samples.
+    lower = np.append(ends[used[1:] + 1], 0.0)
+    found = Thresholds.of(positives, negatives, edges)._replace(scores=(edges[used] + lower) / 2)
+    if ends[used[0] + 1] > 1.0:
+        return found
+    above = (ends[used[0] + 1] + 1.0) / 2
+    return Thresholds(*(np.append(first, column) for first, column in zip((above, 0, 0), found, strict=True)))
 
 
 def _whole(false_positive: float, false_negative: float) -> tuple[int, int, int]:
