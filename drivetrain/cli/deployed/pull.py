@@ -71,6 +71,7 @@ def pull(
       drivetrain pull -d exported.json -c production.yaml
       drivetrain pull nightly --adopt -c production.yaml
     """
+    from drivetrain.operations.operands import is_pipeline
     from drivetrain.studio.suggestions import suggest
 
     if give_up:
@@ -79,7 +80,7 @@ def pull(
         _give_up(target, config, set_ or (), give_up, as_json=as_json)
         return 0
     take = _choices(take_studio or (), take_code or ())
-    if region is not None and (target is None or not adopt or _is_pipeline(target)):
+    if region is not None and (target is None or not adopt or is_pipeline(target)):
         raise UserError(
             "--region is for a pipeline without code here, with --adopt. For others the settings name the region (-c)."
         )
@@ -88,7 +89,7 @@ def pull(
         raise UserError(
             "--name is for a definition (-d FILE.json). A pipeline with code has the name that its code gives."
         )
-    if target is not None and adopt and not _is_pipeline(target):
+    if target is not None and adopt and not is_pipeline(target):
         if take:
             raise UserError(f"--take-studio and --take-code need a pipeline with code here; {target!r} has none.")
         _write_deployed(target, config, set_ or (), region, dry_run=dry_run, as_json=as_json)
@@ -127,12 +128,6 @@ def _choices(of_studio: Iterable[str], of_code: Iterable[str]) -> dict[str, Side
     if (both := next((place for place in code if place in studio), None)) is not None:
         raise UserError(f"{both} is given to both --take-studio and --take-code. Choose one.")
     return studio | code
-
-
-def _is_pipeline(target: str) -> bool:
-    from drivetrain.operations.operands import is_pipeline
-
-    return is_pipeline(target)
 
 
 def _check_has_studio(on: str) -> None:

@@ -86,7 +86,7 @@ def predict(
             if as_json:
                 say_json({**facts, "output": str(output)})
             else:
-                say(f"{output}: the answers of {found.group} version {found.version}")
+                say(f"{output}: the answers of {_name(found)}")
             return
         rows = [_answer(line) for line in written.read_text(encoding="utf-8").splitlines()]
     if as_json:
@@ -125,12 +125,11 @@ def _model(version: ModelVersion, scratch: Path, where: RegistryOptions) -> Path
     """
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, unpack
 
-    folder = fetched(version, scratch / "fetched", where.registry, where.home)
+    folder, label = fetched(version, scratch / "fetched", where.registry, where.home), _name(version)
     if version.content_hash:
         check(version, folder)
     else:
-        name = f"{version.group} version {version.version}"
-        print(f"warning: the registry knows no content hash of {name}: its files are not verified.", file=sys.stderr)
+        print(f"warning: the registry knows no content hash of {label}: its files are not verified.", file=sys.stderr)
     archive = folder / ARCHIVE if folder.is_dir() else folder
     if archive.is_file() and not (folder / DESCRIPTION).is_file():
         folder = scratch / "unpacked"
@@ -138,7 +137,6 @@ def _model(version: ModelVersion, scratch: Path, where: RegistryOptions) -> Path
         unpack(archive, folder)
     if (folder / ENTRY).is_file():
         return folder
-    label = f"{version.group} version {version.version}"
     if {"format", "weights"} <= _description(folder).keys():
         raise UserError(
             f"{label} has no {ENTRY}, so it cannot predict: it was not written by this release's `train`. Train again."
@@ -232,11 +230,15 @@ def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
         ]
         for place, row in enumerate(rows[:SHOWN_ROWS])
     ]
-    title = f"{version.group} version {version.version}, {approval_words(version.status)}"
+    title = f"{_name(version)}, {approval_words(version.status)}"
     lines = [paint(title, "bold"), table(head, cells)]
     if len(rows) > SHOWN_ROWS:
         lines.append(f"and {len(rows) - SHOWN_ROWS:,} more rows; --output FILE writes all, --json prints them")
     return "\n".join(lines)
+
+
+def _name(version: ModelVersion) -> str:
+    return f"{version.group} version {version.version}"
 
 
 def _shown(predicted: Any) -> str:

@@ -26,6 +26,7 @@ from drivetrain.telling.charts.frame import (
     ticks,
 )
 
+WIDTH, HEIGHT = 360, 216
 # A curve is drawn 400 pixels wide; more points than this cannot be told apart.
 MAX_POINTS = 400
 # Points with a mark that tells the value: the pointer could not rest on one of more.
@@ -60,8 +61,6 @@ def line_chart(
     x_label: str,
     cuts: Sequence[Cut] = (),
     cuts_note: str = "",
-    width: int = 360,
-    height: int = 216,
 ) -> Markup:
     """Curves over one axis. Points that are not finite are left out, and said to be. `cuts_note` explains the cuts in
     the legend."""
@@ -71,19 +70,17 @@ def line_chart(
     ]
     drawn = [one for one in drawn if one.points]
     lost = sum(not math.isfinite(y) for one in series for _, y in one.points)
-    frame = _frame(
-        [x for one in drawn for x, _ in one.points], [y for one in drawn for _, y in one.points], width, height
-    )
+    frame = _frame([x for one in drawn for x, _ in one.points], [y for one in drawn for _, y in one.points])
     inside = [cut for cut in cuts if frame.across.low <= cut.x <= frame.across.high][:MAX_CUTS]
     body: list[Content] = [frame.axes(x_label), *(_cut(frame, cut) for cut in inside)]
     body += [_curve(frame, place, one, x_label) for place, one in enumerate(drawn, 1)]
     if lost:
         body.append(
-            el("text", f"{lost} values not finite", x=width - RIGHT, y=TOP + 10, class_="lost", text_anchor="end")
+            el("text", f"{lost} values not finite", x=WIDTH - RIGHT, y=TOP + 10, class_="lost", text_anchor="end")
         )
     notes = [cuts_note] if inside and cuts_note else []
     told = [f"{one.name} from {number(one.points[0][1])} to {number(one.points[-1][1])}" for one in drawn]
-    picture = svg(f"{title}: {'; '.join([*told, *notes])}", body, size=(width, height), kind="chart")
+    picture = svg(f"{title}: {'; '.join([*told, *notes])}", body, size=(WIDTH, HEIGHT), kind="chart")
     keys = [
         key(f"key s{one.place or place}", one.name, number(one.points[-1][1])) for place, one in enumerate(drawn, 1)
     ]
@@ -106,15 +103,15 @@ def _mark(x: float, y: float, words: str) -> Markup:
     return Markup(f"<g><title>{escape(words)}</title>{circles}</g>")
 
 
-def _frame(xs: Sequence[float], ys: Sequence[float], width: int, height: int) -> Frame:
+def _frame(xs: Sequence[float], ys: Sequence[float]) -> Frame:
     low, high = min(xs, default=0.0), max(xs, default=1.0)
     least = 1.0 if high > low and all(x == round(x) for x in xs) else 0.0  # between years are no ticks
     x_ticks = [tick for tick in ticks(low, high, 6, least) if low <= tick <= high] or [low]
     if high == low:
         low, high = low - 0.5, high + 0.5
-    up = Axis.of(ticks(min(ys, default=0.0), max(ys, default=1.0), 5), height - BOTTOM, TOP)
-    across = Axis(low, high, room_beside(text for _, text in up.marks), width - RIGHT, tick_marks(x_ticks))
-    return Frame(across, up, width)
+    up = Axis.of(ticks(min(ys, default=0.0), max(ys, default=1.0), 5), HEIGHT - BOTTOM, TOP)
+    across = Axis(low, high, room_beside(text for _, text in up.marks), WIDTH - RIGHT, tick_marks(x_ticks))
+    return Frame(across, up, WIDTH)
 
 
 def _cut(frame: Frame, cut: Cut) -> Markup:
@@ -136,7 +133,7 @@ def _thin(points: Sequence[tuple[float, float]], most: int) -> tuple[tuple[float
     return (*kept, points[-1])
 
 
-def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, width: int = 360) -> Markup:
+def bar_chart(title: str, bars: Sequence[tuple[str, float]]) -> Markup:
     """Horizontal bars, one a name, with their value written behind; the scale starts at 0."""
     finite = [(name, value) for name, value in bars if math.isfinite(value)]
     shown = [cut(name, _NAME_CELLS) for name, _ in finite]
@@ -147,7 +144,7 @@ def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, width: int = 360
     if all(0 <= value <= 1 for _, value in finite):
         high = 1.0
     span = (high - low) or 1.0
-    room = width - name_width - value_width
+    room = WIDTH - name_width - value_width
     zero = name_width + (0 - low) / span * room
     height = max(row * len(finite), 1)
 
@@ -160,12 +157,12 @@ def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, width: int = 360
             el("text", shown[place], x=name_width - 8, y=top + 14, text_anchor="end"),
             el("rect", x=name_width, y=top + 4, width=room, height=12, rx=3, class_="track"),
             el("rect", x=min(zero, end), y=top + 4, width=abs(end - zero), height=12, rx=3, class_="bar"),
-            el("text", number(value), x=width - value_width + 8, y=top + 14, class_="value"),
+            el("text", number(value), x=WIDTH - value_width + 8, y=top + 14, class_="value"),
         )
 
     told = f"{title}: " + ", ".join(f"{name} {number(value)}" for name, value in finite)
     drawn = [bar(place, name, value) for place, (name, value) in enumerate(finite)]
-    return figure(title, None, svg(told, drawn, size=(width, height), kind="chart bars", title=title))
+    return figure(title, None, svg(told, drawn, size=(WIDTH, height), kind="chart bars", title=title))
 
 
 def sparkline(name: str, values: Sequence[float]) -> Markup | None:

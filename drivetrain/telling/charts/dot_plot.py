@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from drivetrain.base.formatting import cut, number, signed
@@ -78,8 +78,8 @@ def _scale(rows: Sequence[Row], reference: float | None) -> Axis:
     return Axis(low, high, NAME, WIDTH - VALUE - 12, tick_marks(places))
 
 
-def _row(scale: Axis, row: Row, y: float, write: object) -> Markup:
-    said = (signed if write is signed else number)(row.value)
+def _row(scale: Axis, row: Row, y: float, write: Callable[[float], str]) -> Markup:
+    said = write(row.value)
     between = ""
     line = None
     if row.interval is not None:

@@ -15,19 +15,8 @@ from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 
+from drivetrain.base.formatting import status_word
 from drivetrain.base.records import dataclass
-
-STATUSES = (
-    "Succeeded",
-    "Cached",
-    "Executing",
-    "Retrying",
-    "Waiting",
-    "Failed",
-    "Stopped",
-    "Interrupted",
-    "NotExecuted",
-)
 
 MAX_SIDE_BY_SIDE = 8
 """More steps in one layer than this are folded where they are alike (folding.py)."""
@@ -51,6 +40,11 @@ class Node:
     @property
     def label(self) -> str:
         return self.title or self.name
+
+    @property
+    def subtitle(self) -> str:
+        """The status in words (without one, the type) and the note."""
+        return " · ".join(part for part in (status_word(self.status) or self.type, self.note) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +127,6 @@ class Layout:
     chains: dict[tuple[str, str], tuple[int, ...]]
     weights: Mapping[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """How hard an edge pulls its ends together; 1 where nothing is said."""
-
-    @property
-    def num_items(self) -> int:
-        return sum(map(len, self.layers))
 
     @cached_property
     def layer(self) -> dict[int, int]:

@@ -100,7 +100,7 @@ class _Drawing:
             [(edge.source, edge.target) for edge in drawn],
             {(edge.source, edge.target): IMPLIED_WEIGHT for edge in drawn if edge.implied},
         )
-        texts = [max(cells(node.label) * CHARACTER, cells(subtitle(node)) * NOTE_CHARACTER) for node in dag.nodes]
+        texts = [max(cells(node.label) * CHARACTER, cells(node.subtitle) * NOTE_CHARACTER) for node in dag.nodes]
         self.card_width = min(max(*texts, MIN_CARD_WIDTH - 52, 0) + 52, 250.0)
         num_layers = max(len(self.layout.layers), 1)
         self.layer_gap = LABELLED_GAP if any(edge.label for edge in drawn) else LAYER_GAP
@@ -185,7 +185,7 @@ class _Drawing:
     def _note(self, node: Node) -> str:
         length = int((self.card_width - 46) / NOTE_CHARACTER)
         # The sign says "succeeded" too; the room is better spent on what came out.
-        full = subtitle(node)
+        full = node.subtitle
         return cut(node.note if node.note and node.status == "Succeeded" and len(full) > length else full, length)
 
     @staticmethod
@@ -194,11 +194,6 @@ class _Drawing:
             points = f"12,0 {width - 12:.1f},0 {width:.1f},27 {width - 12:.1f},54 12,54 0,27"
             return el("polygon", points=points, class_="box")
         return el("rect", width=width, height=CARD_HEIGHT, rx=9, class_="box")
-
-
-def subtitle(node: Node) -> str:
-    """The second line of a card: the status in words (without one, the type) and the note."""
-    return " · ".join(part for part in (status_word(node.status) or node.type, node.note) if part)
 
 
 def dag_page(dag: Dag, *, title: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from drivetrain.base.formatting import SIGNS, cells, printable, status_word
+from drivetrain.base.formatting import SIGNS, cells, printable
 from drivetrain.telling.dag import Dag, Edge, Layout, Node, arrange, place
 
 Paint = Callable[[str, str], str]
@@ -75,8 +76,8 @@ def _box_width(node: Node) -> int:
 
 
 def _note(node: Node) -> str:
-    note = node.note if cells(node.note) <= MAX_NOTE else node.note[: MAX_NOTE - 1] + "…"
-    return " · ".join(part for part in (status_word(node.status) or node.type, note) if part)
+    long = cells(node.note) > MAX_NOTE
+    return (replace(node, note=node.note[: MAX_NOTE - 1] + "…") if long else node).subtitle
 
 
 def _lefts(layout: Layout, centres: Mapping[int, int], sizes: Sequence[int]) -> dict[int, int]:

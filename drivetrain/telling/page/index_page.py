@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from drivetrain.base.formatting import count, duration, moment, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.telling import Around, document, section
+from drivetrain.telling import Around, document, scrolled, section
 from drivetrain.telling.charts.charts import sparkline
 from drivetrain.telling.charts.run_places import run_places
 from drivetrain.telling.content.findings import words
@@ -140,8 +140,8 @@ def _table(found: Index, asked: Asked, address: Callable[[str], str], *, served:
         el("th", "Tags", scope="col"),
     ]
     body = [_row(line, found.columns, address, served=served) for line in found.lines]
-    table = el("table", el("thead", el("tr", head)), el("tbody", body), class_="runs stacked")
-    return el("div", table, class_="scroll", tabindex=0, role="region", aria_label="Runs")
+    made = el("table", el("thead", el("tr", head)), el("tbody", body), class_="runs stacked")
+    return scrolled(made, label="Runs")
 
 
 def _row(line: Line, columns: Sequence[str], address: Callable[[str], str], *, served: bool) -> Markup:

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drivetrain.telling.dag import STATUSES, Dag, Edge, Node
+from drivetrain.base.formatting import SIGNS
+from drivetrain.telling.dag import Dag, Edge, Node
 from drivetrain.telling.dag.picture import MAX_NODES, PAGE_WIDTH, dag_page, dag_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,13 +20,13 @@ def chain(length: int) -> Dag:
 
 
 def test_every_step_is_a_card_with_name_status_and_sign() -> None:
-    dag = Dag.build([Node(f"s-{status}", "Processing", status=status, note="3 s") for status in STATUSES], [])
+    dag = Dag.build([Node(f"s-{status}", "Processing", status=status, note="3 s") for status in SIGNS], [])
     root = ElementTree.fromstring(dag_svg(dag, title="all"))
     cards = [group for group in root.iter(f"{SVG}g") if "step" in group.attrib.get("class", "").split()]
-    assert len(cards) == len(STATUSES)
+    assert len(cards) == len(SIGNS)
     marks = {card.find(f".//{SVG}path").attrib["d"] for card in cards}  # type: ignore[union-attr]
     # Retrying and cached share the arrow that goes round; the words beside it differ.
-    assert len(marks) == len(STATUSES) - 1
+    assert len(marks) == len(SIGNS) - 1
     words = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
     assert "s-Failed" in words and "failed · 3 s" in words and "not run · 3 s" in words
 
