@@ -36,13 +36,20 @@ from drivetrain.training.launch.environment import process_environment
 from drivetrain.training.launch.interruptions import TooManyInterruptionsError, counted
 from drivetrain.training.launch.job import Ended, Job, Options, Program
 from drivetrain.training.launch.machine import Machine
-from drivetrain.training.launch.processes.failure import Failure, describe, exit_code, root_cause, write_failure_file
+from drivetrain.training.launch.processes.failure import (
+    Failure,
+    describe,
+    exit_code,
+    from_rank,
+    json_or_none,
+    root_cause,
+    write_failure_file,
+)
 from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS
 from drivetrain.training.launch.processes.last_word import speak_for
 from drivetrain.training.launch.processes.orphans import adopt_orphans
 from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent, follows_parent
 from drivetrain.training.launch.processes.watchdog import FirstHost, Watchdog
-from drivetrain.training.launch.restarts import Restarts
 from drivetrain.training.launch.spot_notice import SpotNotice, is_asked
 from drivetrain.training.launch.tf_config import read_roles, with_processes
 
@@ -254,6 +261,35 @@ def _fail(text: str) -> None:
     sys.stdout.flush()
     print(text, file=sys.stderr, flush=True)
     write_failure_file(text)
+
+
+class Restarts:
+    """Says why torchrun starts its processes anew, which torchrun itself does not."""
+
+    def __init__(self, folder: Path, watchdog: Watchdog, options: Options) -> None:
+        self.folder, self.watchdog, self.options = folder, watchdog, options
+        self.told = 0
+
+    def tick(self) -> None:
+        while self.told < min(self.watchdog.attempt, self.options.max_restarts):
+            failures = attempt_failures(self.folder / "torchrun", self.told)
+            self.told += 1
+            reason = "another host's process failed"
+            if failures:
+                cause = root_cause(failures)
+                if cause.kind == "input":  # torchrun does not know that the same would happen again
+                    raise InputError(cause.summary)
+                reason = f"rank {cause.rank}: {(cause.summary.splitlines() or [''])[0]}"
+            network.say(f"restart {self.told} of {self.options.max_restarts} ({reason})")
+
+
+def attempt_failures(folder: Path, attempt: int) -> list[Failure]:
+    """Read what this host's ranks reported in one of torchrun's attempts."""
+    found = []
+    for path in sorted(folder.glob(f"*/attempt_{attempt}/*/error.json")):
+        record = json_or_none(path)
+        found.append(from_rank(int(path.parent.name), FAILED, record))
+    return found
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
@@ -21,13 +22,13 @@ from drivetrain.decision.evaluation import ALL
 from drivetrain.decision.formatting import count, number, percent, place
 from drivetrain.decision.noninferiority import CHANGED, could_rule_out, passes
 from drivetrain.decision.policy import Limit, Policy
-from drivetrain.decision.power import NIGHTS, level_within, rows_that_find, share_found
 from drivetrain.registry.registry import AbsentError, open_registry
 from drivetrain.spec.resources import COMPARE
 from drivetrain.spec.steps import JobStep, flatten
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
+
 
 POLICY = ("metric", "rule", "margin", "confidence", "horizon", "budgets", "budget_rule", "nights", "lines")
 _MOST = 5
@@ -195,3 +196,35 @@ def _registered_rows(step: JobStep, registry: str | None) -> TestRows | None:
     }
     rows = {ALL: int(said["rows"]), **{str(each["name"]): int(each["samples"]) for each in said["slices"]}}
     return TestRows(rows, f"that of version {version.version} of {group}", shown)
+
+
+# How often the comparisons find a model that is truly better.
+WON, LOST = 0.05, 0.03
+"""The shares of rows that the better model of the example has right alone, and wrong alone: two points of accuracy."""
+NIGHTS = 14
+_SURE = 0.9
+
+
+def level_within(policy: Policy) -> float:
+    """The error rate that a candidate's line, or a single comparison, has spent after `NIGHTS` nights."""
+    if not policy.pools:
+        return policy.level
+    from drivetrain.decision.nights import SPENT
+
+    return (1 - policy.confidence) / policy.lines * SPENT[NIGHTS]
+
+
+def share_found(rows: int, level: float) -> float:
+    """How often the better model is found where each night has the same rows, and the same errors on them: the worst
+    case. New rows, and trainings that vary, find more."""
+    return NormalDist().cdf((WON - LOST) / _deviation(rows) - NormalDist().inv_cdf(1 - level))
+
+
+def rows_that_find(level: float) -> int:
+    """The rows that find it in nine of ten cases."""
+    reach = NormalDist().inv_cdf(_SURE) + NormalDist().inv_cdf(1 - level)
+    return math.ceil((reach * _deviation(1) / (WON - LOST)) ** 2)
+
+
+def _deviation(rows: int) -> float:
+    return math.sqrt((WON + LOST - (WON - LOST) ** 2) / rows)

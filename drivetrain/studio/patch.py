@@ -59,7 +59,7 @@ class Patch:
     source: str = "patch"
     """The place where it was read, for messages."""
     pulled: tuple[str, ...] = ()
-    """Marks of what Studio had when it was pulled (deployed_edits.py)."""
+    """Marks of what Studio had when it was pulled (pulling.py)."""
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
     """Place of an edit -> what reviewers wrote beside it; `NO_EDIT` for what belongs to none."""
 

@@ -9,8 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from drivetrain.training.evaluation.thumbnail import thumbnail
-from drivetrain.training.evaluation.worst import MAX_COLUMNS, MAX_TEXT, Worst
+from drivetrain.training.evaluation.worst import MAX_COLUMNS, MAX_TEXT, Worst, thumbnail
 from drivetrain.training.metric import Samples
 from drivetrain.training.process import Process
 

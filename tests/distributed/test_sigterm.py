@@ -25,7 +25,6 @@ from drivetrain.training.checkpointing.store.store import Store
 from drivetrain.training.checkpointing.tensors import writing as writing_module
 from drivetrain.training.errors import StoppedError
 from drivetrain.training.launch.processes.failure import is_lost_peer
-from drivetrain.training.loop import interruption_simulation
 from drivetrain.training.loop import saving as saving_module
 from drivetrain.training.process import Process
 from drivetrain.training.torch.framework import Framework as TorchFramework
@@ -308,15 +307,15 @@ def told_soon(process: Process, who: int, calls: int, *arguments: Any) -> str:
 
 
 def rehearsed(process: Process, file: Path, *arguments: Any) -> str:
-    os.environ |= {interruption_simulation.STEP: "6", interruption_simulation.FILE: str(file)}
+    os.environ |= {saving_module.STEP: "6", saving_module.FILE: str(file)}
     if process.is_main:  # as the local runner watches for it
-        wait = interruption_simulation.Rehearsal.wait
+        wait = saving_module.Rehearsal.wait
 
         def interrupted(self: Any, is_told: Callable[[], bool]) -> None:
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
             wait(self, is_told)
 
-        interruption_simulation.Rehearsal.wait = interrupted
+        saving_module.Rehearsal.wait = interrupted
     try:
         fit(process, *arguments)
     except StoppedError as error:

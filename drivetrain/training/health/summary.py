@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from drivetrain.training.health.record import PHASES, Record, Table
+from drivetrain.training.health.record import PHASES, Floats, Record, Table
 from drivetrain.training.health.rule import Finding, Watching, see
-from drivetrain.training.health.timeline import Timeline
 from drivetrain.training.health.verdict import phases_in_words, stragglers
 from drivetrain.training.launch.machine import in_words
 from drivetrain.training.loop.journal import Journal
@@ -161,3 +160,43 @@ def summed_up(rules: Sequence[Watching], records: Iterable[Record]) -> Summary:
             _ = summary.add(finding)
         summary.recorded(record)
     return summary
+
+
+MOST_STRETCHES = 120
+# The rest is waiting, for data, other ranks or disks.
+BUSY = ("forward", "backward", "optimizer", "compute", "validation")
+
+
+class Timeline:
+    """The phases of each rank in stretches of equal length, for pictures. Of too many, neighbours become one."""
+
+    def __init__(self, most: int = MOST_STRETCHES) -> None:
+        self._most, self._each, self._count = most, 1, 0
+        self._stretches: list[Floats] = []  # seconds, [phases, ranks]
+
+    def add(self, ranks: Table) -> None:
+        """A record's."""
+        seconds = np.stack([ranks[name] for name in PHASES])
+        if self._count % self._each:
+            self._stretches[-1] = self._stretches[-1] + seconds
+        else:
+            self._stretches.append(seconds)
+        self._count += 1
+        if len(self._stretches) > self._most:
+            pairs = self._stretches[: len(self._stretches) // 2 * 2]
+            rest = self._stretches[len(pairs) :]
+            self._stretches = [one + other for one, other in zip(pairs[::2], pairs[1::2], strict=True)] + rest
+            self._each *= 2
+
+    def as_json(self) -> dict[str, Any]:
+        """`seconds` of each stretch; `busy`, of each rank the share in which it computes, [ranks][stretches]; `phases`,
+        of each phase its share over all ranks, by name [stretches]."""
+        whole = [np.maximum(stretch.sum(axis=0), 1e-12) for stretch in self._stretches]
+        places = [PHASES.index(name) for name in BUSY]
+        busy = [stretch[places].sum(axis=0) / total for stretch, total in zip(self._stretches, whole, strict=True)]
+        shares = [stretch.sum(axis=1) / total.sum() for stretch, total in zip(self._stretches, whole, strict=True)]
+        return {
+            "seconds": [round(float(total.mean()), 3) for total in whole],
+            "busy": np.round(np.array(busy).T, 4).tolist(),
+            "phases": {name: [round(float(share[place]), 4) for share in shares] for place, name in enumerate(PHASES)},
+        }

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from drivetrain.base.errors import InputError
 from drivetrain.base.stopping import leave_by
 from drivetrain.training.checkpointing.attempts import Attempt, Record, exposure, process_age
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
@@ -37,7 +38,6 @@ from drivetrain.training.launch.processes.failure import is_lost_peer
 from drivetrain.training.loop.agreement import Agreement
 from drivetrain.training.loop.cadence import Cadence
 from drivetrain.training.loop.continuing import publish_state
-from drivetrain.training.loop.interruption_simulation import Rehearsal
 from drivetrain.training.loop.saved_state import check_state
 from drivetrain.training.loop.setup import Position
 from drivetrain.training.process import Process
@@ -273,3 +273,37 @@ def _measured(attempts: list[Attempt]) -> tuple[float, float] | None:
     """Stall and time until durable of a save, in seconds, from the last attempt that saved."""
     last = next((attempt for attempt in reversed(attempts) if attempt.saves), None)
     return (last.stall_seconds / last.saves, last.save_seconds / last.saves) if last else None
+
+
+STEP, FILE = "DRIVETRAIN_REHEARSE_STEP", "DRIVETRAIN_REHEARSE_FILE"
+# Whoever wanted to interrupt has gone, then.
+PATIENCE_SECONDS = 20.0
+
+
+class Rehearsal:
+    """Simulates an interruption: the training waits at `step`, on every rank, for the signal; 0 for none.
+
+        DRIVETRAIN_REHEARSE_STEP=120     after this step the first rank makes the file and waits
+        DRIVETRAIN_REHEARSE_FILE=/...    once it is there, no later start waits again
+
+    The local runner (`drivetrain run ... --interrupt "train@step=120"`) watches for the file and sends the signal.
+
+    Raises:
+        InputError: a step that is no number, or no file.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        text, file = environment.get(STEP, ""), environment.get(FILE, "")
+        if text and not (text.isascii() and text.isdigit() and file):
+            raise InputError(f"{STEP}={text!r} and {FILE}={file!r}; give the number of a step, and a file to make.")
+        self.step, self.file = int(text or 0), Path(file)
+
+    def wait(self, is_told: Callable[[], bool], *, patience: float = PATIENCE_SECONDS) -> None:
+        """Say that the step has been taken, and wait for the signal; on the first rank, at the step."""
+        try:
+            self.file.touch(exist_ok=False)
+        except FileExistsError:
+            return
+        deadline = time.monotonic() + patience
+        while not is_told() and time.monotonic() < deadline:
+            time.sleep(0.005)  # a handler runs between two of them; what it must not do is take a lock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -11,20 +12,43 @@ from typing import Any
 import torch
 from safetensors.torch import save
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity
 
 from drivetrain.training.checkpointing.tensors.index import Sizes
+from drivetrain.training.framework import Operator
 from drivetrain.training.health.clock import Clock
 from drivetrain.training.model_folder import write_folder
 from drivetrain.training.recipe import Batch
 from drivetrain.training.serving import code_folder
 from drivetrain.training.torch import gathering, generators, joining, placing, recipes
 from drivetrain.training.torch.checkpoints import memory, state
-from drivetrain.training.torch.health.profiler import Profiler
 from drivetrain.training.torch.health.watcher import Watcher
 from drivetrain.training.torch.models import loaded_model, weights
 from drivetrain.training.torch.parallel.flat_slice import in_boxes
 from drivetrain.training.torch.strategy import Strategy
 from drivetrain.training.torch.values import Values
+
+
+class Profiler:
+    """torch's: every operator, and every kernel of a GPU. See drivetrain.training.framework.Profiler."""
+
+    def __init__(self, device: torch.device) -> None:
+        on_gpu = device.type == "cuda"
+        self._own_time = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+        self._activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+
+    def start(self) -> None:
+        self._profiler = torch.profiler.profile(activities=self._activities)
+        self._profiler.start()
+
+    def stop(self) -> tuple[bytes, list[Operator]]:
+        self._profiler.stop()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "trace.json"
+            self._profiler.export_chrome_trace(str(path))
+            trace = path.read_bytes()
+        averages = self._profiler.key_averages()
+        return trace, [Operator(one.key, getattr(one, self._own_time) * 1e-6, one.count) for one in averages]
 
 
 class Framework(Values):

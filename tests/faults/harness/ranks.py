@@ -37,7 +37,7 @@ from tests.faults.harness.traces import listen_often, trace_steps
 for _family in ("health/rules", "readers", "metrics"):
     for _name in plugins.names(_family):
         plugins.load(_family, _name, kind="plug-in")
-for _name in ("torch.framework", "checkpointing.places.folder", "torch.checkpoints.memory", "torch.health.profiler"):
+for _name in ("torch.framework", "checkpointing.places.folder", "torch.checkpoints.memory"):
     importlib.import_module(f"drivetrain.training.{_name}")
 code_of(tiny_recipe.Recipe(), "npz")
 

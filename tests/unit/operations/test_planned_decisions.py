@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from drivetrain import Pipeline, step
@@ -15,9 +17,10 @@ from drivetrain.cli.deployed.plan import planned
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.data.manifest import Column, Manifest, Shard
+from drivetrain.decision.policy import Policy
 from drivetrain.deploying.plan import Origin, Plan
 from drivetrain.operations.deployment import DeploymentRequest
-from drivetrain.operations.planned_decisions import notes
+from drivetrain.operations.planned_decisions import LOST, WON, level_within, notes, rows_that_find, share_found
 from drivetrain.registry.model_card import as_package_card, model_card
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import open_registry
@@ -138,3 +141,19 @@ def test_the_power_of_a_local_test_set(tmp_path: Path) -> None:
     (alone,) = notes(pipeline("test", nights="bonferroni"), tmp_path, None)
     assert "by a comparison in 61 % of cases; 4,8" in alone
     assert notes(pipeline("test", rule="not_worse"), tmp_path, None) == []
+
+
+@pytest.mark.parametrize(("rows", "share"), [(357, 0.17), (2000, 0.81), (10_000, 1.0)])
+def test_a_gain_of_two_points_is_found_within_14_nights_on_the_same_rows(rows: int, share: float) -> None:
+    level = level_within(Policy())
+    assert share_found(rows, level) == pytest.approx(share, abs=0.01)
+    draws = np.random.default_rng(1).multinomial(rows, (WON, LOST, 1 - WON - LOST), 20_000)
+    won, lost = draws[:, 0], draws[:, 1]
+    found = (won - lost) / np.sqrt(won + lost) > NormalDist().inv_cdf(1 - level)
+    assert found.mean() == pytest.approx(share, abs=0.03)
+
+
+def test_the_planned_number_of_rows_finds_the_gain() -> None:
+    for conditions in (Policy(), Policy(nights="bonferroni"), Policy(lines=12)):
+        level = level_within(conditions)
+        assert share_found(rows_that_find(level), level) == pytest.approx(0.9, abs=0.001)

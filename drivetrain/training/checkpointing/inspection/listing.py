@@ -3,20 +3,58 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
-from drivetrain.training.checkpointing.inspection.at_work import AtWork, at_work
 from drivetrain.training.checkpointing.inspection.own_files import OwnFile, own_files
 from drivetrain.training.checkpointing.inspection.trainings import Training
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store import sync_lag
+from drivetrain.training.checkpointing.store.lock import BEAT_S, LOCK_FILE, Watch
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training.checkpointing.store.retention import seconds_of, watched
 from drivetrain.training.checkpointing.store.store import QUARANTINE, REPORT_FILE, STEP_FOLDER, Store
+
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """A training that holds the lock of a place; `since` is for people."""
+
+    host: str
+    pid: int
+    since: str
+    who: str
+
+    def describe(self) -> str:
+        return f"{self.who or 'a training'}, host {self.host}, process {self.pid}, since {self.since}"
+
+
+def at_work(place: Place, names: Mapping[str, int]) -> AtWork | None:
+    """The training that is at work in a place.
+
+    One of this machine is asked of /proc. One of another is watched for a beat or two: it is alive if it beats.
+    """
+    if LOCK_FILE not in names:
+        return None
+    watch = Watch(place)
+    watch.look()
+    until = time.monotonic() + 2 * BEAT_S
+    while watch.holder is not None and not watch.holds_nothing():
+        if not watch.could_not_tell() or watch.changed:
+            holder = watch.holder
+            return AtWork(holder.host, holder.pid, holder.since, holder.who)
+        if time.monotonic() > until:
+            return None
+        time.sleep(_LOOK_S)
+        watch.look()
+    return None
+
 
 # Where in the training the metrics were measured, which is no metric.
 _PLACE = ("epoch", "step")

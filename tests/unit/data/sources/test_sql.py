@@ -17,7 +17,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.data.manifest import Manifest
-from drivetrain.data.sources._sql_types import check_dates, check_types
+from drivetrain.data.sources._sql import check_dates, check_types
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from drivetrain.telling.content import health
 from drivetrain.telling.content.health import MAX_FINDINGS, MAX_RANKS, HealthFacts, facts_of, health_of
 from drivetrain.telling.page.health_section import draw as health_section
 from drivetrain.training.health.record import PHASES, Table
-from drivetrain.training.health.timeline import MOST_STRETCHES, Timeline
+from drivetrain.training.health.summary import MOST_STRETCHES, Timeline
 
 FINDING = {"rule": "slow_input", "step": 3, "action": "warn", "text": "it <waits>", "advice": "Do.", "times": 2}
 ARGUMENTS = {"OutputDataConfig": {"S3OutputPath": "s3://bucket/out"}}

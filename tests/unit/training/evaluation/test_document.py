@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+import torch
 
+from drivetrain.base.order_statistics import enclosing
 from drivetrain.training.evaluation import document, table
+from drivetrain.training.evaluation.document import absolute_errors
 from drivetrain.training.evaluation.settings import Settings
-from drivetrain.training.metric import Metric, Task, Value
+from drivetrain.training.metric import Metric, Samples, Task, Value, load_metrics
+from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation, Group, Measured, Slice
+from drivetrain.training.process import Process
 
 
 class Counted:
@@ -134,3 +140,29 @@ def test_a_result_belongs_to_the_metric_with_the_longest_name() -> None:
     names = {"f1", "f1_macro", "top_k_k_5"}
     owners = {result: document.owner(result, names) for result in ("f1", "f1_macro_x", "f1_micro", "top_k_k_5", "f1x")}
     assert owners == {"f1": "f1", "f1_macro_x": "f1_macro", "f1_micro": "f1", "top_k_k_5": "top_k_k_5", "f1x": None}
+
+
+def evaluated(errors: np.ndarray, metrics: str = "mae, mse", *, drawn: bool = True, keys: int = 0) -> Evaluation:
+    task, n = Task("regression", 1), len(errors)
+    bootstrap = Bootstrap(replicates=20, key="id" if keys else "") if drawn else None
+    alone = Process(0, 1, 0, 1, torch.device("cpu"))
+    counting = Accumulator(alone, task, load_metrics(metrics, task), num_rows=n, bootstrap=bootstrap)
+    samples = Samples(losses=errors**2, targets=errors[:, None], predicted=np.zeros((n, 1)))
+    counting.update(np.arange(n), samples, {"id": np.arange(n) // keys} if keys else None)
+    return counting.finish()
+
+
+def test_order_statistics_enclose_them() -> None:
+    errors = np.random.default_rng(0).standard_normal(300)
+    found = absolute_errors(evaluated(errors))
+    ordered, ends = np.sort(np.abs(errors)), enclosing(300, 0.9, 0.95)
+    assert ends is not None and found["median"]["value"] == pytest.approx(np.median(np.abs(errors)))
+    far = found["quantile_90"]
+    assert (far["low"], far["high"]) == pytest.approx((ordered[ends[0]], ordered[ends[1]]))
+
+
+def test_missing_intervals_are_reported() -> None:
+    errors = np.random.default_rng(0).standard_normal(300)
+    assert absolute_errors(evaluated(errors[:20]))["quantile_90"]["no_interval"] == "too few samples: 20"
+    assert absolute_errors(evaluated(errors, keys=50))["median"]["no_interval"] == "samples share keys"
+    assert absolute_errors(evaluated(errors, "mse")) == absolute_errors(evaluated(errors, drawn=False)) == {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.input_pipeline.labels import check_labels
+from drivetrain.training.input_pipeline.dataset import check_labels
 from drivetrain.training.input_pipeline.prepared import PreparedData
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training.launch.machine import MOST_SAMPLES, PAUSE_S, Accelerator, Machine, in_words, samples
-from drivetrain.training.launch.nvml import Gpus
+from drivetrain.training.launch.machine import MOST_SAMPLES, PAUSE_S, Accelerator, Gpus, Machine, in_words, samples
 from drivetrain.training.launch.processes.heartbeat import FOLDER
 
 

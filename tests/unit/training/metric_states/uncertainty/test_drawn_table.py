@@ -9,8 +9,8 @@ import pytest
 
 from drivetrain.training.metric import Counts, Ints, Samples
 from drivetrain.training.metric_states.numbers.hashing import hash_column
+from drivetrain.training.metric_states.state import DrawnTable
 from drivetrain.training.metric_states.uncertainty import bootstrap
-from drivetrain.training.metric_states.uncertainty.drawn_table import DrawnTable
 
 REPLICATES, GROUPS = 3, 2
 

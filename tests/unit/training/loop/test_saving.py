@@ -1,3 +1,5 @@
+"""A training waits at a step for the signal that somebody rehearses."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -5,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.loop.interruption_simulation import FILE, STEP, Rehearsal
+from drivetrain.training.loop.saving import FILE, STEP, Rehearsal
 
 
 def test_without_a_rehearsal_nothing_happens() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from drivetrain.training.evaluation.thumbnail import MAX_SIDE, is_image, thumbnail
+from drivetrain.training.evaluation.worst import MAX_SIDE, is_image, thumbnail
 
 
 def pixels(address: str) -> NDArray[Any]:
