@@ -8,10 +8,9 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import count, duration, number, printable, share
 from drivetrain.telling.content.goodput import JobTimes, account
-from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount
+from drivetrain.telling.content.spot_savings import Prices, Saving, saving
 from drivetrain.telling.page.interruptions import (
     TABLE_HEAD,
-    found_saving,
     pays_from,
     percent,
     table_cells,
@@ -71,11 +70,9 @@ def interrupted_lines(times: JobTimes, prices: Prices | None) -> list[str]:
         lines += [f"  {row}" for row in rows.splitlines()]
         if number_of > MAX_ROWS:
             lines.append(f"  {number_of - MAX_ROWS} more, which the report and --json have")
-    saved = found_saving(times, prices)
+    saved = None if prices is None else saving(times, prices)
     if saved:
         lines.append("  " + _saved(saved))
-    elif (discount := measured_discount(times)) is not None:
-        lines.append(f"  billed {share(discount)} less than its training time")
     elif times.spot and prices is None:
         lines.append("  --spot-discount 0.7 says what was saved")
     return lines
@@ -92,14 +89,14 @@ def _saved(saved: Saving) -> str:
 
 def interrupted_json(times: JobTimes, prices: Prices | None) -> dict[str, Any]:
     """The same for scripts; times in seconds, shares from 0 to 1."""
-    spent, saved = account(times), found_saving(times, prices)
+    spent, saved = account(times), None if prices is None else saving(times, prices)
     return {
         "spot": times.spot,
         "interruptions": [asdict(one) for one in times.interruptions],
         "steps_lost": times.steps_lost,
         "training_seconds": times.training_seconds,
         "billable_seconds": times.billable_seconds,
-        "billed_less": measured_discount(times),
+        "billed_less": None,  # nobody bills a run on this machine
         "time": spent
         and {
             "total": spent.total,

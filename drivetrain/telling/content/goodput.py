@@ -78,12 +78,11 @@ class JobTimes:
 
     `spot` says whether any of it ran on spot machines. `training_seconds` and `billable_seconds` are
     DescribeTrainingJob's TrainingTimeInSeconds and BillableTimeInSeconds, `hosts` is by how many machines both are
-    multiplied on the bill. Nobody bills a run on this machine (`billed`): what it would pay for are its attempts.
+    multiplied on a bill. Nobody bills a run on this machine: what it would pay for are its attempts.
     """
 
     step: str
     spot: bool = False
-    billed: bool = False
     hosts: int = 1
     training_seconds: float | None = None
     billable_seconds: float | None = None
@@ -94,7 +93,7 @@ class JobTimes:
     @property
     def machine_seconds(self) -> float | None:
         """For how long one machine is paid for."""
-        return self.training_seconds if self.billed else sum(one.until - one.started for one in self.attempts) or None
+        return sum(one.until - one.started for one in self.attempts) or None
 
     @property
     def on_demand_seconds(self) -> float:

@@ -19,11 +19,8 @@ from drivetrain.telling.content.untrusted_json import finite, objects, whole
 MAX_ENTRIES = 10_000
 
 
-def job_times(
-    step: str, arguments: Mapping[str, Any], response: Mapping[str, Any], *, billed: bool = False
-) -> JobTimes | None:
-    """The times of a training that was interrupted, resumed, or could have been; None of any other. `billed` where a
-    service ran it, and not this machine."""
+def job_times(step: str, arguments: Mapping[str, Any], response: Mapping[str, Any]) -> JobTimes | None:
+    """The times of a training that was interrupted, resumed, or could have been; None of any other."""
     told = object_in(response, "Drivetrain")
     phases = tuple(_phases(response))
     interruptions = tuple(_interruption(entry) for entry in objects(told.get("interruptions"), MAX_ENTRIES))
@@ -43,7 +40,6 @@ def job_times(
     return JobTimes(
         step=step,
         spot=spot,
-        billed=billed,
         hosts=hosts if isinstance(hosts, int) and hosts > 0 else 1,
         training_seconds=_number(response.get("TrainingTimeInSeconds")),
         billable_seconds=_number(response.get("BillableTimeInSeconds")),

@@ -48,16 +48,6 @@ def full_price_seconds(discount: float, paid: float, on_demand: float) -> float:
     return (1.0 - discount) * (paid - on_demand) + on_demand
 
 
-def measured_discount(times: JobTimes) -> float | None:
-    """The discount that the service gave, by its own formula, 1 - BillableTimeInSeconds / TrainingTimeInSeconds
-    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html); None where it charged
-    all, or nobody did."""
-    training, billable = times.training_seconds, times.billable_seconds
-    if not times.billed or not training or billable is None or billable >= training:
-        return None
-    return 1.0 - billable / training
-
-
 def saving(times: JobTimes, prices: Prices) -> Saving | None:
     """The saving at these prices; None where the times are not known, or nothing ran on spot machines.
 

@@ -10,7 +10,7 @@ from drivetrain.run_store.reasons import known_paths
 from drivetrain.telling import scrolled, section, table, tile
 from drivetrain.telling.charts.timeline import timeline
 from drivetrain.telling.content.goodput import Account, Interruption, JobTimes, account
-from drivetrain.telling.content.spot_savings import Prices, Saving, measured_discount, saving
+from drivetrain.telling.content.spot_savings import Prices, Saving, saving
 
 # Where nobody gave a discount; spot machines cost up to 90 % less (https://aws.amazon.com/sagemaker/ai/pricing/).
 DISCOUNTS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -27,7 +27,7 @@ def draw(job_times: Sequence[JobTimes], prices: Prices | None = None) -> Markup:
 def interruptions(times: JobTimes, prices: Prices | None = None) -> Markup:
     """Tiles, timeline and tables of one training."""
     spent = account(times)
-    saved = found_saving(times, prices)
+    saved = None if prices is None else saving(times, prices)
     tables = [table for table in (_time_table(spent), _saving_table(times, saved)) if table is not None]
     return el(
         "div",
@@ -38,14 +38,6 @@ def interruptions(times: JobTimes, prices: Prices | None = None) -> Markup:
         el("p", method(spent), class_="method") if spent else None,
         class_="interruptions",
     )
-
-
-def found_saving(times: JobTimes, prices: Prices | None) -> Saving | None:
-    """At the given prices, else at what the service's bill says; None without either."""
-    if prices is None:
-        discount = measured_discount(times)
-        prices = Prices(discount=discount) if discount is not None else None
-    return saving(times, prices) if prices is not None else None
 
 
 def taken_again(times: JobTimes) -> str:
@@ -105,11 +97,8 @@ def _tiles(times: JobTimes, spent: Account | None, saved: Saving | None) -> list
             tile("Goodput", share(spent.goodput), "" if bound is None else f"Young's estimate {share(bound)}"),
             tile("Time wasted", duration(spent.wasted), f"of {duration(spent.total)}"),
         ]
-    discount = measured_discount(times)
     if saved:
         tiles.append(tile("Saved", share(saved.share), f"at {percent(saved.discount)} off"))
-    elif discount is not None:
-        tiles.append(tile("Billed less", share(discount), "1 - billable / training seconds"))
     return tiles
 
 

@@ -16,7 +16,7 @@ from drivetrain.telling.content.goodput import (
     spans,
     young_loss,
 )
-from drivetrain.telling.content.spot_savings import Prices, measured_discount, saving
+from drivetrain.telling.content.spot_savings import Prices, saving
 
 
 def times(**changes: object) -> JobTimes:
@@ -105,14 +105,6 @@ def test_only_the_bill_multiplies_by_hosts() -> None:
     one, two = (saving(times(hosts=hosts), Prices(discount=0.5, on_demand=1.0)) for hosts in (1, 2))
     assert one is not None and two is not None and one.cost is not None and two.cost is not None
     assert two.cost == pytest.approx(2 * one.cost) and two.share == pytest.approx(one.share)
-
-
-def test_the_discount_follows_the_formula_of_the_service() -> None:
-    billed = times(billed=True, training_seconds=500.0, billable_seconds=100.0)
-    assert measured_discount(billed) == pytest.approx(0.8)
-    assert billed.machine_seconds == 500.0
-    assert measured_discount(times(billed=True, training_seconds=100.0, billable_seconds=100.0)) is None
-    assert measured_discount(times()) is None, "nobody bills a run on this machine"
 
 
 def test_time_spans_are_contiguous() -> None:

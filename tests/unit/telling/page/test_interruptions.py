@@ -185,13 +185,6 @@ def test_an_on_demand_part_is_shown_beside_the_saving() -> None:
     assert "eat up never" in texts(parsed(interruptions(times(attempts=costly), Prices(discount=0.7))))
 
 
-def test_billed_seconds_override_estimates() -> None:
-    billed = times(billed=True, training_seconds=40.0, billable_seconds=10.0)
-    assert "at 75 % off" in texts(parsed(interruptions(billed)))
-    silent = times(billed=True, training_seconds=40.0, billable_seconds=10.0, attempts=())
-    assert "Billed less 75.0 %" in texts(parsed(interruptions(silent)))
-
-
 @pytest.mark.parametrize("spot", [True, False])
 def test_only_spot_machines_save(spot: bool) -> None:
     assert ("Saved against on-demand" in texts(parsed(interruptions(times(spot=spot))))) is spot
