@@ -158,8 +158,8 @@ class _Writer:
 
     def refused(self, name: str, why: str) -> SpecError:
         own = self.function.__name__
-        what = f"{own}()" if name == own else f"{own}() uses {name!r} of another cell:"
-        return SpecError(f"step({own}): {what} {why}" if name != own else f"step({own}): {why}")
+        what = "" if name == own else f" {own}() uses {name!r} of another cell:"
+        return SpecError(f"step({own}):{what} {why}")
 
 
 def _used(text: str) -> Iterator[str]:

@@ -97,6 +97,11 @@ def number(value: float | int | bool) -> str:
     return f"{value:.{digits}f}"
 
 
+def number_or_dash(value: float | None) -> str:
+    """A number; a dash where there is none."""
+    return "–" if value is None else number(value)
+
+
 def signed(value: float) -> str:
     """A difference, with its sign and three significant digits: +0.0083, -0.00214, 0."""
     if not value or not math.isfinite(value):

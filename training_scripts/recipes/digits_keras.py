@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from drivetrain.training.reader import Columns, matrix
+from drivetrain.training.reader import Columns, check_whole_number, matrix
 from drivetrain.training.recipe import Batch
 
 FRAMEWORK = "tensorflow"
@@ -35,10 +35,7 @@ class Recipe:
     """adamw, or sgd: with a momentum of 0.9 and without weight decay."""
 
     def __post_init__(self) -> None:
-        for name in ("channels", "hidden", "num_classes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r}; allowed are whole numbers from 1")
+        check_whole_number(self, "channels", "hidden", "num_classes")
         if self.optimizer_name not in ("adamw", "sgd"):
             raise ValueError(f"optimizer_name={self.optimizer_name!r}; allowed are adamw and sgd")
 

@@ -15,7 +15,6 @@ from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.base.errors import InputError, UserError, did_you_mean
 from drivetrain.catalog.strategies import recipe_file
 from drivetrain.cli import home_option, local_home, options
-from drivetrain.cli.options import pairs
 from drivetrain.operations import running
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import JobStep, ProcessingStep
@@ -102,7 +101,7 @@ def _environment(job: Job) -> dict[str, str]:
     """The job's variables. Those of the launcher in this shell do not reach a job, which is told."""
     import sys
 
-    given = pairs("--env", job.env, "NAME=VALUE, such as DRIVETRAIN_MAX_RESTARTS=2")
+    given = options.pairs("--env", job.env, "NAME=VALUE, such as DRIVETRAIN_MAX_RESTARTS=2")
     for name in given:
         if not _VARIABLE.fullmatch(name):
             raise UserError(
@@ -127,7 +126,7 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     if job.source is not None and not job.source.is_dir():
         raise UserError(f"--source {job.source}: no such folder.")
     component, source = find_component(job.component)
-    given = pairs("--set", job.set_, "NAME=VALUE, such as epochs=20")
+    given = options.pairs("--set", job.set_, "NAME=VALUE, such as epochs=20")
     values = {**(_read_config(component, job.config) if job.config else {}), **read_values(component, given)}
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
     environment = _environment(job)

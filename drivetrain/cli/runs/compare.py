@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.files import write_text
-from drivetrain.base.formatting import duration, number, printable, signed, status_word
+from drivetrain.base.formatting import duration, number_or_dash, printable, signed, status_word
 from drivetrain.telling.content.comparison import COST
 from drivetrain.telling.terminal import paint, table
 
@@ -64,7 +64,7 @@ def _metric_rows(found: Comparison) -> list[list[str]]:
     for name, values in found.metrics.items():
         if "_class_" in name and len(set(values)) == 1:
             continue
-        row = [name, *("–" if value is None else number(value) for value in values)]
+        row = [name, *map(number_or_dash, values)]
         if len(values) == 2:
             first, second = values
             row.append("" if first is None or second is None else signed(second - first))
@@ -109,17 +109,15 @@ def as_json(found: Comparison) -> dict[str, Any]:
     }
 
 
-def write_page(found: Comparison, output: Path) -> None:
-    """Write the page of a comparison.
+def write_page(page: str, output: Path) -> None:
+    """Write a page.
 
     Raises:
         UserError: the file's name is no page's, or it cannot be written.
     """
-    from drivetrain.telling.page.comparison_page import comparison_page
-
     if output.suffix not in (".html", ".htm"):
         raise UserError(f"{output}: a page is written as .html.")
-    write_text(output, comparison_page(found))
+    write_text(output, page)
 
 
 def _text(value: Any) -> str:

@@ -100,10 +100,8 @@ def _of_folder(folder: Path) -> tuple[str, tuple[EvaluationFacts, ...], tuple[De
 def _write(html: Path, title: str, found: tuple[EvaluationFacts, ...], decided: tuple[DecisionFacts, ...]) -> None:
     import time
 
-    from drivetrain.base.files import write_text
+    from drivetrain.cli.runs.compare import write_page
     from drivetrain.telling.page.evaluation_section import evaluation_page
 
-    if html.suffix not in (".html", ".htm"):
-        raise UserError(f"{html}: a page is written as .html.")
-    write_text(html, evaluation_page(title, found, decided, written=time.time()))
+    write_page(evaluation_page(title, found, decided, written=time.time()), html)
     say(f"Wrote {html}.")

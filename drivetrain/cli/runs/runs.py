@@ -246,7 +246,9 @@ def compare(
 
     found = compared(local_home(home), chosen)
     if output is not None:
-        comparing.write_page(found, output)
+        from drivetrain.telling.page.comparison_page import comparison_page
+
+        comparing.write_page(comparison_page(found), output)
     if as_json:
         say_json({**comparing.as_json(found), **({} if output is None else {"page": str(output)})})
     elif output is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.base.formatting import size
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
-from drivetrain.telling.content.untrusted_json import drawable, finite, text, whole
+from drivetrain.telling.content.untrusted_json import drawable, finite, objects, text, whole
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -171,8 +171,7 @@ def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
 
 
 def _findings(given: object) -> Iterator[HealthFinding]:
-    for entry in as_list(given)[:MAX_FINDINGS]:
-        one = as_object(entry)
+    for one in objects(given, MAX_FINDINGS):
         yield HealthFinding(
             rule=text(one.get("rule")),
             step=whole(one.get("step")) or 0,
@@ -184,8 +183,7 @@ def _findings(given: object) -> Iterator[HealthFinding]:
 
 
 def _stragglers(given: object) -> Iterator[SlowRank]:
-    for entry in as_list(given)[:MAX_RANKS]:
-        one = as_object(entry)
+    for one in objects(given, MAX_RANKS):
         numbers = [finite(one.get(name)) for name in ("seconds", "to_median")]
         rank = whole(one.get("rank"))
         if rank is not None and numbers[0] and numbers[1]:
@@ -193,8 +191,7 @@ def _stragglers(given: object) -> Iterator[SlowRank]:
 
 
 def _operators(given: object) -> Iterator[Operator]:
-    for entry in as_list(given)[:MAX_OPERATORS]:
-        one = as_object(entry)
+    for one in objects(given, MAX_OPERATORS):
         took, part, calls = finite(one.get("ms")), finite(one.get("share")), whole(one.get("calls"))
         if took is not None and part is not None and calls is not None:
             yield Operator(text(one.get("name"), MAX_NAME), took, part, calls)

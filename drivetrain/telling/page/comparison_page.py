@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drivetrain.base.formatting import duration, moment_with_zone, number, signed
+from drivetrain.base.formatting import duration, moment_with_zone, number_or_dash, signed
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.telling import Around, document, scrolled, section, table
 from drivetrain.telling.charts.charts import MAX_SERIES, Series, line_chart
@@ -95,7 +95,7 @@ def _metric_table(found: Comparison, metrics: Mapping[str, tuple[float | None, .
     for name, values in metrics.items():
         cells: list[Content] = []
         for place, value in enumerate(values):
-            cells.append([_number(value), _difference(found, name, values, place)])
+            cells.append([number_or_dash(value), _difference(found, name, values, place)])
         rows.append((words(name), cells))
     return _table(found, rows)
 
@@ -175,10 +175,6 @@ def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:
     places = run_places(_ids(found))
     heads = [[el("i", class_=f"key s{places[id]}"), " ", el("code", id)] for id in _ids(found)]
     return scrolled(table(["", *heads], [(name, *cells) for name, cells in rows], style="compared"))
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else number(value)
 
 
 def _text(value: Any) -> str:

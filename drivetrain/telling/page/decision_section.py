@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drivetrain.base.formatting import count, number, signed
+from drivetrain.base.formatting import count, number, number_or_dash, signed
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.telling import Cell, Row, scrolled, section, table
 from drivetrain.telling.charts.dot_plot import Row as Dot
@@ -185,19 +185,15 @@ def _regressions(found: DecisionFacts) -> Markup | None:
         (
             words(name_of(one.metric, one.slice)),
             "not defined" if one.difference is None else signed(one.difference),
-            _number(one.at_most),
-            _number(one.budget),
-            _number(one.could_rule_out),
+            number_or_dash(one.at_most),
+            number_or_dash(one.budget),
+            number_or_dash(one.could_rule_out),
             _mark(one.within, "not tested" if one.untested else "within", "not proven" if found.proven else "beyond"),
         )
         for one in sorted(found.regressions, key=lambda one: one.within)[:MAX_RULE_ROWS]
     ]
     head = ("metric", "difference", "worse by at most", "budget", "can rule out", "")
     return _rules("Regressions", head, rows, len(found.regressions))
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else number(value)
 
 
 def _rules(caption: str, head: tuple[str, ...], rows: Sequence[Sequence[Content]], there: int) -> Markup | None:

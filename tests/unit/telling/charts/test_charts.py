@@ -78,7 +78,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_spike() -> None:
 
 
 def test_bars_between_0_and_1_are_drawn_on_that_scale() -> None:
-    chart = bar_chart("accuracy by class", [("0", 0.5), ("1", 1.0)], width=360)
+    chart = bar_chart("accuracy by class", [("0", 0.5), ("1", 1.0)])
     widths = [float(bar.attrib["width"]) for bar in ElementTree.fromstring(chart).iter("rect")
               if bar.attrib["class"] == "bar"]  # fmt: skip
     assert widths[0] == pytest.approx(widths[1] / 2)
