@@ -38,6 +38,7 @@ def start(tmp_path: Path, script: str, *, launcher: str, processes: int = 1, **g
 
 
 @pytest.mark.slow_cases(but=["python-1-raise-1-failed: KeyError: 'price'"])
+@pytest.mark.nightly_cases("torchrun-2-message-1-failed: it ended itself: no such column: price")
 @pytest.mark.parametrize(
     ("how", "code", "reason"),
     [
@@ -53,6 +54,7 @@ def start(tmp_path: Path, script: str, *, launcher: str, processes: int = 1, **g
 def test_a_failure_names_its_rank(
     how: str, code: int, reason: str, launcher: str, processes: int, tmp_path: Path
 ) -> None:
+    """The other rank waits for ever; nothing but the launcher ends it."""
     last = processes - 1
     with start(tmp_path, "report.py", launcher=launcher, processes=processes, how=how, **{"fail-rank": last}) as job:
         _, errors = job.communicate(timeout=120)
@@ -62,15 +64,6 @@ def test_a_failure_names_its_rank(
     assert failure.strip() in errors
     if how == "raise":
         assert f'File "{SCRIPTS}/report.py"' in failure and 'raise KeyError("price")' in failure
-
-
-@pytest.mark.slow
-def test_one_rank_of_two_that_fails_ends_the_other(tmp_path: Path) -> None:
-    """The other one waits for ever; nothing but the launcher ends it."""
-    with start(tmp_path, "report.py", launcher="torchrun", processes=2, how="exit", **{"fail-rank": 1}) as job:
-        _, errors = job.communicate(timeout=120)
-    assert job.returncode == 1
-    assert "rank 1 of 2 on 127.0.0.1 failed: it ended with exit code 3" in errors
 
 
 @pytest.mark.slow_cases("15-75")

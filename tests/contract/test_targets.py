@@ -157,7 +157,7 @@ def test_compiling_is_pure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_other_processes_compile_the_same_bytes(tmp_path: Path) -> None:
+def test_another_process_compiles_the_same_bytes(tmp_path: Path) -> None:
     expected = digests(NAMES)
     assert len({line.split()[0] for line in expected}) == len(NAMES)
     code = (
@@ -165,13 +165,12 @@ def test_other_processes_compile_the_same_bytes(tmp_path: Path) -> None:
         "from tests.contract.test_targets import NAMES, digests\n"
         "with more_targets(): print('\\n'.join(digests(NAMES)))"
     )
-    for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "TZ": f"UTC+{seed}"}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines() == expected
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT), "TZ": "UTC+1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == expected
 
 
 # The command line by the protocol alone.
