@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from drivetrain.decision.intervals import Estimate, of_mean, of_replicates, of_share, reach, rejected
+from drivetrain.decision.intervals import FEWEST_REPLICATES, Estimate, of_mean, of_replicates, of_share, reach, rejected
 from drivetrain.decision.noninferiority import most_lost
 
 
@@ -135,3 +135,9 @@ def test_holms_method() -> None:
     assert rejected([0.04, 0.3, 0.001, 0.012], 0.05) == [False, False, True, True]
     assert rejected([0.04, 0.011, 0.001, 0.012], 0.05) == [True] * 4
     assert rejected([], 0.05) == []
+
+
+@pytest.mark.parametrize(("number", "is_enough"), [(FEWEST_REPLICATES, True), (FEWEST_REPLICATES - 1, False)])
+def test_fifty_replicates_are_enough(number: int, is_enough: bool) -> None:
+    ours = np.random.default_rng(0).normal(0.9, 0.01, number).tolist()
+    assert (of_replicates(0.1, ours, [0.8] * number, 300) is not None) is is_enough
