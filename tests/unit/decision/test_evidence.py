@@ -67,9 +67,13 @@ def test_shares_of_equal_rows_use_their_own_denominator() -> None:
 
 
 def test_few_rows_of_a_class_give_no_evidence() -> None:
-    right, of = np.arange(500) % 2 == 0, np.arange(500) < 9
-    found = known(shares(right, of=of), shares(~right, of=of), "recall")
-    assert found.estimate is None and found.why_none == "too few samples: 9, and 10 are needed"
+    right = np.arange(500) % 2 == 0
+    nine, ten = (
+        known(shares(right, of=of), shares(~right, of=of), "recall")
+        for of in (np.arange(500) < rows for rows in (9, 10))
+    )
+    assert nine.estimate is None and nine.why_none == "too few samples: 9, and 10 are needed"
+    assert ten.estimate is not None
 
 
 def test_an_average_allows_for_another_row_of_a_small_class() -> None:
