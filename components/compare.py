@@ -40,9 +40,9 @@ _PREPARED = ("auto", "prepared", None)
 
 
 class Compared(TypedDict):
-    """The numbers that a pipeline can decide on: 1 is yes, 0 no. Versions are 0 where there is none. The difference is
-    candidate - champion of the metric that decides, and is there only where a champion was evaluated, as the night of
-    its line or the number of comparisons on this test set is.
+    """The numbers that a pipeline can decide on: 1 is yes, 0 no. A version is 0 if there is none. The difference is
+    candidate - champion of the metric that decides. It is there only if a champion was evaluated, and so is the night
+    of its line or the number of comparisons on this test set.
 
     The hashes say what the candidate is and where it comes from: its report, its files, the data and settings that it
     was trained with, the modules that it brings along. Of what is not known it is the word `unknown`: registries take
@@ -108,7 +108,7 @@ def compare(
         metric: the metric that decides.
         rule: better (what is surely gained lies above 0), or not_worse (above -margin).
         margin: a difference of the metric: with better what must be gained, with not_worse what may be lost.
-        confidence: of the interval; and that none of `horizon` comparisons registers a model that is no better.
+        confidence: of the interval; and of no wrong registration in `horizon` comparisons together.
         horizon: for how many comparisons the test set is used, one after the other. They are counted in the registry,
             and no candidate is registered after so many. 1 corrects for nothing and counts nothing.
         floors: what metrics must reach, a JSON object: '{"accuracy": 0.97, "accuracy@site=north": 0.9}'; where less is
@@ -359,7 +359,8 @@ def _as_text(value: Any) -> Any:
 
 @contextmanager
 def _reason_to(file: Path) -> Generator[None]:
-    """A failure's reason goes to `file`: the one of this step, of which the platform tells, is not the champion's."""
+    """A failure's reason goes to `file`: the platform reports the file of this step, which is not for the champion's
+    failure."""
     before = os.environ.get(_FAILURE_FILE)
     os.environ[_FAILURE_FILE] = str(file)
     try:

@@ -68,8 +68,8 @@ def find_previous(group: str, which: str = "previous", registry: str = "auto") -
         raise InputError(f"which is {which!r}. Allowed: previous, the number of a version of {group}, or run:ID.")
     if not version.content_hash:
         raise InputError(
-            f"{group} version {version.version} was registered without the hash of its content, so nobody knows "
-            "whether its files are still those. Register it again with drivetrain, or give another version."
+            f"{group} version {version.version} was registered without the hash of its content, so it is unknown "
+            "whether its files were changed. Register it again with drivetrain, or give another version."
         )
     print(f"continues {group} version {version.version} (content {version.content_hash[:12]})", flush=True)
     return {"version": str(version.version), "content_hash": version.content_hash}

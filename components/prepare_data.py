@@ -98,12 +98,12 @@ def prepare_data(
         on_leakage: what to do where validation or test has a row that train has, too, but for the key, or a value of
             groups: report prints and writes into the manifest how many. A run with previous compares with its rows,
             too, where that run looked itself. ignore does not look, and writes no hashes of keys, by which evaluate
-            knows a test set of another run again.
-        groups: columns of which a value should be on one side alone, separated by commas, such as "user,patient".
+            recognises a test set of another run.
+        groups: columns whose values should each be on one side alone, separated by commas, such as "user,patient".
         incremental: keep what a later run needs to read only what is new: 8 bytes a row, and statistics.
         keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
-        cells_like_rows: what to do with a CSV file of which a cell in quotes holds ten or more lines that look like
-            rows: refuse it (a quote may not be closed), or keep the cell.
+        cells_like_rows: what to do with a CSV file if a cell in quotes holds ten or more lines that look like rows:
+            refuse it (a quote may not be closed), or keep the cell.
 
     Raises:
         InputError: the data or a parameter is wrong; file, row and column are named. The outputs stay as they were.
@@ -354,7 +354,7 @@ def _check_folders(raw: Path, folders: dict[str, Path]) -> None:
     known = [("raw", raw.resolve())]
     for name, folder in folders.items():
         if folder.exists() and not folder.is_dir():
-            raise InputError(f"{name}: {folder} is a file; it must be a folder, which is made if there is none.")
+            raise InputError(f"{name}: {folder} is a file; it must be a folder, which is made if it is missing.")
         path = folder.resolve()
         for other, taken in known:
             if path.is_relative_to(taken) or taken.is_relative_to(path):

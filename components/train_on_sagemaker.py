@@ -251,7 +251,7 @@ class _Job:
             if status == "Failed" and not reason.startswith(_MAY_CHANGE):
                 raise RuntimeError(f"the training job {self.name} failed: {reason or 'it says no reason'}")
             if status == "Stopped" and not known:
-                raise RuntimeError(f"the training job {self.name} was stopped by somebody else.")
+                raise RuntimeError(f"the training job {self.name} was stopped, and not by this step.")
             _say(f"{self.name} has ended as {status} ({reason or 'stopped with an earlier attempt'}): another one")
         raise RuntimeError(f"{_MOST_JOBS} jobs {self.base} have not come to their end; the last one: {reason}")
 

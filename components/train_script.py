@@ -202,7 +202,7 @@ def _hyperparameters(text: str) -> dict[str, Any]:
 def _job(
     script: str, folder: Path, channels: list[_Channel], values: Mapping[str, Any], *, model: Path, output: Path
 ) -> script_mode.ScriptJob:
-    """The job as the platform's files describe it; in a plain shell, where there are none, as they would."""
+    """The job as the platform's files describe it; in a plain shell, without such files, as they would."""
     base = os.environ.get(script_mode.BASE_VARIABLE, script_mode.BASE)
     described = _platform_file(f"{base}/input/config/inputdataconfig.json") or {}
     return script_mode.ScriptJob(

@@ -25,8 +25,8 @@ def write_folder(folder: Path, files: Mapping[str, str], author: str) -> None:
         author: the command that writes them, in one line; the folder is its own.
 
     Raises:
-        UserError: the place is no folder, holds what `author` did not write and which is not beside what it wrote, or
-            a file of those names that was edited or is somebody else's.
+        UserError: the place is no folder, holds only files that `author` did not write, or a file of these names was
+            edited or written by another program.
     """
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Give the name of a folder that is new or empty.")
@@ -36,7 +36,7 @@ def write_folder(folder: Path, files: Mapping[str, str], author: str) -> None:
     if present and not ours:
         other = next((found for found in authors.values() if found), None)
         said = f"was written by `{other}`" if other else f"is not empty: it holds {present[0].name!r}"
-        raise UserError(f"{folder} {said}. Give a folder that is new or empty, or the one that this command wrote.")
+        raise UserError(f"{folder} {said}. Give a folder that is new or empty, or one that this command wrote.")
     for name in files:
         if name in authors and name not in ours:
             raise UserError(

@@ -98,8 +98,8 @@ class Network(Construct):
 
 
 def _through_gateway(names: Names, buckets: Iterable[str]) -> Iterator[iam.PolicyStatement]:
-    """The pipeline's buckets, whoever asks and for what: the roles say that. A program with credentials of its own
-    cannot take data to another bucket."""
+    """The pipeline's buckets, for every caller and action: the roles restrict these. A program with credentials of its
+    own cannot take data to another bucket."""
     reached = sorted({names.bucket, *buckets})
     yield iam.PolicyStatement(
         sid="Buckets",

@@ -79,7 +79,7 @@ class PrivateNetwork(Frozen):
     def _is_network(cls, given: str) -> str:
         from ipaddress import IPv4Network
 
-        if not 16 <= IPv4Network(given).prefixlen <= 24:  # of which each zone gets a part
+        if not 16 <= IPv4Network(given).prefixlen <= 24:  # each zone gets a part of it
             raise ValueError("allowed are networks of /16 to /24")
         return given
 

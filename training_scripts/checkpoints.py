@@ -39,7 +39,7 @@ DAMAGED = 1
 
 
 def list_(given: argparse.Namespace) -> int:
-    """Every training of the place, a table each; where there is none, the files of whatever program wrote there."""
+    """Every training of the place, a table each; without any, the files of other programs there."""
     from drivetrain.training.checkpointing.inspection.belonging import with_trainings
     from drivetrain.training.checkpointing.inspection.listing import list_own_files, list_training
     from drivetrain.training.checkpointing.inspection.text import listing_text

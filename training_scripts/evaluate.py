@@ -44,9 +44,9 @@ from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import Recipe
 
-# Rows that are kept at hand, decoded; of more, those that are at work.
+# Decoded rows that are kept in memory; if there are more, only those in use.
 MOST_HELD_ROWS = 2_000_000
-# Of a model that takes all samples for one class: fewer samples say nothing, nor do those of which more are of it.
+# A model that takes all samples for one class is reported for at least so many samples, and at most this share of it.
 LEAST_SAMPLES, MOST_OF_ONE = 20, 0.75
 WHERE = "Free some room there, or give another place."
 
@@ -178,7 +178,7 @@ def metrics_of(settings: Settings, task: Task) -> dict[str, Metric]:
     """The metrics to measure, besides the loss and the recipe's own.
 
     Raises:
-        InputError: a metric that cannot be, or a setting of a binary model's threshold where there is none.
+        InputError: an impossible metric, or a setting of a binary model's threshold for a model without one.
     """
     costs = {name: getattr(settings, name) for name in ("false_positive_cost", "false_negative_cost")}
     metrics = load_metrics(settings.scoring, task, {"threshold": costs})
@@ -236,7 +236,7 @@ def _bootstrap(settings: Settings, dataset: Dataset) -> Bootstrap | None:
 def refuse_undefined(result: Evaluation, metrics: Mapping[str, Metric]) -> None:
     """
     Raises:
-        InputError: a metric that was asked for by name, and of which the samples do not define each value but those of
+        InputError: a metric was requested by name, and the samples leave a value of it undefined, other than those of
             single classes.
     """
     defined = {document.owner(name, metrics) for name in result.whole.metrics}

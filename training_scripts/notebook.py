@@ -5,7 +5,7 @@
     result = spawn(recipe="digits_cnn", train="build/train", model="build/model", processes=2, epochs=5)
     result.history[-1]
 
-The training is the one that the launcher starts: the same recipe, fields and data give the same model. A notebook has
+The training is the same as the launcher's: the same recipe, fields and data give the same model. A notebook has
 threads, so its processes are spawned, not forked (what torch.multiprocessing calls `spawn`): each is a fresh Python
 that imports the recipe from its file. The class in a cell has no file; `%%writefile my_recipe.py` gives it one.
 """

@@ -66,7 +66,7 @@ def run(
 
     Args:
         output: on each host the folder of its shards; hosts may share one.
-        previous: an earlier output, whose shards are copied where they are of the same identity.
+        previous: an earlier output; its shards with the same identity are copied.
 
     Returns:
         rows, shards, and how many of those were there, were copied and were predicted; the same on every rank.

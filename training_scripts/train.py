@@ -81,7 +81,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     earlier = find_training(folders.checkpoints, identity, total_steps, process)
     higher_is_better = direction(recipe, config.monitor.removeprefix(PREFIX))
     journal = Journal(process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=total_steps)
-    greater = bool(higher_is_better)  # (where nobody knows, `watch.check` refuses to choose)
+    greater = bool(higher_is_better)  # if unknown, `watch.check` refuses to choose
     with Saving(config, earlier.place, process, greater_is_better=greater, say=journal.say) as saving:
         framework.seed_everything(config.seed)
         model = framework.build_model(recipe)
@@ -201,7 +201,7 @@ class Training:
         return setup.Position((consumed - 1) // self.order.num_samples, ends_epoch, ends, validates, reports)
 
     def take_step(self, batch: Step) -> setup.Position:
-        """Consume a global batch, of which this rank has its part."""
+        """Consume a global batch; this rank has its part of it."""
         state, strategy = self.state, self.strategy
         if state.consumed % self.order.num_samples == 0:
             state.losses.start_epoch()

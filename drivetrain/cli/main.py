@@ -148,7 +148,7 @@ def _say_notice(message: Warning | str, category: type[Warning], *where: Any, **
 
 
 def _reader_went_away() -> int:
-    """`drivetrain runs list | head -1`: nobody is left to be told. The exit code is the one that SIGPIPE would give."""
+    """`drivetrain runs list | head -1`: no reader is left. The exit code is that of SIGPIPE."""
     _forget(sys.stdout)
     _forget(sys.stderr)
     return 141

@@ -116,7 +116,7 @@ def _runs(incomplete: str, _: Mapping[str, Any]) -> list[str]:
         with Ledger(local_home(None)) as ledger:
             rows = ledger.executions(MOST_COMPLETED)
     except UserError:
-        return []  # a shell asks while somebody types: there is no place for a message
+        return []  # a shell asks while the user types: there is no place for a message
     known = ["latest", *(row.name for row in rows if row.name), *(row.id for row in rows)]
     return [word for word in known if word.startswith(incomplete)]
 

@@ -50,8 +50,8 @@ class Comparison:
 
     @property
     def data_not_comparable(self) -> tuple[str, ...]:
-        """`STEP.INPUT` of inputs of which nobody knows whether they differ: a run has none, or read an archive where
-        another one read the files."""
+        """`STEP.INPUT` of inputs that cannot be compared: a run lacks it, or read an archive where another run read the
+        files."""
         return self._facts.data_not_comparable
 
     @property

@@ -92,7 +92,7 @@ class Deployed:
         """One of its runs, by its id, the beginning of it, its name, or `latest`.
 
         Raises:
-            UserError: there is none.
+            UserError: there is no such run.
         """
         checked("run", str, id=id)
         return DeployedRun(self._deployer, self._deployer.find(self.name, id))

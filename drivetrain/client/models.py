@@ -229,13 +229,13 @@ class Registry:
         """One version: its number, `latest`, or `approved` (the newest approved one, the champion).
 
         Raises:
-            InputError: there is none.
+            InputError: there is no such version.
         """
         checked("model", int | str, version=version)
         return Model(self, self.opened.version(_name(group), version))
 
     def champion(self, group: str) -> Model | None:
-        """The newest approved version; None where there is none."""
+        """The newest approved version; None without one."""
         found = self.opened.champion(_name(group))
         return None if found is None else Model(self, found)
 

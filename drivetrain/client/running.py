@@ -65,8 +65,8 @@ def _ended(facts: RunFacts) -> str:
     """The run's id.
 
     Raises:
-        KeyboardInterrupt: it was stopped. The runner has handled the signal: whoever called, a cell or a script, is to
-            end too.
+        KeyboardInterrupt: it was stopped. The runner has handled the signal: the caller, a cell or a script, is to end
+            too.
     """
     if facts.status == "Stopped":
         raise KeyboardInterrupt(f"run {facts.id} was stopped; dt.Run({facts.id!r}).resume() goes on")

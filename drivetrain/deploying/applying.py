@@ -2,7 +2,7 @@
 
     check        the plan is of this code, of this place and of what is there now
     upload       code and data, named by their hashes: nothing refers to them yet
-    check again  uploads take minutes, and somebody may have changed the pipeline meanwhile
+    check again  uploads take minutes, and the pipeline may have changed meanwhile
     write        one thing after the other; a refusal in between takes back what was written, the latest first
     read again   it is as it was written
 
@@ -119,7 +119,7 @@ class Place(Protocol[D]):
     journal: Journal
 
     def read(self) -> D | None:
-        """The pipeline as it is deployed now; None where there is none."""
+        """The pipeline as it is deployed now; None if it is not deployed."""
         ...
 
     def state_of(self, there: D | None) -> str:
@@ -131,7 +131,7 @@ class Place(Protocol[D]):
         ...
 
     def changed_by(self, there: D | None) -> str:
-        """A sentence that says who wrote last, with a space before it; empty where nobody knows."""
+        """A sentence that says who wrote last, with a space before it; empty if unknown."""
         ...
 
     def alone(self) -> AbstractContextManager[object]:
@@ -202,7 +202,7 @@ def checked(place: Place[D], plan: Plan) -> tuple[D | None, Plan]:
         raise StaleError(
             f"The plan is stale: pipeline {wanted.name!r} was changed since it was made.{changed_by} {again}"
         )
-    # Of the plan, which is perhaps a file that somebody has edited, nothing is believed but what it lets be given up.
+    # The plan may be a file that was edited: only the edits that it allows to discard are taken from it.
     fresh = place.plan(there, plan.terms)
     if fresh.refusal is not None:
         raise UserError(fresh.refusal)
@@ -231,7 +231,7 @@ def _read_again(place: Place[Any], plan: Plan) -> None:
         return
     if wrong:
         raise UserError(
-            f"Pipeline {plan.pipeline!r} was written, but is no longer as written ({', '.join(wrong)}): somebody else "
+            f"Pipeline {plan.pipeline!r} was written, but is no longer as written ({', '.join(wrong)}): another user "
             f"is changing it at the same time. See what differs: drivetrain plan {plan.as_given}"
         )
 

@@ -108,7 +108,7 @@ def follow(
 
 
 def _with_others(now: RemoteRun, before: Sequence[StepRun]) -> Run:
-    """The run with the steps of which it says nothing: they wait, and once it has ended they will never run."""
+    """The run, with the steps that it does not mention: they wait, and once it has ended they will never run."""
     said = {step.name for step in now.steps}
     others = [step for step in before if step.name not in said]
     if not now.is_going:

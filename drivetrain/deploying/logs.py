@@ -1,4 +1,4 @@
-"""The log of a step of a deployed run: of which step, and its lines as they are or as they grow."""
+"""The log of a step of a deployed run: the choice of the step, and its lines, at once or as they grow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_log(
 
 
 def step_with_log(run: RemoteRun, name: str | None) -> RemoteStep:
-    """The step that was named, else the one that a person wants to read about: failed, running, the last one.
+    """The named step, else the most interesting one: failed, running, the last one.
 
     Raises:
         UserError: there is no such step, it has not begun, or it ran no program.

@@ -27,7 +27,7 @@ _SIGNS = {"create": "+", "update": "~", "delete": "-"}
 
 
 class Difference(Frozen):
-    """One difference, by meaning. `old` or `new` is left out where there is none."""
+    """One difference, by meaning. `old` or `new` is left out if it has no value."""
 
     text: str
     """A line for people; empty where the line of another difference says it."""
@@ -174,7 +174,7 @@ def read_plan(content: str | bytes, source: str) -> Plan:
     """The plan in a file.
 
     Raises:
-        UserError: it is none, or one of another version's format.
+        UserError: it is no plan, or has the format of another version.
     """
     said = json_text.parse(content, source)
     if not isinstance(said, dict):

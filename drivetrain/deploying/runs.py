@@ -96,7 +96,7 @@ def find(
         start, listed: the commands that start the pipeline, and list its runs, for advice.
 
     Raises:
-        UserError: there is none, or several are.
+        UserError: no run matches, or several do.
     """
     if not which.strip():
         raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")

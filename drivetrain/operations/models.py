@@ -25,7 +25,7 @@ def opened(url: str | None, home: Path | None, *, called: str = "registry ") -> 
     is registered yet. That of the runs comes with the first of them. `called` is what messages call `url`.
 
     Raises:
-        UserError: both name a registry, or there is none at the path.
+        UserError: both name a registry, or the path has none.
         InputError: no such kind of registry, or something else at the path.
     """
     from drivetrain.registry.backends.local import LocalRegistry

@@ -177,8 +177,8 @@ def own_file(step: JobStep, folder: Path) -> Path | None:
 
 
 def read_each_time(pipeline: Pipeline, folder: Path, *, by_option: bool = False) -> dict[str, str]:
-    """Step -> why it runs each time: its component reads a file of this machine, of which the cache sees no change.
-    Warns of each such file.
+    """Step -> the reason that it runs each time: its component reads a file of this machine, whose changes the cache
+    misses. Warns of each such file.
 
     Args:
         by_option: inputs are given with --set.

@@ -258,7 +258,7 @@ def name_of(path: Path) -> str:
 
 
 def _compiled_name(text: bytes) -> str | None:
-    """The pipeline whose code a definition of ours runs, by the places of the code; None for others' definitions."""
+    """The pipeline of a definition of ours, by the places of its code; None for others' definitions."""
     names = set(re.findall(rb'"s3://[^"]*/([A-Za-z0-9-]+)/code/[0-9a-f]{64}/"', text))
     return names.pop().decode() if len(names) == 1 else None
 

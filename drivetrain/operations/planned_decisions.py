@@ -49,7 +49,7 @@ def notes(pipeline: Pipeline, folder: Path, registry: str | None, evidence: str 
 
     Args:
         folder: from which relative paths of the pipeline count.
-        registry: KIND:LOCATION of the registry that `auto` stands for; None where there is none.
+        registry: KIND:LOCATION of the registry that `auto` stands for; None without one.
         evidence: where it is kept what the rows of each night say.
     """
     found: list[str] = []
@@ -147,7 +147,8 @@ def _shown(conditions: Policy, known: TestRows) -> Iterator[str]:
 
 
 def _is_share(metric: str) -> bool:
-    """True where a metric is a share of all rows of a slice. Of others nobody knows how many rows count."""
+    """True if a metric is a share of all rows of a slice. For other metrics the number of rows that count is
+    unknown."""
     return metric == "accuracy" or metric.startswith("top_")
 
 

@@ -1,4 +1,4 @@
-"""A run on this machine that somebody watches: what it takes, begun or gone on with, and written down at its end."""
+"""A watched run on this machine: prepared, begun or resumed, and recorded at its end."""
 
 from __future__ import annotations
 

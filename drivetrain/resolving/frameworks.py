@@ -73,7 +73,7 @@ def recipe_needs(pipeline: Pipeline, folder: Path) -> tuple[str, ...]:
 
 
 def strategies_of(step: JobStep, parameters: Sequence[Parameter]) -> list[StrategyFacts]:
-    """Those that a training step of ours may run with; none that nobody knows, which is refused elsewhere."""
+    """The strategies that a training step of ours may run with; unknown ones are refused elsewhere."""
     if not is_our_training(step):
         return []
     names = dict.fromkeys(training.strategy for training in ways(step, tuple(parameters)))

@@ -32,7 +32,7 @@ def libraries_of(pipeline: Pipeline) -> list[Needed]:
     """The libraries of all steps of a pipeline.
 
     Raises:
-        SpecError: a script's distribution that is none.
+        SpecError: a script's distribution is invalid.
     """
     graph = Graph(pipeline)
     return [needed for step in graph.steps if isinstance(step, TrainingStep) for needed in _of(step, graph)]

@@ -28,7 +28,7 @@ def patch_schema() -> dict[str, Any]:
         members[f"{member}-json"] = {"type": "string", "description": f"{said} As JSON, for what YAML cannot hold."}
     members["like"] = {
         "type": "string",
-        "description": "The step of the code of which a copy is added. Later edits say what differs.",
+        "description": "The step of the code to copy. Later edits change the copy.",
     }
     edit = {
         **object_of(("place",), **members),

@@ -32,7 +32,7 @@ class Served:
 
 @dataclass(frozen=True)
 class QueuedStart:
-    """A start: of which pipeline, by which trigger, under which name."""
+    """A start: its pipeline, its trigger and its name."""
 
     served: Served
     trigger: str

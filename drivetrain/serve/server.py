@@ -204,7 +204,7 @@ class Server:
 
 
 def of_pipeline(one: Served) -> dict[str, Any]:
-    """For whoever shows what is served and when it starts next."""
+    """For displays of what is served and when it starts next."""
     triggers = one.pipeline.triggers
     return {
         "pipeline": one.pipeline.name,

@@ -3,9 +3,9 @@
     merged = merge(applied, code, deployed)
     merged.definition, merged.edits, merged.conflicts
 
-The code is the ground: whatever Studio did not touch comes out as the code has it, to the byte. An edit whose place the
-code changed in another way since is a conflict and is left out: the code's value stays until somebody chooses
-(`take`).
+The code is the base: everything that Studio did not touch comes out as the code has it, to the byte. If the code has
+changed the place of an edit in another way since, the edit is a conflict and is left out: the code's value stays until
+the user chooses (`take`).
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def merge(
         applied: what was deployed last from code; None when nothing was.
         code: what compiling gives now.
         deployed: what the service has now; None when nothing is deployed, which changes nothing.
-        take: place of a conflict, or the beginning of several -> whose value to take; of any edit the code's may be
-            taken. The longer beginning counts more.
+        take: place of a conflict, or the beginning of several -> which side's value to take; the code's may be taken
+            for any edit. The longer beginning counts more.
         seen: what Studio had when it was pulled last, and was not applied since: only what differs from it is edited.
 
     Raises:

@@ -3,9 +3,9 @@
     patch = read(path)
     definition = patch.apply(compiled.definition)
 
-An edit says where it is, what the code has there and what to put in its place, so that one that no longer fits is seen
-at once instead of overwriting what somebody has changed since. What compiling generates is no part of it: `was` holds
-what the author wrote, and a step that was made from one of the code's follows that one (following.py).
+An edit has a place, the code's value there and the new value, so that an outdated edit is noticed at once instead of
+overwriting a later change. Generated values are no part of it: `was` holds what the author wrote, and a step that was
+made from a step of the code follows that step (following.py).
 """
 
 from __future__ import annotations

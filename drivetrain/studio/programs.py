@@ -21,7 +21,7 @@ _WITH_WORDS = ("AppSpecification", "AlgorithmSpecification")
 def check_programs(definition: Definition, assets: Iterable[Asset]) -> None:
     """
     Args:
-        assets: what the definition's code reads; of other code nobody knows here what is in it.
+        assets: what the definition's code reads; the content of other code is unknown here.
 
     Raises:
         UserError: a step runs a file of the user's, or a component, that is not in its code.

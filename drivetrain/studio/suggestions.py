@@ -26,7 +26,7 @@ from drivetrain.targets.sagemaker.document.difference.meaning import equal
 from drivetrain.targets.sagemaker.document.difference.value_words import hidden, masked, shown
 from drivetrain.targets.sagemaker.settings import NAME, settings_of
 
-# Compiling takes some 20 ms; whoever edited this much looks at the patch anyway.
+# Compiling takes some 20 ms; after so many edits the user reads the patch anyway.
 MAX_COMPILES = 60
 
 Compile = Callable[[Sequence[str]], Mapping[str, Any]]

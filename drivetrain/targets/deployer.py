@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 FOLLOWING_SECONDS = 600.0
-"""For so long a place may give no answer to somebody who follows an execution."""
+"""Following an execution goes on for so long without an answer."""
 FOLLOWING_PAUSE_SECONDS = 5.0
 
 
 def say_unanswered(problem: str) -> None:
-    """Say to somebody who follows an execution why nothing is new: on stderr, since stdout has what is followed."""
+    """Say to the user who follows an execution why nothing is new: on stderr, since stdout has what is followed."""
     print(f"{problem} Following goes on, for up to {duration(FOLLOWING_SECONDS)}.", file=sys.stderr, flush=True)
 
 
@@ -117,7 +117,7 @@ class Starter(Protocol):
 
 
 class DeployedRuns(Protocol):
-    """The runs of deployed pipelines at one place. Whoever deploys inherits what is the same on every target."""
+    """The runs of deployed pipelines at one place. Deployers inherit what is the same on every target."""
 
     def again(self, pipeline: str, *words: str) -> str:
         """The pipeline, words, and the options by which another command finds it: `nightly --region us-east-1`."""
@@ -249,7 +249,7 @@ class Deploying(Protocol):
     def connect(
         self, deployment: Deployment | None, *, region: str | None, operand: str = "", options: Sequence[str] = ()
     ) -> Deployer:
-        """The place that settings name; without them, the one that the environment names.
+        """The place that the settings name; without settings, the place that the environment names.
 
         Args:
             region: what `--region` says.

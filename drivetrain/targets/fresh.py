@@ -27,7 +27,7 @@ def made_fresh(declared: Iterable[str], parameters: Mapping[str, Any], token: st
     """The parameters of a fresh start; a value that is given stays.
 
     Args:
-        declared: the names that the definition knows. One that somebody else made does not have the parameter.
+        declared: the parameters of the definition. A definition made by another tool lacks this parameter.
     """
     return {FRESH_PARAMETER: token, **parameters} if FRESH_PARAMETER in declared else dict(parameters)
 

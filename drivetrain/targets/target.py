@@ -201,7 +201,7 @@ def inspector(name: str) -> Inspector:
     """The target of that name, which can read definitions.
 
     Raises:
-        UserError: there is none, or it reads none.
+        UserError: there is no such target, or it does not read definitions.
     """
     found = find_target(name)
     if not hasattr(found, "inspect"):

@@ -51,7 +51,7 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
 
 
 def width() -> int:
-    """Columns of the terminal; where there is none, as many as it takes."""
+    """Columns of the terminal; without a terminal, as many as it takes."""
     import shutil
 
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000

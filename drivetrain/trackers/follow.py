@@ -140,7 +140,7 @@ def _finish(home: Home, ledger: Ledger, execution: str, tracker: Tracker, most_b
 
 
 def _until_closed(seconds: float) -> bool:
-    """Wait for stdin's end, which comes with the end of whoever started us, too."""
+    """Wait for the end of stdin, which also comes when the parent process ends."""
     ready, _, _ = select.select([0], [], [], seconds)
     return bool(ready) and os.read(0, 1) == b""
 

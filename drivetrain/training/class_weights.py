@@ -14,7 +14,7 @@ from drivetrain.training.recipe import HasLossWeights, Recipe
 
 
 def balanced(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The weight of each class, of which there are so many rows: rows / (classes * rows of the class).
+    """The weight of each class from its number of rows: rows / (classes * rows of the class).
 
     Over all rows weights are 1 on average. A class without rows has the weight 0. (King, Zeng 2001, "Logistic
     regression in rare events data"; scikit-learn's class_weight="balanced".)

@@ -34,9 +34,9 @@ LOOKS_ON = (
     *("health", "health_cost", "health_rules"),
     *("checkpoint_every", "mtbf_hours", "keep_last", "keep_best_n", "keep_every_hours", "async_checkpoints"),
 )
-# With another one of these it is the same training: any strategy goes on from a checkpoint of any other.
+# Changing one of these keeps the training the same: any strategy goes on from a checkpoint of any other.
 SAME_TRAINING = (*LOOKS_ON, "strategy", "strategy_options")
-# What a resumed run may change: a longer training goes on from what a shorter one has kept where somebody asks for it.
+# A resumed run may change these: a longer training goes on from a shorter one's checkpoints if the user asks for it.
 RESUMABLE = (*SAME_TRAINING, "epochs", "max_steps")
 
 
@@ -53,7 +53,7 @@ class Config:
             tf_central_storage, tf_multi_worker, tf_horovod, tf_parameter_server.
         strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
         reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, tokenized,
-            huggingface, webdataset, or auto for the one that recognises it.
+            huggingface, webdataset, or auto for the reader that recognises it.
         reader_options: the reader's options, a JSON object.
         epochs: how often each sample is seen.
         max_steps: steps after which training ends, however many epochs are left; 0 for no such bound.
@@ -83,8 +83,8 @@ class Config:
         seed: decides the start of the model and the order of the samples.
         validate_every: steps between validations; 0 for the end of each epoch.
         early_stopping: validations without a better `monitor` after which training ends; 0 for never.
-        monitor: the validation metric that is watched: validation_loss, or validation_ and a metric of which the recipe
-            says which way it is better.
+        monitor: the watched validation metric: validation_loss, or validation_ and a metric with a better direction in
+            the recipe.
         keep_best: hand on the model of the best validation instead of the last one.
         log_every: steps between progress lines.
         profile: steps to record with the framework's profiler, from the third on; 0 for none.

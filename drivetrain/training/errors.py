@@ -15,8 +15,8 @@ class LostRanksError(RuntimeError):
     """Ranks did not come to an operation in time, or are gone.
 
     Attributes:
-        ranks: those of which this rank knows it; where rank 0 is among them it may itself wait for another.
-        timed_out: they have been waited for in vain; else their connection was closed.
+        ranks: as far as this rank knows; rank 0 among them may itself wait for another.
+        timed_out: the wait for them timed out; else their connection was closed.
     """
 
     def __init__(self, ranks: Sequence[int], reason: str, *, timed_out: bool) -> None:

@@ -136,7 +136,8 @@ class Framework(Values, Protocol):
         ...
 
     def versions(self) -> dict[str, str]:
-        """Versions that model.json names besides numpy and pyarrow: first the one that decides how numbers round."""
+        """Versions that model.json names besides numpy and pyarrow; first the library that decides how numbers
+        round."""
         ...
 
     # Processes.
@@ -173,7 +174,7 @@ class Framework(Values, Protocol):
         """Start the model from a file of weights; returns lines for people.
 
         Raises:
-            InputError: a file that is none, or of another model.
+            InputError: an invalid file, or one of another model.
         """
         ...
 
@@ -261,7 +262,7 @@ class Framework(Values, Protocol):
     def check_values(self, strategy: Any, values: Mapping[str, Any]) -> None:
         """
         Raises:
-            DamagedError: they are none of `values_of`.
+            DamagedError: they do not come from `values_of`.
         """
         ...
 

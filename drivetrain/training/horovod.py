@@ -13,7 +13,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.launch import horovod as launch
 from drivetrain.training.process import Process
 
-# Framework -> the strategy over Horovod, and the one that does the same without it.
+# Framework -> the strategy over Horovod, and the same without Horovod.
 STRATEGIES = {"torch": ("horovod", "ddp"), "tensorflow": ("tf_horovod", "tf_multi_worker")}
 # The options that each of them has.
 GROUP_MB = (0.000001, 1_000_000)
@@ -67,7 +67,7 @@ def start(framework: str, process: Process) -> Any:
         }
         horovod.init()
         process.barrier()  # the addresses are kept until all have met
-    process.leaving.callback(horovod.shutdown)  # else whoever ends last complains of lost connections
+    process.leaving.callback(horovod.shutdown)  # else the last process to end complains of lost connections
     return horovod
 
 

@@ -59,7 +59,7 @@ class Task:
     kind: Kind
     num_classes: int = 0
     class_names: tuple[str, ...] = ()
-    """Names for people, in the order of the classes; empty where there are none."""
+    """Names for people, in the order of the classes; may be empty."""
     threshold: float = 0.5
     """The least score for class 1, for binary tasks."""
     ranked_by: RankedBy = "probabilities"
@@ -171,7 +171,7 @@ class Metric(Protocol):
     kinds: ClassVar[tuple[Kind, ...]]
     """The kinds of tasks for which it is defined."""
     higher_is_better: ClassVar[bool | None]
-    """The better direction; None if there is none (a confusion matrix)."""
+    """The better direction; None without one (a confusion matrix)."""
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         """The tallies to count, under names of the metric's own."""
@@ -210,8 +210,8 @@ class HasCurves(Protocol):
 
 @runtime_checkable
 class HasResolution(Protocol):
-    """A metric whose state can be made smaller, at the cost of a wider bound or of results that can be spared: for
-    slices and the bootstrap."""
+    """A metric whose state can be made smaller, at the cost of a wider bound or of optional results: for slices and the
+    bootstrap."""
 
     def coarser(self, task: Task, cells: int) -> Metric:
         """The same metric with tallies of at most `cells` cells in all, or the smallest that there is."""
@@ -258,8 +258,8 @@ class HasExact(Protocol):
 
 @runtime_checkable
 class HasTies(Protocol):
-    """A metric with an exact mode whose slices and replicates, which are counted in bins, are surer of themselves where
-    it is known which scores there are."""
+    """A metric with an exact mode. Its slices and replicates are counted in bins, with smaller bounds if the scores are
+    known."""
 
     def compute_of_some(
         self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
@@ -270,7 +270,7 @@ class HasTies(Protocol):
 
 @runtime_checkable
 class HasExactCurves(Protocol):
-    """A metric whose curves, in an exact mode, are drawn from the scores that there are instead of bins of them."""
+    """A metric that draws its curves, in an exact mode, from the scores themselves instead of bins."""
 
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
         """As that of `HasExact`."""

@@ -105,7 +105,7 @@ def read_weights(folder: Path, description: Mapping[str, Any]) -> bytes:
     """The bytes of the weights, which are those that the description means.
 
     Raises:
-        InputError: there are none, or damaged ones.
+        InputError: they are missing or damaged.
     """
     try:
         expected = description["weights"]["sha256"]

@@ -47,7 +47,7 @@ def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Tas
         description: of the model; its optional `threshold` is that of a binary task.
 
     Raises:
-        InputError: no such kind, names that are not one a class, or a threshold that is none.
+        InputError: no such kind, not one name per class, or an invalid threshold.
     """
     num_classes = recipe.num_classes or 0
     default = {0: "values", 2: "binary"}.get(num_classes, "multiclass")

@@ -74,7 +74,7 @@ def file_of(family: str, name: str, *, kind: str) -> Path:
 
 
 def literal(family: str, name: str, what: str, *, kind: str, default: str = "") -> str:
-    """The value of `WHAT = "..."` at the head of a plug-in's file, of which nothing is imported.
+    """The value of `WHAT = "..."` at the head of a plug-in's file, without an import.
 
     Raises:
         InputError: no such plug-in.
@@ -92,8 +92,8 @@ def of_framework(family: str, framework: str) -> list[str]:
 
 
 def recipes_alone(framework: str) -> list[str]:
-    """The recipes of a framework whose options have all they need by default; one that starts from a folder of the
-    user's (`NEEDS_FOLDER`) does not."""
+    """The recipes of a framework that run with their default options; a recipe that starts from a folder of the user's
+    (`NEEDS_FOLDER`) does not."""
     named = of_framework("recipes", framework)
     return [name for name in named if not literal("recipes", name, "NEEDS_FOLDER", kind="recipe")]
 
@@ -103,7 +103,7 @@ def load_framework(name: str) -> Any:
     """The `Framework` in the folder `name` of drivetrain/training, or in a package of that name of one's own.
 
     Raises:
-        InputError: there is none.
+        InputError: there is no such framework.
     """
     own = _PACKAGE / "training" / name / "framework.py"
     module = f"drivetrain.training.{name}.framework" if own.is_file() else f"{name}.framework"

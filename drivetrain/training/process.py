@@ -35,7 +35,7 @@ class Process:
 
     @property
     def is_main(self) -> bool:
-        """Rank 0: the one that prints and writes."""
+        """Rank 0, which prints and writes."""
         return self.rank == 0
 
     @property

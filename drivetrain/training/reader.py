@@ -152,7 +152,7 @@ def matrix(columns: Columns, names: Sequence[str]) -> NDArray[Any]:
 def load_reader(
     name: str, folder: Path, options: Mapping[str, Any], process: Process, *, defaults: Mapping[str, Any] | None = None
 ) -> Reader:
-    """The reader `name` (`auto`: the one that recognises the folder) of a folder.
+    """The reader `name` of a folder (`auto`: the reader that recognises it).
 
     Args:
         options: what the user asked for.

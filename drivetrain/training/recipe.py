@@ -136,7 +136,7 @@ class HasSchedules(Protocol):
 
 @runtime_checkable
 class HasTruth(Protocol):
-    """A recipe whose targets are a tree, of which one tensor is what the metrics compare predictions with."""
+    """A recipe whose targets are a tree; the metrics compare predictions with one tensor of it."""
 
     def truth(self, targets: Tree) -> Tensor:
         """That tensor, as the task has it (drivetrain.training.outputs): a class a sample, a value, a token a place."""
@@ -163,7 +163,7 @@ class HasExample(Protocol):
     """A recipe whose `columns` have rows that are not single numbers, and that can be measured all the same."""
 
     def example(self, batch_size: int) -> Batch:
-        """A batch whose values do not matter, in the shapes and types of real ones."""
+        """A batch with the shapes and types of a real one; its values do not matter."""
         ...
 
 

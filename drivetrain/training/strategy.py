@@ -2,7 +2,7 @@
 
 A file `strategies/<name>.py` has
 
-    FRAMEWORK = "torch"                   whose folder of drivetrain/training it is made with
+    FRAMEWORK = "torch"                   the folder of drivetrain/training that it uses
     DIMENSIONS = ("stage", "replicate")   which dimensions of drivetrain.training.layout it uses
     MIN_TORCH = "2.6"                     the oldest torch that carries it; only where that is its framework
     SUMMARY = "..."                       a line for tables and help
@@ -162,7 +162,7 @@ def refuse_other_framework(recipe: str, strategy: str) -> None:
         fitting = plugins.of_framework("strategies", own)
         raise InputError(
             f"recipe {recipe!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
-            f"{', '.join(fitting) or 'there is none'}; or a recipe of {wanted}."
+            f"{', '.join(fitting) or 'there are no strategies'}; or a recipe of {wanted}."
         )
 
 

@@ -1,7 +1,7 @@
 """Trees of tensors: what a model takes, what it gives, and what that is compared with.
 
 A tree is a tensor, or a dict, tuple, named tuple or list of trees; every leaf has the samples along its first
-dimension. Nothing here knows of which framework a leaf is: torch's, TensorFlow's or numpy's arrays.
+dimension. Nothing here depends on a leaf's framework: torch's, TensorFlow's or numpy's arrays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def mapped(function: Callable[[Any], Any], tree: Tree) -> Tree:
 
 
 def rebuilt(tree: Tree, with_leaves: Iterable[Any]) -> Tree:
-    """A tree of the same form whose leaves are `with_leaves`, in the order of `leaves`."""
+    """A tree of the same form with the leaves `with_leaves`, in the order of `leaves`."""
     return _rebuilt(tree, iter(with_leaves))
 
 
@@ -38,7 +38,7 @@ def split(tree: Tree, sizes: list[int], cut: Callable[[Any, list[int]], Iterable
 
 
 def num_samples(tree: Tree) -> int | None:
-    """How many samples all leaves have; None where they differ, or where there is none."""
+    """How many samples all leaves have; None if they differ, or there are no leaves."""
     if is_tensor(tree):
         return len(tree)
     shapes = [tuple(leaf.shape[:1]) for leaf in _leaves(tree)]

@@ -1,4 +1,4 @@
-"""The pages of this machine's runs and models, served to the browser of whoever started it.
+"""The pages of this machine's runs and models, served to the browser of the user who started it.
 
 server.py   HTTP on the loopback address: who may ask, and for what
 pages.py    what each address shows

@@ -46,7 +46,7 @@ MAX_DRAWN = 8
 MAX_PAGE = 1_000_000
 # Any other is no run's, and perhaps no file's name.
 _RUN_ID = r"\w[\w.-]{0,99}"
-# Whose log a run's page ends with: a step of the first of these.
+# A run's page ends with the log of a step in the first of these states.
 _LOGGED = ("Executing", "Failed", "Interrupted", "Stopped")
 # What most pages are made of, and import where they need it.
 _PARTS = (

@@ -1,8 +1,8 @@
 """HTTP on the loopback address. Python's own server carries it: a page for one person needs no more.
 
-Whoever asks must know the token: the first address has it, a cookie keeps it (SameSite, so that no other page's request
-carries it). The Host must be ours, so that no name that leads here can be used by another page (DNS rebinding), and a
-form must come from our own pages (Origin).
+A request must carry the token: the first address has it, a cookie keeps it (SameSite, so that no other page's request
+carries it). The Host must be ours, so that another page cannot use a name that leads here (DNS rebinding), and a form
+must come from our own pages (Origin).
 """
 
 from __future__ import annotations

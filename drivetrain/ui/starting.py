@@ -63,7 +63,7 @@ def execution_in(output: bytes) -> str | None:
 
 
 class Starts:
-    """The last starts by their keys, each of which starts once: a form that is sent twice is one start."""
+    """The last starts by their keys; each key starts once: a form that is sent twice is one start."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -1,1 +1,1 @@
-"""Wheels of Horovod, of which PyPI has the source alone: built here, and kept."""
+"""Wheels of Horovod, built here and kept: PyPI has only the source."""

@@ -1,4 +1,4 @@
-"""Build a wheel of Horovod for one framework, or take the one that was built before.
+"""Build a wheel of Horovod for one framework, or take an earlier one.
 
     python -m drivetrain.infra.horovod.build torch
     python -m drivetrain.infra.horovod.build tensorflow --python .venvs/tensorflow/bin/python --into build/horovod
@@ -109,7 +109,7 @@ def kept(framework: str, python: str) -> Path:
 
     Raises:
         UserError: no such interpreter, or no such framework in it.
-        NotYetError: there is none.
+        NotYetError: there is no wheel.
     """
     folder = place_of(framework, python)
     wheels = sorted(folder.glob("*.whl"))

@@ -2,7 +2,7 @@
 
     manifests.py   pipeline -> the folder's files, by name
     needs.py       what a pipeline asks of the cluster, typed
-    notes.py       what somebody has to do or to know besides
+    notes.py other tasks and notes for the user
     launcher.py    how the launcher of Pipelines finds the object store
     objects.py     a Kubernetes object, its labels, its YAML
     pods.py        containers and Deployments under the Pod Security Standard "restricted"

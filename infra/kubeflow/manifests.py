@@ -121,7 +121,7 @@ def write(pipeline: Pipeline, folder: Path) -> list[str]:
     """Write the folder, or bring one up to date that this wrote; gives the names of its files.
 
     Raises:
-        UserError: as `objects`; the folder holds what this did not write, or that somebody edited.
+        UserError: as `objects`; the folder holds files that were edited, or that this did not write.
     """
     made = files(pipeline)
     write_folder(folder, made, f"drivetrain infra kubeflow {pipeline.name}")

@@ -78,7 +78,7 @@ def needs_of(pipeline: Pipeline) -> Needs:
 
 
 def own_runtimes(needs: Needs) -> dict[str, Framework]:
-    """The runtimes of ours that the pipeline's trainings use: name -> framework. Any other name is somebody else's."""
+    """The runtimes of ours that the pipeline's trainings use: name -> framework. Any other runtime is not ours."""
     ours: dict[str, Framework] = {f"drivetrain-{framework}": framework for framework in needs.frameworks}
     return {name: each for name, each in ours.items() if getattr(needs.settings.trainer, each) == name}
 

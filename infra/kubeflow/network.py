@@ -17,7 +17,7 @@ from drivetrain.infra.kubeflow.objects import NAME_LABEL, PART_OF, PART_OF_LABEL
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 # On the pods of every task: https://github.com/kubeflow/pipelines/blob/master/backend/src/v2/compiler/argocompiler.
 STEP_LABELS = {"pipelines.kubeflow.org/v2_component": "true"}
-# On the pods of every JobSet, of which a TrainJob makes one (https://jobset.sigs.k8s.io/docs/concepts/).
+# On the pods of every JobSet; a TrainJob makes one (https://jobset.sigs.k8s.io/docs/concepts/).
 JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 # On the pods of our own runtimes.
 TRAINING_LABELS = {NAME_LABEL: "training", PART_OF_LABEL: PART_OF}
@@ -38,7 +38,7 @@ def network_policies(needs: Needs) -> Iterator[Json]:
     stores = tuple(_to_store(needs))
     also = tuple(to_address(address, needs) for address in settings.infrastructure.also)
     # Steps are no servers. What they reach is open unless the settings say otherwise: every pipeline's steps in the
-    # namespace have this label, and where the API of the cluster is nobody knows here.
+    # namespace have this label, and the address of the cluster's API is unknown here.
     steps = None if settings.infrastructure.steps_reach == "anywhere" else _different([*_of_steps(needs), *also])
     yield _policy(needs, "steps", {"matchLabels": STEP_LABELS}, ingress=(), egress=steps)
     if needs.makes_train_jobs:
@@ -77,7 +77,7 @@ def _policy(
 
 
 def _to_dns(needs: Needs) -> Iterator[Json]:
-    """Rules that let through to whom the cluster asks for names."""
+    """Rules that let DNS queries through to the cluster's DNS."""
     dns = needs.settings.infrastructure.dns
     pods: Json = {
         "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: dns.namespace}},

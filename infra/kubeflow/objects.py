@@ -13,7 +13,7 @@ Json = dict[str, Any]
 PART_OF = "drivetrain"
 NAME_LABEL, INSTANCE_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/instance"
 PART_OF_LABEL, MANAGED_LABEL = "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"
-# In place of both on a namespace, whose labels are others' too: Kubeflow lets in and serves by its `part-of`.
+# In place of both on a namespace, since other programs use its labels too: Kubeflow lets in and serves by `part-of`.
 NAMESPACE_MANAGED_LABEL = "drivetrain/managed-by"
 
 

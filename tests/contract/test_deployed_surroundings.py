@@ -50,7 +50,7 @@ def test_a_schedule_disabled_in_the_console_stays_disabled_until_discarded(drive
     other = {"Arn": queue, "RoleArn": said["Target"]["RoleArn"]}
     scheduler.update_schedule(Name=name, **{**{key: said[key] for key in kept}, "Target": other})
     text = drivetrain("destroy", "nightly.py", "--yes")
-    assert f"note: schedule '{name}' stays: somebody has made it start {queue}" in text
+    assert f"note: schedule '{name}' stays: it was changed to start {queue}" in text
     left = drivetrain.left()
     assert list(left["schedules"]) == [name] and not left["pipelines"] and not left["rules"] and not left["objects"]
     assert "stays" in drivetrain("destroy", "nightly.py", "--yes")

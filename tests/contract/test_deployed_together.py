@@ -37,7 +37,7 @@ def test_an_edit_between_read_and_write_is_kept(
     code, text = drivetrain.run("apply", "nightly.py", "--yes", *changed)
     assert edited and code == 2, text
     assert "drivetrain plan" in text and any(
-        said in text for said in ("changed while apply", "somebody saved version", "was changed since it was made")
+        said in text for said in ("changed while apply", "another user saved version", "was changed since it was made")
     ), text
     now = json.loads(drivetrain.definition())
     assert now["Parameters"][0]["DefaultValue"] == 0.25

@@ -20,7 +20,7 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
     [
         (Run("single", 2), Setting(), "strategy 'single' is for one process, but 2 were started.*Use strategy 'ddp'"),
         (Run("dp", 2), Setting(), "strategy 'dp' is one process for all GPUs of a host, but 2.*Use strategy 'ddp'"),
-        (Run("dp", 1), Setting(), "there is none here.*Use strategy 'single'"),
+        (Run("dp", 1), Setting(), "this machine has none.*Use strategy 'single'"),
         (
             Run("ddp", 2),
             Setting(common={"sync_batchnorm": True}),

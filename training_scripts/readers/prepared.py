@@ -31,7 +31,7 @@ def recognises(folder: Path) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class Options:
     label: str = ""
-    """The column to predict; empty: the one that the data was prepared with."""
+    """The column to predict; empty: the label that the data was prepared with."""
     unlabelled: bool = False
     """Read data that has no label column."""
     shuffle_window: int = 0
@@ -172,7 +172,7 @@ class _Window:
         result = {
             name: np.empty((len(indices), *self._kinds[name].shape[1:]), self._kinds[name].dtype) for name in names
         }
-        # In the order in which they are asked for: a window that begins pushes out the one that ends.
+        # In the order of the requests: a window that begins pushes out the window that ends.
         for group in found[np.argsort(first)].tolist():
             table = self._decoded(group)
             chosen = np.flatnonzero(groups == group)

@@ -38,7 +38,7 @@ MARGIN = 8 / 7
 class FrozenBatchNorm(nn.Module):
     """Batch normalization by the statistics that it has, also while training: nothing in it looks across samples.
 
-    Names are those of nn.BatchNorm2d. (It is none, so that nothing takes it for one that could be synchronized.)
+    Names are those of nn.BatchNorm2d. It is no BatchNorm2d, so that nothing tries to synchronize it.
     """
 
     running_mean: Tensor

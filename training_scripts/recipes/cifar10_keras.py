@@ -26,7 +26,7 @@ FRAMEWORK = "tensorflow"
 SIDE = 32
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the 50,000 training images
 MOMENTUM = 0.9
-# Of torch's batch normalization, whose momentum is the share of the new.
+# Of torch's batch normalization, where momentum is the share of the new value.
 EPSILON, KEPT = 1e-5, 0.9
 
 

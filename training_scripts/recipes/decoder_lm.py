@@ -161,8 +161,8 @@ class Block(nn.Module):
 class Attention(nn.Module):
     """Causal attention. How many heads there are is seen from what the linear layers give: a rank may have some only.
 
-    `cosines` and `sines`, of shape [length, head_dim / 2], have a row for each position of the sequence. Whoever splits
-    the sequence over ranks splits them alike (`context_plan`).
+    `cosines` and `sines`, of shape [length, head_dim / 2], have a row for each position of the sequence. A strategy
+    that splits the sequence over ranks splits them alike (`context_plan`).
     """
 
     cosines: Tensor

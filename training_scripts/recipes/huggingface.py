@@ -64,9 +64,9 @@ class Recipe:
     second: str = ""
     """The column of a second text, for pairs."""
     prompt: str = ""
-    """The column of what stands before each text and is not learnt (causal_lm)."""
+    """The column of prompts: text before each text, which is not learnt (causal_lm)."""
     loss_chunk: int = 0
-    """Tokens whose logits are there at a time (causal_lm): less memory, computed twice; 0: all of a batch at once."""
+    """Tokens with logits in memory at a time (causal_lm): less memory, computed twice; 0: all of a batch at once."""
     lora_rank: int = 0
     """The rank of LoRA's adapters: only they and a classifier are learnt and kept; 0 learns everything."""
     lora_alpha: float = 16.0
@@ -142,7 +142,7 @@ class Recipe:
         """The folder, looked at.
 
         Raises:
-            InputError: there is none, or it does not fit the options.
+            InputError: it is missing, or does not fit the options.
         """
         if not self.pretrained:
             raise InputError(
@@ -228,7 +228,7 @@ class Recipe:
     def batch(self, columns: Columns, label: str) -> Batch:
         lengths = columns["length"]
         is_unlabelled = "" in columns
-        # What is filled up in all rows is left out; not of rows that are predicted, whose answers are of one size.
+        # Padding that all rows share is cut off; but not for predictions, since answers have one size.
         width = columns["tokens"].shape[1] if is_unlabelled else max(1, int(lengths.max(initial=1)))
         tokens = np.ascontiguousarray(columns["tokens"][:, :width]).astype(np.int64, copy=False)
         is_there = np.arange(width) < lengths[:, np.newaxis]
@@ -250,7 +250,7 @@ class Recipe:
         return Batch({name: torch.from_numpy(each.copy()) for name, each in inputs.items()}, torch.from_numpy(targets))
 
     def _following(self, tokens: np.ndarray, is_there: np.ndarray, columns: Columns) -> np.ndarray:
-        """For each token the one that follows, where that is one of the same text and not of its prompt."""
+        """For each token the following one, if that is in the same text and not in its prompt."""
         counts = is_there[:, 1:].copy()
         if self.packed:
             counts &= columns["positions"][:, 1 : tokens.shape[1]] > 0

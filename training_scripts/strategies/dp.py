@@ -37,8 +37,8 @@ class Strategy(strategy.Strategy):
             )
         if process.device.type != "cuda":
             raise InputError(
-                "strategy 'dp' copies the model to several GPUs, and there is none here: one process already uses all "
-                "CPU cores. Use strategy 'single', or 'ddp' with several processes."
+                "strategy 'dp' copies the model to several GPUs, and this machine has none: one process already uses "
+                "all CPU cores. Use strategy 'single', or 'ddp' with several processes."
             )
         if torch.cuda.device_count() < 2:
             raise InputError("strategy 'dp' is for several GPUs, and one is visible. Use strategy 'single'.")

@@ -46,7 +46,7 @@ class Options:
     reshard_after_forward: bool = True
     """Throw a layer's parameters away between its forward and its backward pass, and fetch them again."""
     prefetch: int = 0
-    """How many layers are fetched ahead of the one that computes; 0 leaves it to torch."""
+    """How many layers are fetched ahead of the computing one; 0 leaves it to torch."""
     cpu_offload: bool = False
     """Keep slices and optimizer in the host's memory, and take the steps there."""
 

@@ -20,7 +20,7 @@ SUMMARY = "large matrices split inside a host, slices of what each rank has acro
 
 @dataclass(frozen=True, kw_only=True)
 class Options(fsdp.Options):
-    """Options of tensor parallelism, whose plan is the recipe's tensor_plan(), and of torch's fully_shard."""
+    """Options of tensor parallelism (with the recipe's tensor_plan()) and of torch's fully_shard."""
 
     shard: int = 0
     """Into how many slices each part is cut; 0 for what is left over."""

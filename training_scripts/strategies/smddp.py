@@ -2,7 +2,7 @@
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/data-parallel-modify-sdp-pt.html: `torch_smddp` is imported, and "smddp"
 is the backend of torch's process group; everything else is DistributedDataParallel's. The library exists only in AWS's
-images, the newest of which has torch 2.5.1 (targets/sagemaker/libraries.json).
+images; the newest has torch 2.5.1 (targets/sagemaker/libraries.json).
 """
 
 from __future__ import annotations

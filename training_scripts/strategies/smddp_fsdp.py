@@ -1,4 +1,4 @@
-"""As fsdp, over SageMaker's data parallel library (SMDDP), whose AllGather is made for the network of p4d and p4de.
+"""As fsdp, over SageMaker's data parallel library (SMDDP); its AllGather is made for the network of p4d and p4de.
 
 See smddp.py, and https://docs.aws.amazon.com/sagemaker/latest/dg/data-parallel-modify-sdp-pt.html.
 """

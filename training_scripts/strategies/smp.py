@@ -109,8 +109,8 @@ class Strategy(strategy.Strategy):
             )
         if self.options.activation_offloading and not self.config.activation_checkpointing:
             raise InputError(
-                "activation_offloading=True under strategy 'smp' without activation_checkpointing, whose inputs of "
-                "layers are what it moves. Give activation_checkpointing=True, too; or leave it off."
+                "activation_offloading=True under strategy 'smp' without activation_checkpointing: it moves inputs of "
+                "checkpointed layers. Give activation_checkpointing=True, too; or leave it off."
             )
 
     @property
@@ -210,7 +210,7 @@ class Strategy(strategy.Strategy):
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> float | Tensor:
         if self._sequences is None or self._sequences.size == 1:
             return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
-        # FSDP takes the mean also over the ranks that share a text, of which each has the gradient of its own part.
+        # FSDP takes the mean also over the ranks that share a text; each has the gradient of its own part of it.
         scale = gradient_scale * self._sequences.size
         total = super().backward(batch, num_samples=num_samples, gradient_scale=scale)
         total = torch.as_tensor(total, dtype=torch.float64, device=self.process.device)

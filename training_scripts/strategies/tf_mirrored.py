@@ -24,7 +24,7 @@ class Options:
     """Options of the replicas' devices."""
 
     cpus: int = 0
-    """Logical CPUs with a replica each, where there is no GPU; 0 for the one that there is."""
+    """Logical CPUs with a replica each, on a machine without a GPU; 0 for the machine's one."""
 
 
 class Strategy(strategy.Strategy):

@@ -64,8 +64,8 @@ class Strategy(strategy.Strategy):
         return tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
 
     def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int, measure: bool = False) -> Step:
-        """A global batch, of which each worker takes a step with the mean over its part. The norm is the mean of the
-        parts'."""
+        """A global batch: each worker takes a step with the mean over its part. The norm is the mean of the parts'
+        norms."""
         weights, total = self._weights(batch, num_samples, num_samples)
         measures = measure or bool(self.config.clip_norm)
         given = trees.mapped(np.asarray, (batch.inputs, batch.targets))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = App()
 
-# A folder with more files than this is not one that somebody keeps pipelines in.
+# A folder with more files than this is not a folder of pipelines.
 MAX_FILES = 200
 MAX_FILE_BYTES = 512 * 1024
 # The state of a pipeline -> the style of the status that it is like.
@@ -135,7 +135,7 @@ def _list_deployed(deployer: Deployer, limit: int, *, as_json: bool) -> None:
 
 
 def _deployed_table(pipelines: Sequence[Listed], room: int) -> str:
-    """With as many of the times as there is room for: a line that breaks is none that can be read."""
+    """With as many of the times as there is room for: a line that wraps cannot be read."""
     head = ["pipeline", "state", "last execution", "started", "changed"]
     rows = [_deployed_row(each) for each in pipelines]
     styles = [["bold", _STATE_STYLES.get(each.state, "dim"), each.last["status"] if each.last else "dim", "", ""]

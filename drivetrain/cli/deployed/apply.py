@@ -38,9 +38,9 @@ def apply(
 ) -> None:
     """Deploy a pipeline to its target: code, rules, schedules.
 
-    Refused when somebody edited the pipeline since the last apply, unless `drivetrain pull` has brought the edits into
-    the code or --discard names them; when it is another project's of the same name, unless --adopt takes it over. A
-    saved plan is refused when the code or what is there has changed since. Applying twice changes nothing.
+    Refused if the pipeline was edited since the last apply, unless `drivetrain pull` has brought the edits into the
+    code or --discard names them; and if it belongs to another project, unless --adopt takes it over. A saved plan is
+    refused if the code or the deployed pipeline has changed since. Applying twice changes nothing.
 
     \b
     Examples:

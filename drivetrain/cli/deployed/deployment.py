@@ -35,7 +35,7 @@ Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
 def confirm(question: str, *, yes: bool, instead: str) -> bool:
-    """Ask on the terminal; `instead` says what to give where there is none.
+    """Ask on the terminal; `instead` says what to give without a terminal.
 
     Raises:
         UserError: there is nobody to ask.

@@ -78,7 +78,7 @@ def verify(
 def _check_home(place: homes.Home, given: Path | None) -> None:
     """
     Raises:
-        UserError: somebody named a folder that holds no runs and was never made for them.
+        UserError: the given folder holds no runs and was never made for them.
     """
     from drivetrain.run_store.home import HOME_MARK, VARIABLE
 

@@ -39,12 +39,12 @@ def check_folder(folder: Path, outputs: Iterable[str]) -> None:
     """Check, before the job runs, that folders of these outputs can be made below `folder`.
 
     Raises:
-        UserError: a file is in the way, a manifest.json that is none of ours, or this user may not write there.
+        UserError: a file is in the way, Drivetrain did not write its manifest.json, or this user may not write there.
     """
     for place in (folder, *(folder / name for name in outputs)):
         there = next(path for path in (place, *place.absolute().parents) if path.exists())
         if not there.is_dir():
-            raise UserError(f"--out {folder}: Not a directory: {there}. Give a folder; it is made where there is none.")
+            raise UserError(f"--out {folder}: Not a directory: {there}. Give a folder; it is made if it is missing.")
         if not os.access(there, os.W_OK | os.X_OK):
             raise UserError(f"--out {folder}: Permission denied: {there}. Give a folder that you may write to.")
         if holds_other_manifest(place) and not _note_of(place).is_file():

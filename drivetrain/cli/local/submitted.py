@@ -61,7 +61,7 @@ def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
         check_inputs(out, outputs, job_step.inputs)
     elif _kept_versions(pipeline) > 1:
         raise UserError(
-            "keep_versions says how many earlier versions stay in the folder of --out, and there is none. Each run "
+            "keep_versions limits the earlier versions in the folder of --out, which is not given. Each run "
             "writes into folders of its own, which stay as long as the run. Give --out DIR, or leave keep_versions out."
         )
     place = local_home(home)
@@ -88,7 +88,7 @@ def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: boo
 
 
 def _kept_versions(pipeline: Pipeline) -> int:
-    """How many earlier versions of a data set stay in `--out`. In the folder of the job there are none."""
+    """How many earlier versions of a data set stay in `--out`. The folder of the job has no earlier versions."""
     (step,) = pipeline.steps
     assert isinstance(step, JobStep)
     if not step.program.target.startswith(f"{COMPONENTS}."):  # to others it may mean something else
@@ -131,7 +131,7 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     cluster = Cluster(instance_type=job.instance, count=job.hosts, processes=job.processes)
     environment = _environment(job)
     if job.hosts > 1:
-        # The cache looks at no machines, as on the service; whoever submits a job on other hosts wants it run there.
+        # The cache ignores machines, as on the service; but a user who submits a job on other hosts wants it run there.
         environment.setdefault("DRIVETRAIN_NODES", str(job.hosts))
     built = step(component, cluster=cluster, environment=environment, **values)
     name = "submit-" + component.name.replace("_", "-")
@@ -161,7 +161,7 @@ def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
     """A component by the name of its file in the package, or `FILE.py:FUNCTION`; and the folder of that file.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: there is no component of that name.
     """
     file, _, function = target.partition(":")
     if file.endswith(".py"):

@@ -109,9 +109,7 @@ def _chosen(registry: Registry, group: str, version: str | None) -> tuple[ModelV
     newest = registry.version(group, "latest")
     found = next((each for each in registry.versions(group) if each.status != "Rejected"), None)
     if found is None:
-        raise UserError(
-            f"Every version of {group} is rejected. Name the one that is to answer: --version {newest.version}."
-        )
+        raise UserError(f"Every version of {group} is rejected. Choose a version: --version {newest.version}.")
     how = approval_words(found.status)
     return found, f"{group} has no approved version. Version {found.version} answers, the newest not rejected ({how})."
 
@@ -216,7 +214,7 @@ def _answer(line: str) -> dict[str, Any]:
 
 
 def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
-    """The first rows as a table; of classes only the probability of the one that is predicted."""
+    """The first rows as a table; of the probabilities of classes only the predicted class's."""
     answers = ("predicted", "score", "scores")
     kept = [name for name in rows[0] if name not in answers]
     scored = "score" in rows[0] or ("scores" in rows[0] and isinstance(rows[0]["predicted"], int))

@@ -169,8 +169,8 @@ def _facts(case: Case) -> Facts:
     own = framework_of_recipe(source) if source is not None else TORCH
     if own != TORCH:
         raise UserError(
-            f"recipe {case.recipe!r} is of {own}, and what a recipe needs is measured for torch alone. Name one of its "
-            f"strategies in the pipeline: {', '.join(all_strategies(framework=own)) or 'there is none'}."
+            f"recipe {case.recipe!r} is of {own}, and only recipes of torch can be measured. Name one of its "
+            f"strategies in the pipeline: {', '.join(all_strategies(framework=own)) or 'it has none'}."
         )
     try:
         return look_up(case.recipe, case.recipe_options, case.folder)

@@ -67,7 +67,7 @@ _ATTENTION = {
 
 def _explained(unit: str, whose: str, memory: float, usable: float) -> str:
     return (
-        f"Estimates. Memory in {unit} a {whose}; of {memory:,.1f} it may fill {usable:,.1f} ({HEADROOM:.0%} stay free)."
+        f"Estimates. Memory in {unit} a {whose}; it may fill {usable:,.1f} of {memory:,.1f} ({HEADROOM:.0%} stay free)."
         f" Sent by one {whose} in a step, and the time of it at the links' peak rates, nothing overlapped."
     )
 

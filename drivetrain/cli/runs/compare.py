@@ -14,8 +14,8 @@ from drivetrain.telling.terminal import paint, table
 if TYPE_CHECKING:
     from drivetrain.telling.content.comparison import Comparison
 
-# Why nobody knows whether an input differs.
-NOT_COMPARABLE = "a run has none, or read an archive where another one read the files"
+# The reason that inputs cannot be compared.
+NOT_COMPARABLE = "a run lacks it, or read an archive where another run read the files"
 
 
 def comparison_text(found: Comparison) -> str:

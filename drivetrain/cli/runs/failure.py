@@ -56,9 +56,9 @@ def _printable(lines: Iterable[str]) -> str:
 def end_of_log(log_folder: Path, reason: str | None) -> tuple[Path | None, list[str]]:
     """The log that tells what went wrong, and at most MAX_LINES of it.
 
-    Of several hosts' logs the one that holds the reason's last line is taken. Without any log the reason is all. Where
-    the reason names a rank, its line comes first, one more than MAX_LINES: another rank's traceback may be in the log.
-    Files of the user's are named as they are called in the user's folder, not by their place in the container.
+    Among several hosts' logs the log with the reason's last line is taken. Without a log there is only the reason. If
+    the reason names a rank, its line comes first, in addition to MAX_LINES: another rank's traceback may be in the log.
+    The user's files have their names in the user's folder, not in the container.
     """
     logs = sorted(log_folder.glob("*.log"))
     texts = {path: tail(path) for path in logs}
@@ -81,7 +81,7 @@ def _known(line: str) -> str:
 
 
 def _lines_of_rank(text: str, rank_line: str) -> list[str]:
-    """The launcher's lines below the one that names the rank, else the log's last lines, without that line."""
+    """The launcher's lines below the line that names the rank, else the log's last lines, without that line."""
     _, said, account = text.rpartition(rank_line)
     if said and hangs(rank_line):
         return _where_it_hangs(account)

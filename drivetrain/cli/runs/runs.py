@@ -59,7 +59,7 @@ class Elsewhere:
             raise UserError("--on local: runs on this machine are those without --on. Leave it out.")
         if self.pipeline is None:
             raise UserError(
-                f"{asked}: whose runs? Give -p PIPELINE: the name of a deployed one, or FILE.py[:FUNCTION]."
+                f"{asked}: no pipeline is given. Give -p PIPELINE: the name of a deployed one, or FILE.py[:FUNCTION]."
             )
         from drivetrain.operations.deployment import deployer_of
 

@@ -101,8 +101,7 @@ _Key = Annotated[
     str,
     Matching(
         r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?",
-        "[DOMAIN/]NAME, of which NAME has at most 63 letters, digits, '-', '_' and '.', such as "
-        "kueue.x-k8s.io/queue-name",
+        "[DOMAIN/]NAME; NAME has at most 63 letters, digits, '-', '_' and '.', such as kueue.x-k8s.io/queue-name",
     ),
 ]
 _Labels = Annotated[
@@ -231,7 +230,7 @@ class Settings(Frozen):
     """Settings of a pipeline on Kubeflow. The defaults are good for this machine only."""
 
     NAMES_OF_SECRETS: ClassVar[tuple[str, ...]] = ("pods", "steps", "notices", "s3_secret", "image_pull_secret")
-    """Fields in which somebody may put a secret in place of its name."""
+    """Fields where a user may put a secret by mistake instead of its name."""
 
     endpoint: Annotated[str, AfterValidator(lambda text: text and _address(text))] = ""
     """The address of the Pipelines API: `https://HOST[:PORT][/PATH]`."""

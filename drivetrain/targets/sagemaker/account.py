@@ -179,7 +179,7 @@ def is_of_aws(arn: str) -> bool:
 
 
 def region_or_default(given: str | None) -> str:
-    """The region that was given, or the one that the environment or the profile names.
+    """The given region, or the region of the environment or the profile.
 
     Raises:
         UserError: neither does, or what it names can be no region.

@@ -21,8 +21,8 @@ from typing import Any, cast
 from drivetrain.assets.image import Image
 from drivetrain.base.errors import UserError, did_you_mean
 
-# Families of instance types, of which a name begins `ml.<family>.`: those with NVIDIA GPUs, and those that none of
-# these x86-64 images runs on.
+# Families of instance types (names begin `ml.<family>.`): those with NVIDIA GPUs, and those that these x86-64 images do
+# not run on.
 GPU_FAMILIES = frozenset((
     "p2", "p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300",
     "g4dn", "g5", "g6", "g6e", "g7", "g7e", "gr6",
@@ -41,7 +41,7 @@ JOB_IMAGE, SERVING_IMAGE = "deployment.targets.sagemaker.image", "deployment.tar
 
 
 def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str | None = None) -> Image:
-    """The stock image of a framework's version (default: the one that drivetrain is tested with) in a region.
+    """The stock image of a framework's version (default: the version that drivetrain is tested with) in a region.
 
     Raises:
         UserError: no such framework, version or region is documented.

@@ -163,7 +163,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def _mistyped(kind: str) -> str | None:
-    """The step type that is meant by one that nobody knows, where it is nearly spelt so. `TrainingV2` may be new."""
+    """The known step type that an unknown one nearly spells. `TrainingV2` may be new."""
     if kind in STEP_TYPES:
         return None
     close = get_close_matches(kind, STEP_TYPES, n=1, cutoff=0.85)

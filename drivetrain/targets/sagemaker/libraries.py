@@ -52,8 +52,8 @@ def region_problem(library: str, framework: str, region: str) -> str | None:
 
 
 def image_problem(library: str, framework: str, image: str | None) -> str | None:
-    """Why a library cannot be used with the user's `image` (None: the stock one), and what to use instead; None where
-    it can. What an image holds that is none of AWS's is the user's to know.
+    """Why a library cannot be used with the user's `image` (None: the stock one), and what to use instead; None if it
+    can. The content of images that are not AWS's is not checked.
     """
     found = _library(library)
     versions = found["versions"].get(framework, [])

@@ -114,7 +114,7 @@ def refused(error: Any, service: str, operation: str, about: str, region: str) -
 
 
 def foreign(about: str, answer: str) -> ServiceError:
-    """The message for an answer that is none of the service's: of a proxy, of a page to log in."""
+    """The message for an answer that does not come from the service, but from a proxy or a login page."""
     return ServiceError(
         f"{about}: something on the way answered in the place of AWS, with {answer}. Check the network, HTTPS_PROXY "
         "and AWS_ENDPOINT_URL, then repeat.",
@@ -141,7 +141,7 @@ def _words(
     if code in _MET:
         return ConditionError, f"{about} is there already."
     if code == "ConditionalRequestConflict":
-        return ConflictError, f"{about} is being written by somebody else at the same time. Wait, then repeat."
+        return ConflictError, f"{about} is being written by another process at the same time. Wait, then repeat."
     if code == "NoSuchBucket":
         return AbsentError, (
             f"There is no bucket for {about} in region {region}. Make it (infra/ has the stack), or give another one: "
@@ -166,7 +166,7 @@ def _words(
             "sagemaker.amazonaws.com: --set deployment.targets.sagemaker.role=ARN"
         )
     if code == "ConflictException":
-        return ServiceError, f"{about} is being changed by somebody else. AWS says: {message}. Wait, then repeat."
+        return ServiceError, f"{about} is being changed by another process. AWS says: {message}. Wait, then repeat."
     return ServiceError, f"{about}: AWS refuses {action} ({code or status}): {message or 'without a reason'}."
 
 

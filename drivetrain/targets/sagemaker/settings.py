@@ -35,7 +35,8 @@ class Keys(Frozen):
 
 
 class Roles(Frozen):
-    """IAM roles of jobs, of a kind or a step, so that none holds what only another needs (docs/infrastructure.md)."""
+    """IAM roles of jobs, per kind or step, so that each role has only the permissions that it needs
+    (docs/infrastructure.md)."""
 
     processing: str | None = None
     """ARN, of processing jobs."""

@@ -140,8 +140,8 @@ def room_beside(labels: Iterable[str]) -> float:
 
 
 def bottom_labels(marks: Sequence[tuple[float, str]], y: float, width: float) -> list[Markup]:
-    """The labels below an axis, (x, text) from left to right: every one, or every second, third, ..., so that none runs
-    into the next; those at the edges of the picture are moved into it."""
+    """The labels below an axis, (x, text) from left to right: every one, or every second, third, ..., so that they do
+    not overlap; those at the edges of the picture are moved into it."""
 
     def placed(every: int) -> list[tuple[float, str]]:
         halves = [(x, text, text_width(text) / 2) for x, text in marks[::every]]

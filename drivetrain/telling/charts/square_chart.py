@@ -77,7 +77,7 @@ def square_chart(
     body += [
         el("g", el("title", line.name), el("path", d=frame.path(line.points), class_="other-line")) for line in others
     ]
-    # The first is drawn last: it is the one that matters most.
+    # The first is drawn last, since it matters most.
     body += reversed([_line(frame, place, line) for place, line in enumerate(lines, 1)])
     keys = [key(f"key s{place}", line.name, line.note) for place, line in enumerate(lines, 1)]
     keys += [key("key other", others_name)] if others else []

@@ -59,7 +59,7 @@ class ImagePart:
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlPart:
-    """HTML of somebody's, to be shown where it can do nothing."""
+    """Untrusted HTML, to be shown in a sandbox."""
 
     caption: str
     html: str
@@ -80,7 +80,7 @@ class CardFacts:
 
 
 def read_card(step: str, folder: Path) -> CardFacts | None:
-    """The card in a folder; None where there is none."""
+    """The card in a folder; None without one."""
     try:
         found = read_object(folder / FILE)
     except UnreadableError as error:

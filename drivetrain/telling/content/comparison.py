@@ -32,7 +32,7 @@ class Comparison:
     paired: tuple[Mapping[str, Difference], ...] = ()
     """For each run but the first: metric -> its difference to the first run on the same test set, with its interval."""
     not_paired: str = ""
-    """Why there are none, as a sentence; empty where there is nothing to say."""
+    """The reason that they are missing, as a sentence; may be empty."""
 
     @cached_property
     def settings(self) -> dict[str, tuple[Any, ...]]:
@@ -64,8 +64,7 @@ class Comparison:
 
     @cached_property
     def data_not_comparable(self) -> tuple[str, ...]:
-        """Inputs of which nobody knows whether they differ: a run has none, or read an archive where another one read
-        the files."""
+        """Inputs that cannot be compared: a run lacks it, or read an archive where another run read the files."""
         return tuple(name for name, values in self._inputs.items() if not _differ(values))
 
     @cached_property

@@ -247,7 +247,7 @@ def floor_words(floor: Floor) -> str:
 
 
 def floor_limit(floor: Floor) -> str:
-    """`at least 0.9500`; a dash where nobody knows."""
+    """`at least 0.9500`; a dash if unknown."""
     bound = "at least" if floor.higher_is_better else "at most"
     return "–" if floor.least is None else f"{bound} {number(floor.least)}"
 

@@ -1,7 +1,7 @@
 """Read an evaluation from its folder: evaluation.json and curves.json.
 
-The files may be of a later version, of somebody else's making, or torn: what is not understood is left out, and a file
-that cannot be read at all is said to be.
+The files may be of a later version, made by another program, or torn: unknown parts are left out, and a file that
+cannot be read at all is reported.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Measure:
     low: float | None = None
     high: float | None = None
     no_interval: str = ""
-    """Why there is none, as a clause."""
+    """The reason for no interval, as a clause."""
     unless: str = ""
     """The condition of the interval, as a clause."""
     higher_is_better: bool | None = None

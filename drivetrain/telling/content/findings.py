@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 
 
-# What a step returns are a few numbers; a larger file is somebody's data.
+# A step returns a few numbers; a larger file holds other data.
 MAX_NUMBERS_BYTES = 1024 * 1024
 MAX_NUMBERS = 1_000
 _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")

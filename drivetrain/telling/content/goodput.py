@@ -50,7 +50,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Interruption:
-    """One time that a training's machines were taken away, which ended the `start` of this number. What is not known is
+    """One time that a training's machines were taken away, which ended the `start` of this number. Unknown fields are
     None."""
 
     start: int | None = None

@@ -92,7 +92,7 @@ def healths_of(ledger: Ledger, rows: Iterable[StepRun], made_by: Mapping[str, st
 
 
 def health_of(home: Home, step: str, arguments: Mapping[str, Any], response: Mapping[str, Any]) -> HealthFacts | None:
-    """Read the health that a training step has left; None if there is none, or none that can be read."""
+    """Read the health that a training step has left; None if it is missing or cannot be read."""
     from drivetrain.run_store.objects import ObjectStore
     from drivetrain.targets.sagemaker.run.step_types.training import artifacts_uri
 

@@ -111,7 +111,7 @@ class ThresholdFacts:
 
 
 def threshold_facts(curves: Mapping[str, Any]) -> ThresholdFacts | None:
-    """The choice among the curves; None where there is none."""
+    """The choice among the curves; None without one."""
     given: Mapping[str, Any] = next(
         (one for one in map(as_object, curves.values()) if one.get("kind") == KIND), as_object(None)
     )

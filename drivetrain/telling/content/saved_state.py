@@ -29,8 +29,8 @@ _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 
 
 def newest_checkpoint(home: Home, step: StepRun) -> SavedState | None:
-    """The checkpoint from which a training goes on; None if there is none, or if there are those of several
-    trainings (other data, other code): which of them goes on the training knows."""
+    """The checkpoint from which a training goes on; None without one, or if there are checkpoints of several trainings
+    (other data, other code): only the training knows which one it takes."""
     place = _place(home, step)
     if place is None:
         return None

@@ -93,7 +93,7 @@ class _Drawing:
         self.dag = dag
         # Lines that repeat what others say are the first to go where there are more than a browser can draw.
         drawn = dag.edges if len(dag.edges) <= MAX_EDGES else [edge for edge in dag.edges if not edge.implied]
-        # Implied edges first, so that the ones that matter lie above them.
+        # Implied edges first, so that the others lie above them.
         self.drawn = sorted(drawn, key=lambda edge: not edge.implied)
         self.layout: Layout = arrange(
             [node.name for node in dag.nodes],

@@ -197,7 +197,7 @@ def _slice_cell(one: Slice, name: str) -> Cell:
 
 
 def worst_part(samples: Sequence[WorstSample], key: str = "") -> Markup | None:
-    """None where there are none. `key` names the column that names a sample."""
+    """None without samples. `key` names the column that names a sample."""
     if not samples:
         return None
     pictured = all(one.picture for one in samples)

@@ -41,7 +41,7 @@ def interruptions(times: JobTimes, prices: Prices | None = None) -> Markup:
 
 
 def taken_again(times: JobTimes) -> str:
-    """`45 steps taken again`; nothing where nobody knows, or nothing was interrupted."""
+    """`45 steps taken again`; empty if unknown or nothing was interrupted."""
     lost = times.steps_lost
     if lost is None or not times.interruptions:
         return ""

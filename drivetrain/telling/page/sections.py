@@ -125,7 +125,7 @@ FEW = 8
 
 
 def parameters_section(run: RunFacts) -> Markup | None:
-    """The parameters of the pipeline and the settings of its steps; None where there are none."""
+    """The parameters of the pipeline and the settings of its steps; None without any."""
     tables = [_value_table("Of the pipeline", run.parameters)] if run.parameters else []
     own = [(step, _value_table(f"Of {step.title}", step.settings)) for step in run.steps if step.settings]
     tables += [table for step, table in own if step.parent is None]

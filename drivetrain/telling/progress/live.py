@@ -115,7 +115,7 @@ class LiveProgress(Progress):
         return line
 
     def _detail(self, step: StepView, room: int) -> str:
-        """As many metrics as there is room for: half a number is none."""
+        """As many metrics as there is room for; numbers are never cut."""
         for num_metrics in (3, 2, 1):
             detail = printable(step.detail(num_metrics))
             if cells(detail) <= room:

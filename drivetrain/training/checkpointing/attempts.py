@@ -144,7 +144,7 @@ class Record:
 
         Args:
             step: the last one taken.
-            of_step: the one that was saved; the last one unless given.
+            of_step: the saved step; the last one by default.
         """
         now = self._steady()
         began = round(self.attempt.started + now - self._begun - save_seconds, 3)

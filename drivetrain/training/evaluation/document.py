@@ -81,7 +81,7 @@ def document(
 def replicates(result: Evaluation) -> dict[str, Any] | None:
     """bootstrap.json: what each replicate came to. Replicate b of one test set has the same weights for every model.
 
-    `bounds` has those metrics whose replicates are not exact: how far at most any of them may lie from the true value.
+    `bounds` has the metrics with inexact replicates: the largest distance of a replicate from its true value.
     """
     if result.bootstrap is None:
         return None

@@ -2,9 +2,9 @@
 
 The forms are those of the service's own statistics.json
 (docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-model-quality-metrics.html). A deviation that is not known is
-left out, where the service writes the text "NaN". A form has only entries that it names; what else was measured is in
-evaluation.json. For tasks of which the service knows no form, and where nothing was measured that a form names, there
-is one block `metrics` with entries of the same shape under our own names: a version may name the file for any task.
+left out, where the service writes the text "NaN". A form has only entries that it names; other metrics are in
+evaluation.json. If the service has no form for a task, or no metric of the form was measured, there is one block
+`metrics` with entries of the same shape under our own names: a version may name the file for any task.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Predictions:
     """Takes this rank's batches, then writes those of all ranks into `report`/predictions.
 
     Args:
-        report: the folder, of which the first rank's is used.
+        report: the folder; the first rank's is used.
         process: this one.
         task: what is predicted.
     """

@@ -15,8 +15,8 @@ class Progress:
     """Counts samples; draws on the terminal of `bar` if that is one, and prints lines to `lines` if it is not.
 
     Args:
-        total: samples that there are.
-        shows: whether this rank is the one that prints.
+        total: the number of samples.
+        shows: this rank prints.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ def slice_columns(reader: Reader, names: Sequence[str]) -> list[SliceColumn]:
     """Columns with their values, in the order of the names.
 
     Raises:
-        InputError: a column of which no values are listed.
+        InputError: a column without listed values.
     """
     listed = {
         name: entry["values"]

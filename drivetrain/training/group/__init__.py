@@ -121,7 +121,7 @@ class Group(ABC):
         width = rows[:1].nbytes or rows.dtype.itemsize * int(np.prod(rows.shape[1:]))
         sent = np.ascontiguousarray(rows).tobytes()
         ends = [end * width for end in itertools.accumulate(to, initial=0)]
-        # What goes to whom: sizes first, so that rank 0 can cut.
+        # The sizes for each rank come first, so that rank 0 can cut.
         given = self.to_main(json.dumps(ends).encode() + b"\n" + sent)
         parts: list[bytes] | None = None
         if given is not None:

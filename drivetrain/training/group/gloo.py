@@ -1,12 +1,11 @@
 """A group over gloo, torch.distributed's library for the CPU.
 
-Every message goes to rank 0 or comes from it, and whoever sends one waits for an answer, not for the message to be
-taken. gloo tells whoever waits for a message at once that its sender is gone. Whoever waits for one to be taken may be
-left in the belief that it will be, until the time-out: what could not be written any more (EPIPE) is kept, and
-forgotten when the pair is given up (`write`, `signalException` in
-https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/pair.cc). gloo's own broadcast, gather and scatter wait in
-that way. Its reductions do not, and are gloo's own; of one that times out nobody knows who is missing
-(launch/processes/missing_peers.py finds out).
+Every message goes to rank 0 or comes from it, and a sender waits for an answer, not for the message to be taken. gloo
+reports a lost sender at once to a rank that waits for its message. A rank that waits for its own message to be taken
+may wait until the time-out: what could not be written any more (EPIPE) is kept, and forgotten when the pair is given up
+(`write`, `signalException` in https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/pair.cc). gloo's own
+broadcast, gather and scatter wait in that way. Its reductions do not, so we use them. A reduction that times out does
+not say which rank is missing (launch/processes/missing_peers.py finds out).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class GlooGroup(Group):
     def twin(self, timeout: float | None = None) -> Group:
         timeout = self.timeout if timeout is None else timeout
         made = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout))
-        # (Ranks outside of a group get a number; here is none.)
+        # A rank outside of a group would get a number; here every rank is in the group.
         return GlooGroup(self.rank, self.size, timeout, cast(dist.ProcessGroup, made))
 
     def to_main(self, data: bytes) -> list[bytes] | None:

@@ -1,8 +1,9 @@
 """A group over plain TCP connections, each between rank 0 and another rank: for processes without torch.
 
-A message is its length (8 bytes) and its bytes; rank 0's are followed by a byte that says whether it is what was asked
-for, or why there is none: a rank that is lost is known to all, by number. Whoever sends may have to wait until rank 0
-takes it. Rank 0 waits for a byte in answer to what it deals: one that ends as soon as it has its part has then got it.
+A message is its length (8 bytes) and its bytes; rank 0's are followed by a byte that says whether this is the answer,
+or the reason that there is no answer: all ranks learn the number of a lost rank. A sender may have to wait until rank 0
+takes its message. Rank 0 waits for a byte in answer to what it deals: one that ends as soon as it has its part has then
+got it.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class Meeting:
             connection.settimeout(_MORE_PATIENCE)
             try:
                 magic, its, rank, size = _HELLO.unpack(_exactly(connection, _HELLO.size))
-            except OSError:  # whoever it was, it is none of the ranks
+            except OSError:  # not one of the ranks
                 connection.close()
                 continue
             if (magic, size) != (_MAGIC, self.size) or not 0 < rank < self.size:
@@ -194,7 +195,7 @@ class Meeting:
 
 
 def join(rank: int, size: int, address: str, port: int, timeout: float) -> TcpGroup:
-    """The group of `size` processes, of which rank 0 listens on `port` of `address`.
+    """The group of `size` processes; rank 0 listens on `port` of `address`.
 
     Raises:
         LostRanksError: some did not come within `timeout` seconds; rank 0 names them.

@@ -19,8 +19,9 @@ class Clock:
     """`mark(phase)`: what has passed since the last mark belongs to that phase.
 
     A step marks it five times, and each call costs it microseconds: the model has taken the caches. So marks are only
-    noted, and added up when somebody asks for `seconds`. Who marks the same phase in every step asks once what notes it
-    (`noting(phase)`), mostly a list's own `append`: `note((phase, now()))` is then a `mark` without a call of its own.
+    noted, and added up when `seconds` is called. A caller that marks the same phase in every step gets the function
+    that notes it once (`noting(phase)`), mostly a list's own `append`: `note((phase, now()))` is then a `mark` without
+    another call.
 
     Attributes:
         now: the time [s].
@@ -83,7 +84,7 @@ class Clock:
         self.noting(phase)((phase, self.now()))
 
     def split(self, phase: int, at: float, then: int) -> None:
-        """As two marks, of which the first was set at `at`."""
+        """The same as two marks, the first one set at `at`."""
         self._noted.append((phase, min(at, self.now())))
         self.mark(then)
 

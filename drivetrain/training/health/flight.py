@@ -101,7 +101,7 @@ def read_flights(folder: Path) -> list[Flight]:
     """Read the records of all ranks.
 
     Raises:
-        ValueError: a file that is none.
+        ValueError: a file is no recording.
     """
     return [_read(path) for path in sorted((folder / FOLDER).glob("rank-*.bin"))]
 

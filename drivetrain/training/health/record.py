@@ -39,7 +39,7 @@ RANK_COLUMNS = (
     "memory",  # resident memory [bytes]
     "nonfinite",  # the step in which the rank first met a number that is not finite; 0: none
     "saves",  # checkpoints begun
-    "accelerator",  # utilisation of the GPU, 0 to 1; -1: there is none, or nobody can tell
+    "accelerator",  # utilisation of the GPU, 0 to 1; -1: no GPU, or unknown
     "queued",  # of the seconds of data and forward, those in which the rank was ready and waited for a CPU
     "starved",  # of all its seconds, those in which its thread was ready and waited for a CPU
 )
@@ -52,7 +52,7 @@ _DIGITS = 9  # of what is written down; the rules see the same digits, live and 
 
 @dataclass(frozen=True)
 class Table:
-    """Named rows, of which each column is a float64 array of shape [rows]."""
+    """Named rows; each column is a float64 array of shape [rows]."""
 
     names: Sequence[str]
     columns: Mapping[str, Floats]

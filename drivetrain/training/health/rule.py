@@ -41,7 +41,7 @@ _OFF = "off"
 
 
 class Seen(NamedTuple):
-    """A rule fires: what it has seen, as a sentence, and of which tensor, layer or rank."""
+    """A rule fires: its finding, as a sentence, and the tensor, layer or rank that it is about."""
 
     text: str
     about: str = ""

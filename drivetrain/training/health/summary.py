@@ -26,7 +26,7 @@ _FAILS = ("fail", "stop")
 class Summary:
     """
     Args:
-        folder: gets the file; None on other ranks than the first, and where there is none.
+        folder: gets the file; None on other ranks than the first, and without a folder.
 
     Attributes:
         findings: a rule that has fired, by its name.

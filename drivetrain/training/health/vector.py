@@ -35,8 +35,8 @@ class Own:
         cost: seconds that recording took since the record before.
         idle: seconds that watching takes of each step, recorded or not.
         time: seconds since the epoch.
-        tensors, layers: [rows, columns] of this rank's names; None where nothing was summed up.
-        classes: samples of each class; None where there are none.
+        tensors, layers: [rows, columns] of this rank's names; None if nothing was summed up.
+        classes: samples of each class; None without classes.
     """
 
     step: int

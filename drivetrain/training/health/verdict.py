@@ -26,8 +26,8 @@ def share_of_steps(ranks: Table, phase: str) -> Floats:
 
 
 def waiting_for_data(ranks: Table) -> tuple[Floats, Floats]:
-    """Each rank's seconds of waiting for data, and of its steps. In both the time does not count in which its thread
-    was ready and waited for a CPU (of which older versions recorded nothing), whatever it was about to do."""
+    """Each rank's seconds of waiting for data, and of its steps. Both leave out the time in which its thread was ready
+    and waited for a CPU, for whatever work. (Older versions did not record it.)"""
     starved = ranks["starved"] if "starved" in ranks.columns else np.zeros(len(ranks))
     return np.maximum(ranks["data"] - starved, 0.0), np.maximum(seconds_of_steps(ranks) - starved, 0.0)
 

@@ -26,9 +26,9 @@ class Step:
     consumed: int
     """Samples of the training before this step: the cursor."""
     indices: Indices
-    """The samples of this process; none where the global batch is smaller than the number of processes."""
+    """The samples of this process; empty if the global batch is too small for all processes."""
     batch: Batch
-    """They as tensors on the CPU (pinned for a GPU); a stand-in of one sample where there are none."""
+    """The samples as tensors on the CPU (pinned for a GPU); without samples, a stand-in of one sample."""
     num_samples: int
     """How many samples of `batch` count: 0 for a stand-in."""
     num_global_samples: int
@@ -72,7 +72,7 @@ class Chunks:
         self.steps = max(1, min(CHUNK_STEPS, by_size, order.steps_per_epoch))
 
     def positions(self, consumed: int, end: int | None) -> Iterator[int]:
-        """The starts of the chunks, from the one that `consumed` lies in."""
+        """The starts of the chunks, from the chunk that `consumed` lies in."""
         order, stride = self.order, self.steps * self.order.global_batch
         epoch, start = divmod(consumed, order.num_samples)
         start -= start % stride

@@ -135,7 +135,7 @@ class StreamOrder(Order):
     """Each sample once an epoch, near its neighbours: what is cheap for data that is read from start to end.
 
     Files come one after the other in an order of their own each epoch, and what follows from that is shuffled inside
-    consecutive windows. So whoever reads holds one window, and a seek costs one.
+    consecutive windows. So a reader holds one window, and a seek costs one.
 
     Args:
         shards: samples of each file; they are numbered through in this order.

@@ -186,7 +186,7 @@ class Dataset:
                 `weight_column`, which was among the `columns` of the constructor. The last two draw with replacement.
 
         Raises:
-            InputError: fields that do not go together, or weights that are none.
+            InputError: fields that do not go together, or invalid weights.
         """
         check_sampling(sampling, weight_column, self.shuffle_window)
         if self.shuffle_window:

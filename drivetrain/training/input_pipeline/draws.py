@@ -1,4 +1,4 @@
-"""Random numbers that are a pure function of a seed and of which draw it is."""
+"""Random numbers that are a pure function of a seed and the number of the draw."""
 
 from __future__ import annotations
 

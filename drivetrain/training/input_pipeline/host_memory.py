@@ -87,7 +87,7 @@ def host_folder(process: Process) -> Generator[Path]:
             shutil.rmtree(folder)
         process.barrier()
     except BaseException:
-        # Whichever rank fails: the one that made it may be waiting for it until it is killed.
+        # Any rank may fail, and the one that made the folder may then wait for it until it is killed.
         shutil.rmtree(folder, ignore_errors=True)
         raise
 

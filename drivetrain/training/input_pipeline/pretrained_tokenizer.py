@@ -36,7 +36,7 @@ def load_tokenizer(folder: Path) -> Any:
     """The tokenizer of a folder; nothing is fetched, and no code of the folder is run.
 
     Raises:
-        InputError: there is none, or transformers is not installed.
+        InputError: there is no tokenizer, or transformers is not installed.
     """
     refuse_without_tokenizer(folder, "reader 'tokenized', option tokenizer")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not survive a fork

@@ -143,7 +143,7 @@ def member_of(hosts: tuple[str, ...], host: str, *, names: tuple[str, str]) -> i
     """The place of `host` among `hosts`; `names` are what each was read from.
 
     Raises:
-        InputError: hosts that are not all different, or a host that is none of them.
+        InputError: the hosts are not all different, or this host is not one of them.
     """
     if not hosts or not all(hosts) or len(set(hosts)) != len(hosts):
         raise InputError(f"{names[0]}={','.join(hosts)!r}; allowed are different host names, joined by commas.")

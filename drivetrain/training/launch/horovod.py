@@ -45,7 +45,7 @@ def rendezvous(world_size: int, processes: int, port: int = 0) -> Generator[int]
 
     Raises:
         InputError: Horovod is not installed.
-        OSError: somebody else listens there.
+        OSError: another process listens there.
     """
     try:
         from horovod.runner.common.util.hosts import SlotInfo  # pyright: ignore[reportMissingImports]  # (built here)

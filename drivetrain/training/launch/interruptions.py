@@ -1,8 +1,8 @@
 """How often in a row a job was interrupted, and when that is enough.
 
 A spot job that is taken away again and again pays for starts and gets nowhere. The first host's launcher writes down
-each start below the checkpoints, which survive it (checkpointing/attempts.py), whatever the program is; whoever finds
-too many starts in a row that were interrupted ends the job with the reason, instead of starting once more.
+each start below the checkpoints, which survive it (checkpointing/attempts.py), whatever the program is. A launcher that
+finds too many interrupted starts in a row ends the job with the reason, instead of starting once more.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ class Options:
             raise InputError(f"max_interruptions={self.max_interruptions}; allowed are whole numbers from 0.")
         if self.max_interruptions and not self.checkpoints:
             raise InputError(
-                f"max_interruptions={self.max_interruptions} is counted in the checkpoints, and there are none. Give "
-                "--checkpoints FOLDER, or leave it out."
+                f"max_interruptions={self.max_interruptions} is counted in the checkpoints folder. Give "
+                "--checkpoints FOLDER, or leave max_interruptions out."
             )
         if self.spot_notice not in ("auto", "on", "off"):
             raise InputError(f"spot_notice={self.spot_notice!r}; allowed: auto, on, off.")

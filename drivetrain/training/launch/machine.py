@@ -121,7 +121,7 @@ class Accelerator:
         self._place = place
 
     def utilisation(self) -> float:
-        """From 0 to 1; -1 where there is none, or nobody can tell."""
+        """From 0 to 1; -1 without a GPU, or if it is unknown."""
         return -1.0 if self._memory is None else _UTILISATION.unpack_from(self._memory, self._place)[0]
 
 

@@ -1,4 +1,4 @@
-"""Hosts of which only the first one works: it waits until the others are there, and tells them how it ended.
+"""Jobs that run on the first host alone: it waits until the others are there, and tells them how it ended.
 
 One TCP connection from each of the others to the first, on which the first at the end writes its exit code. A
 connection that ends without one says that the first host is gone.
@@ -69,7 +69,7 @@ def first_host(cluster: Cluster, options: Options) -> Generator[Others]:
                 connection.settimeout(10)
                 try:
                     came.add(int(connection.makefile("rb").readline(20)))
-                except (OSError, ValueError):  # somebody else who tries this port
+                except (OSError, ValueError):  # a foreign connection to this port
                     continue
         yield Others(connections)
     finally:

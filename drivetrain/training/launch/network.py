@@ -34,8 +34,8 @@ def wait_for(
 ) -> dict[str, str | None]:
     """Wait until every host's name has an address, or until `seconds` have passed; the addresses, None where missing.
 
-    With `least` it is enough that so many have one, the first among them. Whoever is still missing is named through
-    `say`, at first at once and then less and less often.
+    With `least` it is enough that so many have one, the first among them. Hosts that are still missing are named
+    through `say`, at first at once and then less and less often.
     """
     started = time.monotonic()
     addresses = {host: resolve(host) for host in hosts}
@@ -55,7 +55,7 @@ def wait_for(
 
 
 def interface_to(addresses: Sequence[str]) -> str:
-    """The network interface whose route leads to the first of `addresses` that has one; "" where none has.
+    """The network interface of the route to the first reachable of `addresses`; "" if none has a route.
 
     A UDP socket that is connected sends nothing; the kernel only chooses the route.
     """
@@ -101,8 +101,8 @@ def choose_interface(
 ) -> tuple[str, str]:
     """The interface over which this host reaches the others, and why it is that one.
 
-    Order: the one that was named, if this host has it; the loopback interface where there is only one host; the one
-    whose route leads to another host. "" where none was found: gloo and NCCL then look for themselves.
+    In this order: the named interface, if this host has it; the loopback interface if there is only one host; the
+    interface of the route to another host. "" if none is found: gloo and NCCL then look for themselves.
     """
     available = {name for _, name in socket.if_nameindex()}
     if named and named in available:

@@ -92,7 +92,7 @@ class SpotNotice:
             self._ended.wait(self._pause)
 
     def _request(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
-        """The status and the answer; 0 where there is none. Never through a proxy: the address is the machine's own."""
+        """The status and the answer; 0 without an answer. Never through a proxy: the address is the machine's own."""
         from http.client import HTTPConnection, HTTPException
 
         where = urlsplit(self._endpoint)

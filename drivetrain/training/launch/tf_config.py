@@ -53,7 +53,7 @@ def read_roles(text: str) -> dict[str, int]:
 
 
 def read_tf_config(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Read TF_CONFIG; empty if there is none, or no JSON object."""
+    """Read TF_CONFIG; empty if it is missing or no JSON object."""
     try:
         found: object = json.loads(environment.get("TF_CONFIG", ""))
     except ValueError:
@@ -64,8 +64,8 @@ def read_tf_config(environment: Mapping[str, str]) -> dict[str, Any]:
 def refuse_another_cluster(environment: Mapping[str, str], number: int) -> None:
     """
     Raises:
-        InputError: a TF_CONFIG that somebody has set names another number of processes. Ours would take its place, and
-            each of its workers would train alone.
+        InputError: TF_CONFIG was set and names another number of processes. Ours would replace it, and each of its
+            workers would train alone.
     """
     cluster = read_tf_config(environment).get("cluster")
     if not isinstance(cluster, dict):
@@ -100,7 +100,7 @@ def with_processes(cluster: Cluster, roles: Mapping[str, int], asked: int) -> Cl
     """The cluster with as many processes a host as its roles need.
 
     Args:
-        asked: processes a host that somebody has asked for; 0 for none.
+        asked: processes per host as requested; 0 if not given.
 
     Raises:
         InputError: the processes cannot be shared out to the hosts, or others are asked for.
@@ -116,7 +116,7 @@ def with_processes(cluster: Cluster, roles: Mapping[str, int], asked: int) -> Cl
         on = f"{hosts} host{'s' * (hosts > 1)}"
         has = f"{on} x {asked} process{'es' * (asked > 1)}" if asked else on
         raise InputError(
-            f"roles={given} are {needed} processes, which {has} cannot be. Give roles whose sum is the number of all "
+            f"roles={given} are {needed} processes, and the job has {has}. Give roles whose sum is the number of all "
             "processes, and leave processes out."
         )
     return replace(cluster, processes=needed // hosts)
@@ -135,8 +135,8 @@ def addresses_of(cluster: Cluster) -> list[str]:
 
 
 def tasks(number: int, roles: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The role of each of `number` processes, and its number in that role. Without roles all are workers, of which
-    TensorFlow takes the first for the chief."""
+    """The role of each of `number` processes, and its number in that role. Without roles all are workers; TensorFlow
+    takes the first one for the chief."""
     return [(role, index) for role, count in (roles or {WORKER: number}).items() for index in range(count)]
 
 

@@ -43,7 +43,7 @@ class Start:
     Attributes:
         name: of what it goes on from, for people; empty for a training that starts anew.
         about: the same for model.json.
-        place: of the earlier training's state; None where there is none.
+        place: of the earlier training's state; None without one.
         step: how many steps the earlier one took.
         first_step: of the pass over the data: 0, or the steps that were taken on other data.
         same_pass: the earlier one's pass over the data goes on.

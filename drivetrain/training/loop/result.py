@@ -72,8 +72,8 @@ def describe(
     """The content of model.json after `steps` steps, but for the weights' part; and
     under `code` the files of its code/.
 
-    Checkpoints keep it, so that one can become a model folder (drivetrain.training_scripts.checkpoints export). The
-    metrics are none where these very weights have not been validated.
+    Checkpoints keep it, so that one can become a model folder (drivetrain.training_scripts.checkpoints export). There
+    are no metrics if these very weights have not been validated.
     """
     recipe = dataset.recipe
     step = watch.best_step if config.keep_best and watch.best is not None else steps

@@ -1,7 +1,7 @@
 """Checks what the loop keeps in a checkpoint's state.json before anything relies on it.
 
-A checksum protects against damage, not against somebody who can write both file and checksum. A state of another form
-is treated as a damaged checkpoint: an older one is loaded.
+A checksum protects against damage, not against an attacker who can write both file and checksum. A state of another
+form is treated as a damaged checkpoint: an older one is loaded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_state(values: Mapping[str, Any]) -> None:
     for name, holds in _FIELDS.items():
         if not holds(values.get(name, _NOTHING)):
             given = f"is {values[name]!r:.80}" if name in values else "is not there"
-            raise DamagedError(f"{STATE_FILE} is none that a training writes: {name} {given}", file=STATE_FILE)
+            raise DamagedError(f"{STATE_FILE} is not what a training writes: {name} {given}", file=STATE_FILE)
 
 
 def is_config(given: Any) -> bool:

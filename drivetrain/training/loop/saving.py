@@ -124,8 +124,8 @@ class Saving:
         return self._checkpoints.load_newest(strategy, best=best, check=check_state)
 
     def publish(self, folder: Path, given: Place | None) -> None:
-        """Copy the newest checkpoint beside the model, each host what it has of it. Where no step was taken, and so
-        nothing saved, it is the one that was `given`."""
+        """Copy the newest checkpoint beside the model; each host copies its own files. If no step was taken, and so
+        nothing saved, the `given` checkpoint is copied."""
         if (
             self._checkpoints is not None
             and self._checkpoints.keeps_folder
@@ -258,7 +258,7 @@ class Saving:
             self._say(
                 f"a save took {durable:.0f} s, but a machine that is taken away leaves only {self._stop_window} s for "
                 "the last one: it will be incomplete, and the next start resumes from the one before. Save more often "
-                "(checkpoint_every), to a faster disk, or from more hosts (fsdp), each of which writes a part."
+                "(checkpoint_every), to a faster disk, or from more hosts (fsdp), where each writes a part."
             )
         if self._record:
             self._record.saved(self._step, stall, durable, of_step=self._begun_step)

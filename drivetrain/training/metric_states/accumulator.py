@@ -41,7 +41,7 @@ from drivetrain.training.metric_states.uncertainty.intervals import Interval, in
 from drivetrain.training.metric_states.waiting import Batch, Waiting
 from drivetrain.training.process import Process
 
-# An interval of which the bins of replicates make up more than this share comes with advice.
+# If the bins of replicates make up more than this share of an interval, advice is given.
 _WIDE = 0.25
 _DIRECTIONS = {"higher": True, "lower": False, "neither": None}
 _EXACT_MODE = "mode=exact"
@@ -141,7 +141,7 @@ class Accumulator:
         if not waiting or self._failure is not None:
             return
         self._count(waiting.together())
-        if self._failure is not None:  # of which rows, only one batch after the other tells
+        if self._failure is not None:  # batch by batch, to find the rows
             self._failure = None
             for batch in waiting.each():
                 self._count(batch)
@@ -258,8 +258,8 @@ class Accumulator:
         """Compute the results of one group of samples.
 
         Args:
-            tallies: whose cells are `cells`.
-            drawn: whose cells are those of each of `replicates`.
+            tallies: their cells are `cells`.
+            drawn: their cells are those of each of `replicates`.
             ranked: rankings of all samples, where metrics are to be exact.
             of_slice: they are those of a slice.
         """

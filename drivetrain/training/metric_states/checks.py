@@ -78,7 +78,7 @@ def ranked(samples: Samples, kind: Kind, num_classes: int, by: RankedBy) -> NDAr
     """The numbers by which samples are ranked, in the shape of the scores.
 
     Raises:
-        InputError: there are none, or one is not finite or no probability.
+        InputError: they are missing, or one is not finite or no probability.
     """
     if by == "probabilities":
         return scores(samples, kind, num_classes)

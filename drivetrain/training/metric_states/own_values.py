@@ -206,7 +206,7 @@ def own_metrics(
 
     Args:
         amounts: the recipe's own, and what their values are.
-        directions: whether more of each is better (`recipe.direction`); None, or not there: nobody knows.
+        directions: whether more of each is better (`recipe.direction`); None or missing: unknown.
         weighted: whether the recipe weighs its samples' losses.
     """
     by_class = task.kind in ("multiclass", "binary")

@@ -22,16 +22,16 @@ class Measured:
     advice: str = ""
     """Advice on a wide bound, for people."""
     low: float | None = None
-    """The lower end of the interval (uncertainty/intervals.py); None where there is none. It lies where
-    values can: that of a share in [0, 1]."""
+    """The lower end of the interval (uncertainty/intervals.py); None without an interval. It is a possible value: that
+    of a share lies in [0, 1]."""
     high: float | None = None
     no_interval: str = ""
-    """Why there is none though there are replicates, as a clause: `too few samples: ...`."""
+    """The reason for no interval in spite of replicates, as a clause: `too few samples: ...`."""
     unless: str = ""
-    """The condition of the interval, as a clause; "" if there is none."""
+    """The condition of the interval, as a clause; "" without one."""
     interval_bound: float = 0.0
-    """By how much both ends were moved outwards, for replicates are not exact: the interval that exact ones would have
-    given lies within this one. 0 where they are exact. (None was moved beyond where values can lie.)"""
+    """The distance that both ends were moved outwards because replicates are not exact: the interval of exact
+    replicates lies within this one. 0 if they are exact. No end was moved beyond the possible values."""
     higher_is_better: bool | None = None
 
 

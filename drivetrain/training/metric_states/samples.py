@@ -47,7 +47,7 @@ def samples_of(
     where, num_samples = Where(rows, locate), trees.num_samples(targets)
     truth = _truth(recipe, task, targets)
     given = np.zeros(num_samples or 0) if truth is None else framework.array(truth)
-    _check_classes(task, given, where)  # of which torch says no more than "out of bounds"
+    _check_classes(task, given, where)  # torch only says "out of bounds"
 
     def of_samples(method: str, answer: Any) -> NDArray[Any]:
         """One value a sample: as float64, or bool where it is."""

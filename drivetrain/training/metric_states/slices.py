@@ -31,7 +31,7 @@ class SliceColumn:
             rows: the row numbers, for messages.
 
         Raises:
-            InputError: a value that is none of them.
+            InputError: a value is not one of them.
         """
         if values.ndim == 1 and values.dtype.kind in "iu" and self._sorted is not None:
             known, order = self._sorted
@@ -47,7 +47,7 @@ class SliceColumn:
             more = ", ..." if len(self.values) > _SHOWN else ""
             raise InputError(
                 f"row {rows[first]}, counted from 0: column {self.name!r} is to be sliced by, and has {given!r}, which "
-                f"is none of its values in the data's manifest ({shown}{more}). Prepare the data again."
+                f"is not among its values in the data's manifest ({shown}{more}). Prepare the data again."
             )
         return found
 

@@ -33,7 +33,7 @@ class State:
     """The vector of one rank.
 
     Args:
-        room: what is counted of which groups, within the memory that there is.
+        room: what is counted for which groups, within the available memory.
         header: cells at the beginning of the vector that are the caller's.
         seed: of the bootstrap.
         num_ranks: whose vectors will be added up.

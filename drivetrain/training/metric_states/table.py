@@ -40,7 +40,7 @@ class Table:
 
 
 def add(table: Table, counts: Counts, full: int) -> None:
-    """Add what samples count to the cells of a table, of which each may become `full`."""
+    """Add what samples count to the cells of a table; each cell may become `full`."""
     table.make_room(growth(counts), full)
     into = table.cells.reshape(-1)
     cells = counts.cells.reshape(-1)
@@ -81,7 +81,7 @@ def _add_each(tally: Tally, into: Ints, cells: Ints, amounts: Ints | int) -> Non
 
 
 def shifted(counts: Counts, groups: Ints, size: int) -> Counts:
-    """Counts for a table of groups, of which each sample is in one."""
+    """Counts for a table of groups; each sample is in one group."""
     if counts.cells.size and counts.cells.max() >= size:
         raise ValueError(f"a tally counts in cell {counts.cells.max()} of {size}")
     starts = groups * size

@@ -27,7 +27,7 @@ class Batch(NamedTuple):
 
 
 class Waiting:
-    """Batches, copied one behind the other: whoever gave them may use their memory again."""
+    """Batches, copied one behind the other, so that the caller may reuse their memory."""
 
     def __init__(self) -> None:
         self._arrays: _Arrays = {}

@@ -1,4 +1,4 @@
 """Metrics: one file each, found by its name; the contract is drivetrain.training.metric.
 
-Files whose names begin with an underscore are what several of them share.
+Files whose names begin with an underscore hold code that several metrics share.
 """

@@ -131,7 +131,7 @@ class ByClass(ABC):
         """None for regions: the pixels of one picture are not independent."""
         if task.kind == "segmentation":
             return None
-        # When it is asked for: of replicates, of which there are hundreds, nobody asks.
+        # Computed on demand: the hundreds of replicates do not need it.
         return lambda confidence: self.limits(int(quotients.tops[place]), int(quotients.bottoms[place]))(confidence)
 
     def _of_average(
@@ -179,7 +179,7 @@ class ByClass(ABC):
 
 @dataclass(frozen=True)
 class ByRegion(ByClass):
-    """A metric of regions, of which one may be the background."""
+    """A metric of regions; one of them may be the background."""
 
     background: int = -1
     """A class that averages leave out, -1 for none. Its pixels still count against the other classes."""

@@ -44,7 +44,7 @@ def both_sides(suffix: str, positives: int, negatives: int) -> int:
     """The number of pairs of a positive and a negative sample.
 
     Raises:
-        UndefinedError: there is none.
+        UndefinedError: there is no such pair.
     """
     some_positive(suffix, positives)
     if not negatives:
@@ -56,7 +56,7 @@ def some_positive(suffix: str, positives: int) -> int:
     """`positives`.
 
     Raises:
-        UndefinedError: there is none.
+        UndefinedError: there is no positive sample.
     """
     if not positives:
         raise UndefinedError(f"there is no sample of {_ranked_as(suffix).replace('_', ' ')}")
@@ -218,8 +218,8 @@ class AreaByClass(OneVersusRest, ABC):
             middles = {one: each.value().value for one, each in classes.items() if isinstance(each, Enclosure)}
             weights = [1 if name == "macro" else sizes[one][0] for one in middles]
             each = [self.limits(middle, *sizes[one]) for one, middle in middles.items()]
-            # A sample is ranked for its own class, and changes the ranking of the one that it is taken for; labels
-            # vary together as they like.
+            # A sample is ranked for its own class, and changes the ranking of the class that it is taken for; labels
+            # may vary together in any way.
             stretch = inf if task.kind == "multilabel" else sqrt(2)
             shares = [weight / sum(weights) for weight in weights]
             return mean_of(list(middles.values()), each, shares, stretch=stretch)(confidence)

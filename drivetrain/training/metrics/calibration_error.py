@@ -92,9 +92,9 @@ class Metric:
         return {"": Value(value, self._bound, advice_on(counted), limits)}
 
     def _limits(self, value: float, bins: list[Bin], n: float, confidence: float) -> Limits:
-        """Chance alone makes distances: a model that is calibrated has a value above 0, the more so the more bins there
-        are. A norm of what is measured is off from that of the truth by no more than the norm of the noise, of which
-        the outcomes of each bin say how large it is."""
+        """Chance alone makes distances: even a calibrated model has a value above 0, and a larger one with more bins.
+        The norm of the measured distances differs from the true norm by at most the norm of the noise; the outcomes of
+        each bin show how large the noise is."""
         z = NormalDist().inv_cdf((1 + confidence) / 2)
         n, sizes = n * worth(), [each.num_samples * worth() for each in bins]
         # Not 0 where all of a bin are right, perhaps by chance.
@@ -131,7 +131,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class _Rounded(Metric):
-    """For slices and replicates, of which there may be many."""
+    """For slices and replicates, since there may be many."""
 
     # Each confidence is off by half a step at most, and so are their means in bins and any norm of these that is
     # weighted by samples; the other half is for the roundings on the way.

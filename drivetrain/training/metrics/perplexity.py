@@ -16,7 +16,7 @@ from drivetrain.training.metric_states.rows import Mean
 
 @dataclass(frozen=True)
 class Metric(WeightedLoss):
-    """e to the power of the mean loss, for recipes whose loss is the mean of -log p over the tokens of a sample.
+    """e to the power of the mean loss, for recipes with the mean of -log p over a sample's tokens as their loss.
 
     Each sample counts alike, however many tokens it has, unless the recipe weighs them (`loss_weights`).
     """

@@ -42,8 +42,8 @@ class Metric(OneVersusRest):
     """The threshold with the least cost; `cost` is its cost a sample, `precision` and `recall` are those at it."""
 
     resolution: int = RESOLUTION
-    """2**resolution bins from 0 to 1, more of them near the ends. Other bins may lead to another threshold, so where
-    memory wants coarser ones there is none."""
+    """2**resolution bins from 0 to 1, more of them near the ends. Other bins may lead to another threshold, so there is
+    no threshold if memory only allows coarser bins."""
     false_positive_cost: float = 1.0
     """The cost of taking a sample of class 0 for one of class 1."""
     false_negative_cost: float = 1.0
@@ -195,7 +195,7 @@ def _cheapest(thresholds: Thresholds, costs: tuple[int, int, int]) -> int:
 
 
 def _hull(thresholds: Thresholds) -> dict[str, list[float]]:
-    """The thresholds of which one is the cheapest, whatever errors cost, and what each takes for class 1.
+    """The thresholds that can be the cheapest for some costs of errors, and what each takes for class 1.
 
     They are the corners of the convex hull of the ROC curve (F. Provost and T. Fawcett, "Robust Classification for
     Imprecise Environments", 2001)."""

@@ -18,8 +18,8 @@ _STEP = 16
 
 @dataclass(frozen=True)
 class Metric:
-    """Samples whose target is among the k classes of the highest scores / samples (scikit-learn's
-    top_k_accuracy_score, also in that of equal scores the higher class number goes first)."""
+    """Samples whose target is among the k classes of the highest scores / samples (scikit-learn's top_k_accuracy_score;
+    among equal scores the higher class number goes first, as there)."""
 
     k: int = 5
     """How many classes."""

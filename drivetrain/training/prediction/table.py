@@ -31,7 +31,7 @@ def parquet(columns: Mapping[str, NDArray[Any]]) -> tuple[bytes, dict[str, str]]
         columns: shape [rows] each; of shape [rows, ...] they become lists of one length.
 
     Raises:
-        InputError: a column whose values are of no one type.
+        InputError: the values of a column have no common type.
     """
     import pyarrow as pa
     import pyarrow.parquet as writer

@@ -127,7 +127,7 @@ def _imports(name: str, path: Path, *, everywhere: bool) -> Iterator[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     try:
         tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # nothing has imported it yet; whoever does is told
+    except (SyntaxError, ValueError):  # the process that imports it reports the error
         return
     for node in _statements(tree, everywhere=everywhere):
         if isinstance(node, ast.Import):

@@ -103,7 +103,7 @@ def input_fn(body: str | bytes, content_type: str) -> Any:
     """The columns of a request.
 
     Raises:
-        ValueError: a content type or a body that is none, or rows that the model does not take; one line.
+        ValueError: an invalid content type or body, or rows that the model does not take; one line.
     """
     own = _own("inputs")
     inputs = _inputs or own.inputs_of(own.description_of(_FOLDER))
@@ -125,7 +125,7 @@ def output_fn(prediction: Any, accept: str) -> tuple[str | bytes, str]:
     """The body of the answer, and its content type.
 
     Raises:
-        ValueError: a content type that is none.
+        ValueError: an invalid content type.
     """
     with _refusing():
         return _response.body_of(prediction, accept)

@@ -43,7 +43,7 @@ class Inputs:
 
     @property
     def imputed(self) -> frozenset[str]:
-        """Columns of which a request may lack the value: the training learnt what stands in its place."""
+        """Columns whose value a request may lack: the training learnt a replacement."""
         columns = (self.fitted or {}).get("columns", {})
         return frozenset(name for name, state in columns.items() if any("impute" in each for each in state["changes"]))
 

@@ -36,7 +36,7 @@ class ServedModel:
     def load(cls, folder: Path, device: torch.device | None = None) -> ServedModel:
         """
         Raises:
-            InputError: no model folder, or one whose weights are damaged or of another model.
+            InputError: no model folder, or its weights are damaged or of another model.
         """
         recipe, model, description = load_model(folder)
         if device is None:

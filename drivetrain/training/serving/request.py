@@ -6,10 +6,11 @@
     text/csv                with a header of names in any order, or without one in the order of the columns
     application/x-npy       an array [rows, ...] (numpy.save): of a model with one column its values, else a column each
 
-Of a model whose reader makes the columns of something else (raw/), that may be given in their place: a text, a picture
-in base64; and a body that is one of them is one row. Names that the model does not take are left out. Cells of a column
-that prepare_data fitted are read as it reads them, with its markers of missing values. Nothing is guessed: a value that
-is missing and not imputed, or is no number, or does not fit the type, is an error that names its row, counted from 1.
+If the model's reader makes the columns from something else (raw/), a request may give that instead: a text, or a
+picture in base64. A body that is one of these is one row. Names that the model does not take are ignored. Cells of a
+column that prepare_data fitted are read as it reads them, with its markers of missing values. Nothing is guessed: a
+value that is missing and not imputed, or is no number, or does not fit the type, is an error that names its row,
+counted from 1.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def columns_of(body: Body, content_type: str, inputs: Inputs) -> dict[str, NDArr
     """The columns of a request.
 
     Raises:
-        InputError: a content type or a body that is none, no rows, or rows that the model does not take.
+        InputError: an invalid content type or body, no rows, or rows that the model does not take.
     """
     return columns_from(table_of(body, content_type, inputs), inputs)
 
@@ -124,7 +125,7 @@ def _typed(column: Input, values: Any) -> NDArray[Any]:
 
 
 def _no_number(column: Input, values: Any) -> InputError:
-    """The error for values of which at least one is none."""
+    """The error for values if at least one is no number."""
     for number, value in enumerate(values, start=1):
         kind = np.asarray(value).dtype.kind if value is not None else "O"
         if kind not in "iufb":
@@ -257,7 +258,7 @@ def _reader(name: str, inputs: Inputs) -> Callable[[str], Any]:
     kind = inputs.fitted_types.get(name)
     if kind is None:
         return _cell
-    from drivetrain.data.fitted import TEXT  # which travels with a model of which something was fitted
+    from drivetrain.data.fitted import TEXT  # it travels with a model only if something was fitted
 
     return str if kind == TEXT else _bool_cell if kind == "bool" else _number_cell
 

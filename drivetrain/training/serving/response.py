@@ -3,7 +3,7 @@
     application/json        {"predictions": [{"predicted": 3, "scores": [...]}, ...]}
     application/jsonlines   an object a line
     text/csv                a row a line, without a header: predicted, then the scores
-    application/x-npy       the scores (where there are none: what is predicted), as numpy.save writes an array
+    application/x-npy       the scores (without scores: the predictions), as numpy.save writes an array
 
 `scores` are the probabilities of the classes in their order; a binary model has `score`, that of class 1. Numbers are
 written so that reading them gives the same float64.

@@ -45,7 +45,7 @@ def join(process: Process, timeout: float, environment: Mapping[str, str] = os.e
 
 
 def named(environment: Mapping[str, str] = os.environ) -> dict[str, list[str]]:
-    """TF_CONFIG's cluster: role -> addresses; empty where there is none."""
+    """TF_CONFIG's cluster: role -> addresses; empty without one."""
     return read_tf_config(environment).get("cluster", {})
 
 

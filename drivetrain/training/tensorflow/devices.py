@@ -1,4 +1,4 @@
-"""The devices of one process: those that hold a replica each, or the one that is its own."""
+"""The devices of one process: several with a replica each, or its own one."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def why_across(model: Any) -> str:
 
 
 def gradients_of_regularizers(model: Any, factor: Any) -> list[Any] | None:
-    """The gradients of `factor` times the sum of the weights' regularizers; None where there are none."""
+    """The gradients of `factor` times the sum of the weights' regularizers; None without regularizers."""
     if all(variable.regularizer is None for variable in model.trainable_variables):
         return None
     with tf.GradientTape() as tape:

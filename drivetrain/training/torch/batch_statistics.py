@@ -30,7 +30,7 @@ def synchronize_batch_statistics(model: nn.Module, layout: Layout, strategy: str
 
 
 def _group(layout: Layout) -> dist.ProcessGroup | None:
-    """The ranks whose numbers, put together, are those of the batch, each once; None for all ranks."""
+    """The ranks that together hold each sample of the batch once; None for all ranks."""
     if layout.degrees.get("tensor", 1) == 1:
         return None
     # Ranks that share the work on a matrix have the same samples, which must not count once for each.

@@ -15,7 +15,7 @@ from drivetrain.training.group import Group, tcp
 from drivetrain.training.group.gloo import GlooGroup, give_way, use_one_gloo_worker
 from drivetrain.training.process import Process
 
-# Which library moves the tensors of which device. What lies on the CPU travels also where GPUs compute.
+# The library that moves the tensors of a device. Tensors on the CPU travel also if GPUs compute.
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
 # Backends that torch does not bring: the module that registers one when it is imported.
 IMPORTED = {"smddp": "smdistributed.dataparallel.torch.torch_smddp"}

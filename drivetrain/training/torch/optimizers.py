@@ -95,8 +95,8 @@ def each_of(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
 def take_step(optimizer: torch.optim.Optimizer) -> None:
     """`optimizer.step()`, without torch's wrapper around it where that has nothing to do.
 
-    The wrapper calls hooks and opens a record for profilers, also where there are none: 0.1 ms a step, since the
-    backward pass leaves the caches cold.
+    The wrapper calls hooks and opens a record for profilers, also without any: 0.1 ms a step, since the backward pass
+    leaves the caches cold.
     """
     is_profiled = _profiler_enabled()
     for each in each_of(optimizer):
@@ -181,7 +181,8 @@ def only(optimizer: torch.optim.Optimizer, strategy: str) -> torch.optim.Optimiz
 def refuse_flat_pieces(optimizer: torch.optim.Optimizer, strategy: str) -> None:
     """
     Raises:
-        InputError: an optimizer whose step on a piece of a parameter is not that piece of its step on the whole one.
+        InputError: the optimizer's step on a piece of a parameter differs from that piece of its step on the whole
+            parameter.
     """
     for each in each_of(optimizer):
         if ACROSS_NUMBERS & {kind.__name__.lower() for kind in type(each).__mro__}:
@@ -195,7 +196,7 @@ def build(recipe: Recipe, model: nn.Module, *, learning_rate: float, weight_deca
     """The recipe's optimizer of a model, or of a rank's part of it.
 
     Raises:
-        InputError: the recipe returned what is none, one of no parameters, one whose step needs arguments, or two for
+        InputError: the recipe returned no optimizer, one without parameters, one whose step needs arguments, or two for
             one parameter.
     """
     try:
@@ -226,7 +227,7 @@ def _refuse_arguments(recipe: Recipe, optimizer: torch.optim.Optimizer) -> None:
     Raises:
         InputError: its class's step needs arguments, which the loop does not give.
     """
-    if "step" in vars(optimizer):  # somebody's own around it, which may give them
+    if "step" in vars(optimizer):  # replaced by a wrapper, which may give them
         return
     _, *others = inspect.signature(type(optimizer).step).parameters.values()
     needed = [each.name for each in others if each.default is each.empty and each.kind not in _ANY_NUMBER]

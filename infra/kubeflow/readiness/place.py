@@ -79,7 +79,7 @@ class Kubectl:
         return self._output("config", "current-context").strip()
 
     def get(self, kind: str, name: str = "", namespace: str | None = None) -> Json | None:
-        """An object, or without a name the list of all; None where there is none, or no such kind.
+        """An object, or without a name the list of all; None if it or its kind does not exist.
 
         Raises:
             UnaskedError: why the cluster did not say.

@@ -242,7 +242,7 @@ def test_interrupts_and_bugs_are_reraised_after_a_full_rollback(error: BaseExcep
 
 def test_rollback_keeps_and_names_values_that_others_changed() -> None:
     place = Memory("old", is_written=False)
-    with pytest.raises(UserError, match=r"no longer as written \(the definition, a tag\): somebody else is changing"):
+    with pytest.raises(UserError, match=r"no longer as written \(the definition, a tag\): another user is changing"):
         applied(place)
     assert "undo schedule" not in place.calls
 

@@ -150,11 +150,11 @@ def test_rule_roles_fit_the_processes() -> None:
         ({}, r"step 'fit': roles='chief=1,worker=2,ps=1' are those of TF_CONFIG, and launcher='torchrun' writes none"),
         (
             {"launcher": "tf_config", "cluster": Cluster(count=3)},
-            r"step 'fit': roles=chief=1,worker=2,ps=1 are 4 processes, which 3 hosts cannot be. Give roles whose sum",
+            r"step 'fit': roles=chief=1,worker=2,ps=1 are 4 processes, and the job has 3 hosts. Give roles whose sum",
         ),
         (
             {"launcher": "tf_config", "cluster": Cluster(processes=3)},
-            r"which 1 host x 3 processes cannot be",
+            r"the job has 1 host x 3 processes",
         ),
         ({"launcher": "tf_config", "roles": "worker=1,ps=1"}, "has parameter servers and no chief"),
     ],

@@ -104,7 +104,7 @@ def test_the_average_is_what_is_evaluated() -> None:
 @pytest.mark.parametrize(
     ("device", "count", "common", "message"),
     [
-        ("cpu", 0, {}, "there is none here"),
+        ("cpu", 0, {}, "this machine has none"),
         ("cuda", 1, {}, "is for several GPUs, and one is visible"),
         ("cuda", 4, {"compile": True}, "compile=True does not work with strategy 'dp'"),
     ],

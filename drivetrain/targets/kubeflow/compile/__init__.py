@@ -1,7 +1,7 @@
 """From the spec to the IR of Kubeflow Pipelines v2, as plain dicts: kfp is not imported.
 
     compile.py      the whole pipeline: DAGs in DAGs, one component and one executor a step
-    scopes.py       how a value gets from the DAG that has it into the one that needs it
+    scopes.py how a value gets from its DAG into a DAG that needs it
     tasks.py        a step that runs a program: its document, its command, what it takes and gives
     words.py        values as a task's document spells them; conditions as CEL
     machines.py     what a step's pod asks of the cluster

@@ -111,8 +111,8 @@ def _rule(kind: type[S]) -> Callable[[Rule[S]], Rule[S]]:
 
 
 def task_names(graph: Graph) -> dict[str, str]:
-    """Task -> the step that it runs, or of which it runs a branch. Components have these names, so that no two tasks
-    have the same, in whatever DAGs they stand."""
+    """Task -> the step that it runs, or whose branch it runs. Components have these names, so that no two tasks have
+    the same, in all DAGs."""
     found: dict[str, str] = {}
     for step in graph.steps:
         name = task_name(step.name)

@@ -4,7 +4,7 @@ On SageMaker, and in runs on this machine, nothing starts once a fail step is re
 task that fails stops those alone that wait for it. So the steps that would not start wait for it there:
 
 - every step that can only begin later than the fail step, since it needs all that the fail step needs, and more;
-- where both need the same, the one that comes later in the pipeline;
+- if both need the same, the later one in the pipeline;
 - every step that registers a model, unless it needs less than the fail step, for then it begins before.
 
 Of other steps the order does not say whether they begin before; they are left alone.
@@ -73,7 +73,7 @@ def moved(graph: Graph, fails: Iterable[str]) -> dict[str, list[str]]:
     """Condition -> the fail steps that stand beside it in the compiled pipeline, and not in a branch of it, so that
     others can wait for them and need not wait for all else of the branch.
 
-    A fail step is moved out of every condition of which all is known outside: what it compares, and what the step says.
+    A fail step is moved out of a condition if everything is known outside: the compared values and the step's message.
     """
     found: dict[str, list[str]] = {}
     for fail in fails:
@@ -88,7 +88,7 @@ def moved(graph: Graph, fails: Iterable[str]) -> dict[str, list[str]]:
 
 
 def around(graph: Graph, fail: str, moved: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """The conditions out of which a fail step was moved, and the branch of each that leads to it."""
+    """The conditions that a fail step was moved out of, and the branch of each that leads to it."""
     path = [(name, branch) for name, _, branch in map(_parted, graph.branch[fail])]
     first = next((number for number, (name, _) in enumerate(path) if fail in moved.get(name, ())), len(path))
     return path[first:]

@@ -75,7 +75,7 @@ def secret_variables(secrets: Mapping[str, str]) -> list[Json]:
 
 
 def secret_environment(secrets: Mapping[str, str]) -> list[Json]:
-    """Variables of a container in Kubernetes' own form, whose values are entries of Secrets.
+    """Variables of a container in Kubernetes' own form, with entries of Secrets as values.
 
     Args:
         secrets: variable -> `SECRET/KEY`.

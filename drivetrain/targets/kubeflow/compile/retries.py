@@ -17,7 +17,7 @@ from drivetrain.targets.kubeflow.compile.train_job import num_nodes
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 
 Json = dict[str, Any]
-# A pod on a spot node is taken away, and so may be the one that follows a TrainJob: another attempt goes on from there.
+# A pod on a spot node is taken away, and so may be the pod that follows a TrainJob: another attempt goes on from there.
 _GOES_ON = RetryPolicy(causes=("service_error",), max_attempts=3, interval_seconds=30, backoff_rate=1)
 _SPOT_ATTEMPTS = 20
 # Argo ends an attempt, and tries no more, so long after the first one began. Left out, it never tries again.
@@ -48,7 +48,7 @@ def policies_of(step: BaseStep | None, settings: Settings) -> tuple[RetryPolicy,
 
 
 def most_patient(policies: Sequence[RetryPolicy]) -> RetryPolicy:
-    """The one that counts, where the platform takes one."""
+    """The policy that counts if the platform takes only one."""
     return max(policies, key=lambda policy: policy.max_attempts)
 
 

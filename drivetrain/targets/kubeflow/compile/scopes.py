@@ -1,4 +1,4 @@
-"""How a value gets from the DAG that has it into the one that needs it.
+"""How a value gets from its DAG into a DAG that needs it.
 
 The IR nests: a branch or a loop's body is a DAG of its own, a component that sees nothing but its inputs. So a value
 of an outer DAG is handed through every DAG in between, under one name.

@@ -136,14 +136,14 @@ class Task:
 
 
 def start_command(code: Code, told: str) -> str:
-    """The shell's text: run the start file of the code archive, if both are the ones that were compiled. It stands nine
-    times in the platform's Workflow, and so is short.
+    """The shell's text: run the start file of the code archive, if both are unchanged since the compilation. It is
+    short, since the platform's Workflow has it nine times.
 
     Args:
-        told: a hash of all else that decides what the task makes, for the platform's cache.
+        told: a hash of everything else that affects the task's results, for the platform's cache.
 
-    Whoever runs many tasks on one machine (../run) has unpacked that code for all of them, and says which: unpacking
-    takes longer than all else of a task.
+    The runner of many tasks on one machine (../run) has unpacked that code for all of them, and names the folder:
+    unpacking takes longer than the rest of a task.
 
     The comment is for kfp's local runner, which runs nothing without the first of its names, and leaves the argument
     after the other two as it is.

@@ -95,7 +95,7 @@ def train_job_of(step: TrainingStep, settings: Settings, *, image: str, code: Co
 
 
 def variables(settings: Settings, step: TrainingStep) -> list[Json]:
-    """Variables of every container, and those whose values are entries of Secrets, which go before."""
+    """Variables of every container; variables from Secrets take precedence."""
     secrets = {**store_keys(settings), **secrets_of(settings, step.name)}
     plain = [{"name": name, "value": value} for name, value in variables_of(settings).items() if name not in secrets]
     return plain + secret_environment(secrets)

@@ -130,7 +130,7 @@ def parameter_definition(parameter: Parameter) -> dict[str, Any]:
     return built
 
 
-# What parameters of the platform cannot hold: it fills it in, also in a text that is somebody's value.
+# Parameters of the platform cannot hold this: it replaces it, also in a user's text.
 PLACEHOLDER = "{{$"
 NO_PLACEHOLDERS = "it holds `{{$`, which Kubeflow Pipelines takes for a placeholder of its own."
 # Kubernetes puts variables into a pod's command, and the launcher's command holds all parameters:

@@ -21,5 +21,5 @@ executions/: what a deployed pipeline then does
     following.py    look at one again; read a log       output.py       what its pods printed
 
 A version of a pipeline is named NUMBER-HASH: the hash is that of the IR, and the number grows, so that going back to an
-earlier IR is a new version, too. The newest version is the one that is deployed, as for the platform itself.
+earlier IR is a new version, too. The newest version is the deployed one, as for the platform itself.
 """

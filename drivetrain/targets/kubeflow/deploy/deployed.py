@@ -53,7 +53,7 @@ class Version:
     root: str | None = None
     """The folder of the storage that apply wrote its files to; None of versions of others."""
     project: str | None = None
-    """The project whose apply made it; None for versions of others, and for those from before there were projects."""
+    """The project that applied it; None for versions of others, and for versions older than projects."""
 
     @property
     def number(self) -> int:
@@ -94,7 +94,8 @@ class RecurringRun:
 def body_of(said: Mapping[str, Any]) -> Json:
     """The fields of a recurring run that a schedule says, spelled in one way.
 
-    Servers add defaults; a service account is one where the mark of the recurring run says that none was asked for.
+    Servers add defaults. A service account counts as a default if the mark of the recurring run says that the user set
+    none.
     """
     trigger: Json = {}
     for name, fields in (
@@ -150,7 +151,7 @@ class Deployed:
 
     @property
     def number(self) -> int:
-        """The number of the latest version that apply made; 0 where there is none."""
+        """The number of the latest version that apply made; 0 without one."""
         return 0 if self.applied is None else self.applied.number
 
     @property
@@ -191,7 +192,7 @@ def fingerprint(deployed: Deployed | None) -> str:
 
 
 def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
-    """Read a pipeline from the cluster; None where there is none.
+    """Read a pipeline from the cluster; None if it is missing.
 
     Args:
         recurring: whether its recurring runs are asked for, too.
@@ -222,7 +223,7 @@ def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
 
 
 def check_namespace(api: Api, said: Mapping[str, Any]) -> None:
-    """Refuse settings whose namespace the server ignores, where what it says of a recurring run shows the true one.
+    """Refuse settings if the server ignores their namespace: its answer about a recurring run shows the true one.
 
     Raises:
         UserError: as above.

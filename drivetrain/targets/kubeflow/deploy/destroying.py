@@ -82,7 +82,7 @@ def remains(
     Args:
         owner: the pipeline where it is asked for.
         root: the pipeline's own folder in the storage.
-        foreign: also a pipeline that apply did not make, and objects of which nobody knows who made them.
+        foreign: also a pipeline that apply did not make, and objects of unknown origin.
         about_runs: `Deployer.about_runs`, for advice.
 
     Raises:

@@ -69,12 +69,12 @@ class Objects:
         self._put(uri, content, hashlib.md5(content, usedforsecurity=False).digest())
 
     def read(self, uri: str) -> bytes | None:
-        """An object's bytes; None where there is none."""
+        """An object's bytes; None if it is missing."""
         with self._storage(uri, "read") as (client, key):
             return client.read(key)
 
     def part(self, uri: str, most: int, *, first: bool = False) -> bytes | None:
-        """The last bytes of an object, or its first, at most so many; None where there is none."""
+        """The last bytes of an object, or its first, at most so many; None if it is missing."""
         span = f"0-{most - 1}" if first else f"-{most}"
         with self._storage(uri, "read") as (client, key):
             try:

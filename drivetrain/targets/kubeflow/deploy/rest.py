@@ -82,7 +82,7 @@ class ConflictError(ApiError):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect leads to a page for people to log in; following it would hand the token to whom it leads."""
+    """A redirect leads to a login page; following it would give the token away."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str

@@ -269,7 +269,7 @@ def part(said: Mapping[str, Any], name: str) -> Json:
 
 
 def seconds(text: Any) -> float | None:
-    """An RFC 3339 time as seconds since the epoch; None where there is none."""
+    """An RFC 3339 time as seconds since the epoch; None if it is missing or invalid."""
     try:
         found = datetime.fromisoformat(text).timestamp()
     except (TypeError, ValueError, OverflowError, OSError):

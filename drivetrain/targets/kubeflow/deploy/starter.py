@@ -225,7 +225,7 @@ class Starter:
 
 
 def _status_before(seen: Seen | None, version: ModelVersion) -> str | None:
-    """The status that a version had before its last decision; the one that it has where nothing was decided since.
+    """The status that a version had before its last decision; its present status if nothing was decided since.
 
     A version that was decided on and put back between two looks had another status meanwhile.
     """

@@ -49,7 +49,7 @@ def problems(documents: Documents) -> list[Problem]:
 
 
 def _known_platform(document: Json, found: list[Problem]) -> Json:
-    """Without platforms that nobody knows, whose fields nobody knows either."""
+    """Without unknown platforms, since their fields are unknown, too."""
     platforms: Any = document.get("platforms")
     if not isinstance(platforms, dict):
         return document

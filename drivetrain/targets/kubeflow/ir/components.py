@@ -29,7 +29,7 @@ class Component:
 
     @property
     def tasks(self) -> Mapping[str, Json]:
-        """The tasks of its DAG; empty where it is none."""
+        """The tasks of its DAG; empty if it is no DAG."""
         return self.spec.get("dag", {}).get("tasks", {})
 
     def inputs(self, flow: Flow) -> Mapping[str, Json]:

@@ -140,7 +140,7 @@ def _importer(importer: Json, place: str, known: placeholders.Known, implemented
 
 
 def amount(text: str) -> float | None:
-    """The number that a quantity of Kubernetes says, such as `500m` CPUs or `1.5Gi` bytes; None where it is none."""
+    """The number of a quantity of Kubernetes, such as `500m` CPUs or `1.5Gi` bytes; None if it is invalid."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None:
         return None

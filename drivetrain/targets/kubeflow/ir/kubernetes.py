@@ -30,7 +30,7 @@ _COUNTS = (
     "runAsUser",
     "tolerationSeconds",
 )
-# What is mounted, or becomes variables, and the fields of which one names it.
+# Objects that are mounted or become variables -> the fields that may name them.
 _NAMED = {
     "configMapAsEnv": ("configMapName", "configMapNameParameter"),
     "configMapAsVolume": ("configMapName", "configMapNameParameter"),

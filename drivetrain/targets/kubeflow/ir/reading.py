@@ -21,7 +21,7 @@ class Documents:
 
     spec: Json
     platform: Json
-    """Empty where there is none."""
+    """Empty if it is missing."""
 
 
 def looks_like_ir(text: bytes) -> bool:

@@ -49,7 +49,7 @@ class Sources:
 
     def __init__(self, components: Components, dag: Component) -> None:
         self.components, self.dag = components, dag
-        # Of an item of a list whose content nobody knows kfp's compiler says that it is a text.
+        # kfp's compiler declares items of a list with unknown content as texts.
         self.items = {use.iterator.get("itemInput") for use in components.uses.get(dag.name, ())}
 
     def producer(self, name: str | None, place: str) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from drivetrain.spec.values import ParameterRef
 
 
 def lost_inputs(pipeline: Pipeline, parameters: Mapping[str, Any], store: ObjectStore) -> list[str]:
-    """List a message for each input that is missing or whose URI is wrong, in the order of the steps.
+    """List a message for each input that is missing or has a wrong URI, in the order of the steps.
 
     Args:
         parameters: the pipeline's, which may hold URIs.

@@ -60,7 +60,7 @@ class Site:
 
 
 def start(folder: str, sha256: str) -> list[str]:
-    """Run the start file where it has this hash: whoever may write the code's folder does not decide what runs."""
+    """Run the start file only if it has this hash: write access to the code's folder does not decide what runs."""
     return [*map(Constant, START_COMMAND), Generated(sha256), Constant(f"{folder}/start.py")]
 
 

@@ -59,7 +59,7 @@ def spark_job(step: JobStep, root: str, image: str) -> SparkJob | None:
         image: URI of the step's image.
 
     Raises:
-        SpecError: settings that are none, or known only when the pipeline runs.
+        SpecError: invalid settings, or settings that are known only when the pipeline runs.
     """
     if not is_spark_image(image):
         return None
@@ -90,7 +90,7 @@ def image_for(step: JobStep, region: str, machines: Sequence[str]) -> tuple[Imag
     try:
         image = spark_image(region)
         for machine in machines:
-            has_gpu(machine)  # raises where the processor is none of x86-64
+            has_gpu(machine)  # raises if the processor is not x86-64
         lacking = missing(step.program.needs, image)
     except UserError as error:
         raise SpecError(f"Step {step.name!r}: {error}") from None

@@ -1,7 +1,7 @@
 """Read the current state of the account: the pipeline, what apply wrote last, and what starts it.
 
 What apply writes is kept in the bucket, as `{root}/{pipeline}/applied/{sha256 of the text}.json`, and its hash is a tag
-of the pipeline. A pipeline whose definition is not the one of that hash was edited by somebody else: in Studio, say.
+of the pipeline. A pipeline with another definition was edited outside of apply, such as in Studio.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from drivetrain.targets.sagemaker.document.difference.difference import differen
 APPLIED = "drivetrain:applied"
 """The tag with the hash of the definition that apply wrote last."""
 APPLYING = "drivetrain:applying"
-"""The tag with the hash of the one that it is about to write: after a crash the pipeline holds the one or the other."""
+"""The tag with the hash of the definition that it is about to write: after a crash the pipeline holds either."""
 OURS = (APPLIED, APPLYING)
 AROUND = ("drivetrain:applied-surroundings", "drivetrain:applying-surroundings")
 """The same for what the pipeline is beside its definition (planning/account_resources.py)."""
@@ -90,7 +90,7 @@ class Deployed(AccountPipeline):
         return any(tag in self.tags for tag in OURS)
 
     def as_foreign(self) -> Deployed:
-        """As somebody sees it who is not its owner: nobody knows what apply wrote last."""
+        """Seen as a pipeline of another owner: it is unknown what apply wrote last."""
         return replace(self, tags={name: value for name, value in self.tags.items() if name not in ALL_OURS})
 
     @cached_property
@@ -116,7 +116,7 @@ def fingerprint(deployed: Deployed | None) -> str:
 
 
 def read(account: Account, name: str) -> Deployed | None:
-    """The pipeline of that name; None where there is none.
+    """The pipeline of that name; None if it is missing.
 
     Raises:
         ServiceError: AWS refuses.
@@ -144,7 +144,7 @@ def read_tags(account: Account, name: str, arn: str) -> dict[str, str]:
 
 
 def read_pipeline(account: Account, name: str, version: int | None = None) -> Deployed | None:
-    """The pipeline of that name without its tags and triggers, in one call; None where there is none.
+    """The pipeline of that name without its tags and triggers, in one call; None if it is missing.
 
     Raises:
         ServiceError: AWS refuses.
@@ -196,7 +196,7 @@ def base_of(account: Account, deployed: Deployed, root: str) -> Json | None:
 def applied_last(account: Account, deployed: Deployed, root: str) -> tuple[str, Json] | None:
     """The definition that apply wrote last, from which drift is told, and its hash; None where it never wrote this one.
 
-    After a crash between two writes there are two candidates; the one that is nearer to what is deployed is it.
+    After a crash between two writes there are two candidates; the one nearer to the deployed definition is chosen.
 
     Raises:
         LostError: the record in the bucket is gone, or is not what its hash says.

@@ -2,7 +2,8 @@
 
 SageMaker has no conditional update, S3 has conditional writes. The lock is the object
 `{root}/{pipeline}/applied/lock.json`. It says who holds it, or who wrote last and what. It is taken, kept and given
-back by writes that are done only where the object is still the one that was read. S3's clock alone tells its age.
+back by conditional writes, which succeed only if the object has not changed since it was read. Its age is by S3's clock
+alone.
 
 A holder that was killed cannot give it back. On the same machine the next writer sees that the process is gone, and
 takes it; elsewhere after LASTS_S seconds without a sign of life. A holder that comes back after that learns so before
@@ -209,7 +210,7 @@ class Lock:
     def _busy(self, found: Found | None) -> str:
         who = f"{found.who}; last sign of life {found.age_s:.0f} s ago" if found else "one after the other"
         return (
-            f"Somebody else is writing this pipeline: {who}. The pipeline was left as it is. Wait until they are done, "
+            f"Another user is writing this pipeline: {who}. The pipeline was left as it is. Wait until they are done, "
             f"then make a new plan. If their process was killed, the lock ends {LASTS_S / 60:.0f} minutes after its "
             f"last sign of life, or at once: aws s3 rm {self.uri}"
         )

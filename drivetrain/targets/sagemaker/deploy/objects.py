@@ -32,7 +32,7 @@ def get_text(account: Account, uri: str) -> str | None:
 
 
 def put(account: Account, uri: str, content: bytes) -> None:
-    """Write an object over the one that is there.
+    """Write an object, replacing an existing one.
 
     Raises:
         ServiceError: AWS refuses.

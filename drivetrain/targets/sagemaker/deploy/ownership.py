@@ -19,12 +19,12 @@ from drivetrain.targets.sagemaker.deploy.objects import get_text, listed
 
 MAX_TAG_CHARACTERS = 256
 _HASH_CHARACTERS = 16
-NOBODY = "nobody knows whom"
+NOBODY = "an unknown owner"
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Somebody who deploys pipelines. `project` is empty where it has no name."""
+    """A user who deploys pipelines. `project` is empty if it has no name."""
 
     root: str
     project: str = ""
@@ -67,7 +67,7 @@ class Claim:
 
 
 def claim(account: Account, name: str, owner: Owner, deployed: Deployed | None) -> Claim:
-    """Look whose the pipeline of that name is.
+    """Find the owner of the pipeline of that name.
 
     One that was deployed before there were owners is ours where our folder has the record of it.
 

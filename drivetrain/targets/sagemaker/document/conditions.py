@@ -126,7 +126,7 @@ def described(condition: Any) -> str:
 
 
 def _parts(condition: Json) -> tuple[str, list[Json]]:
-    """The operator and its operands, of which there is at least one."""
+    """The operator and its operands, at least one."""
     if not isinstance(condition, dict):
         raise UserError(f"a condition is {condition!r:.80}. Allowed: an object with Type.")
     kind = condition.get("Type")

@@ -64,7 +64,7 @@ class StepNode:
 
     @cached_property
     def cache(self) -> Cache:
-        """The step's CacheConfig; caching is off where there is none.
+        """The step's CacheConfig; caching is off without one.
 
         Raises:
             UserError: `Enabled` is not true or false, or `ExpireAfter` is no duration.
@@ -194,7 +194,7 @@ class Definition:
         """The step of that name.
 
         Raises:
-            UserError: when there is none.
+            UserError: there is no such step.
         """
         try:
             return self.by_name[name]

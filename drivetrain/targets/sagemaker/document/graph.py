@@ -166,7 +166,7 @@ def _own_problems(step: StepNode) -> Iterator[str]:
     if is_expression(step.arguments):
         yield (
             f"{step.place}: Arguments is {json.dumps(step.arguments):.80}. Allowed: an object with the fields of the "
-            "step, each of which may be an expression."
+            "step; each may be an expression."
         )
         return
     try:

@@ -17,7 +17,7 @@ def endings(definition: Definition) -> tuple[str, ...]:
     """A sentence for each such use.
 
     Raises:
-        UserError: a ForEach whose body is no list of steps.
+        UserError: the body of a ForEach is no list of steps.
     """
     return tuple(said for step in definition.all_steps for said in _of_step(step))
 

@@ -76,7 +76,7 @@ def depends_on(raw: dict[str, Json], place: str) -> tuple[DependsOn, ...]:
 
 
 def cache(raw: dict[str, Json], place: str) -> Cache:
-    """The step's CacheConfig; caching is off where there is none."""
+    """The step's CacheConfig; caching is off without one."""
     given = object_of(raw.get("CacheConfig"), f"{place}: CacheConfig")
     if not given:
         return Cache()

@@ -75,7 +75,7 @@ class StepType(NamedTuple):
     job: Job | None = None
     """The job that it starts, as far as permissions, logs and prices go by it."""
     key: tuple[str, ...] | None = None
-    """The arguments that the cache compares; None for a type of which none are documented: all of them count.
+    """The arguments that the cache compares; None if they are not documented for the type: all of them count.
     https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-default-keys.html"""
     key_fields: tuple[str, ...] = ()
     """The fields beside the arguments that the cache compares."""

@@ -23,7 +23,7 @@ def condensed(statements: Iterable[Statement]) -> tuple[Statement, ...]:
 
 
 def fewest(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The patterns that none of the others covers."""
+    """The patterns that no other pattern covers."""
     return uncovered(patterns, like)
 
 

@@ -182,7 +182,7 @@ class Lookup:
                     yield rows, self.keys([source.get("KmsKeyId")], step)
 
     def feature_groups(self, outputs: Iterable[dict[str, Json]], step: StepNode) -> None:
-        """Outputs that go into Feature Store, whose group may have stores and keys of its own."""
+        """Outputs that go into Feature Store; their group may have stores and keys of its own."""
         for item in outputs:
             if feature := object_in(item, "FeatureStoreOutput"):
                 self.note(

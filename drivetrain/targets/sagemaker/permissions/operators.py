@@ -96,7 +96,7 @@ def starter_log(names: Names) -> str:
 
 
 def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
-    """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, ...
+    """The role that deploys and operates the pipeline, such as CI's: `drivetrain plan`, `apply`, `start`, ...
 
     It deletes no object: what is written once could be written again after it.
     """

@@ -61,8 +61,8 @@ UNSCOPED: Mapping[str, str] = {
     "ssmmessages:OpenDataChannel": "no resource; bound to the region",
 }
 
-# Resources of which no part of the name is known, and why. Any other wildcard must have the beginning of a name before
-# it, or it would be everything of its kind in the account.
+# Resources with unknown names, and why they are unknown. Any other wildcard must follow the beginning of a name, or it
+# would match everything of its kind in the account.
 UNNAMED: Mapping[str, str] = {
     "ec2:network-interface/": "an interface gets its id from a job; changing one is bound to the job's subnets",
     "elasticmapreduce:cluster/": "a cluster gets its id when a step makes it",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from drivetrain.targets.sagemaker.permissions.matching import covers
 
 Conditions = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""Operator -> context key -> the values of which one must hold."""
+"""Operator -> context key -> the allowed values."""
 
 # Of all inline policies of a role together, white space not counted:
 # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html

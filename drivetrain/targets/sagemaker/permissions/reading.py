@@ -51,7 +51,7 @@ def read_uses(
         )
     config = object_in(definition.raw, "PipelineExperimentConfig")
     experiments = reader.texts(config.get("ExperimentName"), None, "PipelineExperimentConfig, ExperimentName")
-    # By default the execution's id, of which nothing is known before.
+    # By default the execution's id, which is unknown before it starts.
     trials = reader.resolver.names_of(config.get("TrialName")) if experiments else ()
     files = reader.places(json_uris(definition.raw), None, "a file that Std:JsonGet reads", whole=True)
     return Reading(found, tuple(reader.resolver.notes), experiments, trials, files)

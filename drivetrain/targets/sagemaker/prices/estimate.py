@@ -225,7 +225,7 @@ def _storage(
 
 
 def _dearest(steps: Sequence[StepCost], amount: Callable[[StepCost], float], depth: int = 0) -> float:
-    """The sum over the steps that can run together, of which a condition runs one branch."""
+    """The sum over the steps that can run together; a condition runs only one branch."""
     total = sum(amount(step) for step in steps if len(step.branch) <= depth)
     branches: dict[str, dict[bool, list[StepCost]]] = {}
     for step in steps:

@@ -1,4 +1,4 @@
-"""The prices of machines and their volumes: the list that is shipped, and the one that the user has fetched.
+"""The prices of machines and their volumes: the shipped list, and the user's fetched one.
 
     table = current()
     table.hourly("us-east-1", "Training", "ml.m5.xlarge")     # Price(amount=0.23, date=..., source=...)
@@ -71,7 +71,7 @@ class PriceTable:
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """The regions of which some price is known, sorted."""
+        """The regions with known prices, sorted."""
         return tuple(sorted({sheet.region for sheet in self.sheets}))
 
     def of_region(self, region: str) -> tuple[Sheet, ...]:
@@ -158,7 +158,7 @@ def current() -> PriceTable:
     """The shipped list, with the user's fetched regions in place of its own.
 
     Raises:
-        UserError: the user's file is none of ours.
+        UserError: the user's file is no price list.
     """
     place = user_file()
     table = shipped()
@@ -174,7 +174,7 @@ def read(path: Path) -> PriceTable:
     """A list in a file.
 
     Raises:
-        UserError: it cannot be read, or is none of ours.
+        UserError: it cannot be read, or is no price list.
     """
     mend = f"Delete it, or write it anew: {REFRESH}" if path != SHIPPED else "Install drivetrain again."
     try:
@@ -193,7 +193,7 @@ def read(path: Path) -> PriceTable:
 
 
 def write(path: Path, table: PriceTable) -> None:
-    """Write a list whole or not at all; its folder is made where there is none.
+    """Write a list whole or not at all; its folder is made if it is missing.
 
     Raises:
         UserError: it cannot be written.

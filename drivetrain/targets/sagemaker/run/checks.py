@@ -78,7 +78,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
         yield from _lost_references(one.step, nodes, one.options, known, store)
     written = {one.step.name: _written(one.step, known.get(one.step.name, {}), one.options) for one in checked}
     may_write = {name: [*uris, *_listed("named", nodes[name], known.get(name, {}))] for name, uris in written.items()}
-    # Of a branch nobody knows by now whether its steps run, so what their stubs lack may not matter to them.
+    # It is unknown yet whether a branch's steps run, so what their stubs lack may not matter.
     surely = {name: _brought(nodes[name], uris, known.get(name, {}), options) for name, uris in may_write.items()}
     told: set[str] = set()
     for one in checked:
@@ -224,7 +224,7 @@ def _lost_references(
     for get in step.references:
         source = None if get.step is None else nodes.get(get.step)
         if get.step is None or source is None:
-            continue  # within a body of which the iterations are not known yet; graph.check has seen it
+            continue  # within a body with unknown iterations; graph.check has seen it
         if get.property_file is not None:
             stub = options.stubs.get(get.step)
             if stub is not None and not step.branch:

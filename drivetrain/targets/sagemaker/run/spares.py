@@ -33,13 +33,13 @@ _OF_OURS = {
     "drivetrain.components.compare:compare": ("torch",),  # it evaluates the champion
     "drivetrain.components.batch_predict:batch_predict": ("torch",),
 }
-# Packages that take long to load and may be loaded before a fork: they start no threads of which a fork must know, and
-# read no variables that a step sets (one that sets others than the platform's is executed anyway).
+# Packages that take long to load and may be loaded before a fork: they start no threads that matter to a fork, and read
+# no variables that a step sets (a step that sets others than the platform's is executed anyway).
 _PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
 
 
 def prepare_spare(spares: Spares, step: str, arguments: Mapping[str, Any], store: ObjectStore) -> None:
-    """Have a supervisor wait for a step, unless its program is somebody else's and could not go on in it."""
+    """Have a supervisor wait for a step, unless its program is not ours and could not go on in it."""
     if is_of_ours(arguments):
         spares.prepare(step, loaded_ahead(arguments, store))
 
@@ -113,7 +113,7 @@ def _read(archive: Path, name: str) -> bytes:
     """A file of an archive of code.
 
     Raises:
-        KeyError: there is none, or no such archive.
+        KeyError: it is missing, or there is no such archive.
     """
     content = archive.read_bytes()
     files = plain_files(content)

@@ -86,7 +86,7 @@ def definition_to_sagemaker_sdk(
     bucket: str | None = None,
     prefix: str | None = None,
 ) -> Any:
-    """A Pipeline object of the SDK for any definition, whoever wrote it.
+    """A Pipeline object of the SDK for any definition, also one that Drivetrain did not write.
 
     Conditions and loops become the SDK's own steps; every other step is carried as it is written, with what the SDK
     needs to refer to it: name, type, dependencies and properties. What the SDK has no word for (unknown step types and

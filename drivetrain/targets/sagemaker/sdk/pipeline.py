@@ -146,7 +146,7 @@ class _SessionAccount(Account):
 
 
 class _DefinedParameter(_parameters.Parameter):
-    """A parameter of which the SDK's classes cannot say all; its default can be changed."""
+    """A parameter that the SDK's classes cannot fully express; its default can be changed."""
 
     def __init__(self, raw: Object) -> None:
         _parameters.Parameter.__init__(self, name=raw["Name"])

@@ -36,7 +36,7 @@ Object = dict[str, Json]
 class Expression(_variable.PipelineVariable):
     """A value that the service computes, as it is written, and the steps whose results it needs.
 
-    Of these only the ones that the SDK has objects for, which are known when all steps are made.
+    Only those with objects of the SDK, which are known when all steps are made.
     """
 
     def __init__(self, raw: Object, names: Set[str]) -> None:

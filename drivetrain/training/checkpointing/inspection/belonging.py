@@ -14,8 +14,8 @@ _OURS = f"{RECORD.partition('/')[0]}/"
 
 
 def with_trainings(found: Sequence[Listing]) -> list[Listing]:
-    """With the run that started each training, and in what it differs from the one that was started last. The files of
-    another program are listed by training, as far as records tell them apart."""
+    """With the run that started each training, and its differences from the training that was started last. The files
+    of another program are listed by training, as far as records tell them apart."""
     recorded = [pair for each in found for pair in (_by_training(each) or [(each, _record(each.place))])]
     latest = max((kept for _, kept in recorded if kept is not None), key=lambda kept: kept.started, default=None)
     return [

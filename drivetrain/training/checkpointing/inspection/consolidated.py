@@ -75,7 +75,7 @@ def assembled(entry: TensorEntry, chunks: list[Chunk], read: Read) -> bytearray:
     strides = _strides(entry.shape)
     for chunk in chunks:
         data = memoryview(read(chunk.file, chunk.start, chunk.length))
-        # Dimensions of which the box has all, from the last one back, and the one before them.
+        # The last dimensions that the box holds in full, and the one before them.
         inner = len(entry.shape) - 1
         while inner > 0 and chunk.sizes[inner] == entry.shape[inner]:
             inner -= 1

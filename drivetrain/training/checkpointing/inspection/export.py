@@ -49,8 +49,8 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """The files that were written. `weights` is `parameters`, `unmeasured` (those of which an average is validated in
-    their place), `average`, `best` or `everything`."""
+    """The written files. `weights` is `parameters`, `unmeasured` (parameters whose average is validated instead),
+    `average`, `best` or `everything`."""
 
     training: str
     step: int

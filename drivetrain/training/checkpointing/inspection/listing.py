@@ -66,7 +66,8 @@ class Row:
     """A checkpoint. `state` is good (manifest and sizes hold), damaged, incomplete or quarantined; `problem` says why.
     One that is not `committed` has no manifest, or was `replaced` by a later save of its step: it never counts.
 
-    `saved_at` is in seconds since the epoch, by the clock of whoever saved it; `bytes` what its files take.
+    `saved_at` is in seconds since the epoch, by the clock of the process that saved it; `bytes` is the size of its
+    files.
     """
 
     step: int
@@ -95,8 +96,8 @@ class Listing:
     `run` is the execution that started the training last, at `started` (seconds since the epoch); `ended` says whether
     it ended well, `differs` what is otherwise in the training that was started last in the place (belonging.py).
 
-    Where no training of ours keeps checkpoints, `own` are the files of another program, `recognised` says of which tool
-    they are, if that is known, and there are no rows."""
+    If the place holds no checkpoints of Drivetrain, `own` are the files of another program, `recognised` names its
+    tool, if that is known, and there are no rows."""
 
     training: str
     place: str
@@ -155,7 +156,7 @@ def list_training(training: Training) -> Listing:
 
 
 def list_own_files(uri: str, recognised: str | None) -> Listing | None:
-    """The files of another program; None where there are none."""
+    """The files of another program; None without such files."""
     own = tuple(own_files(uri))
     nothing = Listing(training="", place=uri, rows=(), at_work=None, behind=(), arrival_seconds=None)
     return replace(nothing, own=own, recognised=recognised) if own else None
@@ -193,7 +194,7 @@ def epoch_of(manifest: Manifest) -> int | None:
 
 
 def newest_whole(training: Training) -> tuple[int | None, Row | None]:
-    """The newest step whose manifest and sizes hold; and a newer one of which they do not, if there is one."""
+    """The newest step whose manifest and sizes are right, and a newer step, if any, where they are wrong."""
     rows = [row for row in list_training(training).rows if row.committed]
     newest = next((row.step for row in rows if row.newest), None)
     return newest, next((row for row in rows if newest is None or row.step > newest), None)
@@ -230,7 +231,7 @@ def _row(step: int, folder: str, names: Mapping[str, int], state: str, problem: 
 
 
 def _marked(rows: Sequence[Row], by: tuple[str, bool] | None) -> list[Row]:
-    """With the newest good one marked, and the best of the good ones by a metric of which more is better, or less."""
+    """With the newest good one marked, and the best good one by a metric and its better direction."""
     good = [row for row in rows if row.state == GOOD]
     newest = max((row.step for row in good), default=None)
     best = None

@@ -147,7 +147,7 @@ def described(names: Iterable[str]) -> str | None:
         return f"a checkpoint of Lightning (.ckpt), which is a pickle, and no pickle is read here. {_AS_WEIGHTS}"
     if "trainer_state.json" in files:
         return (
-            "a checkpoint of Hugging Face's Trainer, whose state is made of pickles, and no pickle is read here. "
+            "a checkpoint of Hugging Face's Trainer; its state is made of pickles, and no pickle is read here. "
             f"{_advice(files)}"
         )
     if {"model.json", "model.safetensors"} <= files or "model.tar.gz" in files:

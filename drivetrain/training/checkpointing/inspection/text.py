@@ -158,7 +158,7 @@ def _attempts_text(attempts: Iterable[Attempt], now: float) -> str:
             f"{each.first_step} to {each.step}",
             duration(each.seconds),
             str(each.saves),
-            # One training at a time: whoever has a successor is not at work.
+            # One training at a time: a training with a successor is not at work.
             each.ended or ("interrupted, or at work" if each is found[-1] else "interrupted"),
         ]
         for each in found

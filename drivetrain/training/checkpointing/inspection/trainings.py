@@ -45,7 +45,7 @@ class Training:
 
 
 class NoTrainingError(InputError):
-    """A place in which no training of ours keeps checkpoints, and other files lie. `recognised` says of which tool."""
+    """A place without checkpoints of Drivetrain, but with other files. `recognised` names their tool."""
 
     def __init__(self, message: str, recognised: str | None) -> None:
         super().__init__(message)
@@ -117,7 +117,7 @@ def held(store: Store, step: int) -> Generator[str]:
 
 
 def find(uri: str) -> Found:
-    """The trainings whose checkpoints lie in a place, or in folders of it; or that of one checkpoint's folder.
+    """The trainings with checkpoints in a place or in its folders; or the training of one checkpoint's folder.
 
     Raises:
         InputError: no such place, or nothing of the kind in it (NoTrainingError: but files of another tool, which is

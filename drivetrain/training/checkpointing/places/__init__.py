@@ -16,9 +16,9 @@ from drivetrain.training.errors import unknown_name
 class Place(Protocol):
     """Files under relative POSIX names (`step-00000120/manifest.json`); folders are there when a file in them is.
 
-    Every method raises ValueError for a name that is none (manifest.check_name), OSError where the disk or the network
-    fails, FileNotFoundError for a file that is not there. A link is never followed: reading one is a DamagedError.
-    Ranks on several hosts may use one place at once; no two of them write the same name.
+    Every method raises ValueError for an invalid name (manifest.check_name), OSError if the disk or the network fails,
+    FileNotFoundError for a missing file. A link is never followed: reading one is a DamagedError. Ranks on several
+    hosts may use one place at once; no two of them write the same name.
     """
 
     @property
@@ -54,8 +54,8 @@ class Place(Protocol):
         ...
 
     def swap(self, name: str, expected: bytes, data: bytes) -> bool:
-        """Give a small file another content, if it still has the expected one; False where it has not, or is not there,
-        or where somebody else is changing it and does not end.
+        """Give a small file another content, if it still has the expected one; False if it has not, is missing, or
+        another writer is changing it and does not end.
 
         Of several that try at once one succeeds. The file stays the same one (`mark`). Others see it soon; it need not
         outlive a loss of power.
@@ -95,9 +95,9 @@ class Place(Protocol):
         ...
 
     def retire(self, folder: str) -> bool:
-        """Remove the manifest of a folder, durably, unless somebody is reading the folder: then False, and it stays.
+        """Remove the manifest of a folder, durably. While the folder is being read it stays: then False.
 
-        Nobody can begin to read between the look and the removal, as far as the place can tell.
+        No reader can begin between the look and the removal, as far as the place can tell.
         """
         ...
 

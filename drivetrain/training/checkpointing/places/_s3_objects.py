@@ -1,9 +1,9 @@
 """Objects in S3: what checkpoints need and boto3 does not do by itself.
 
-* Writes on a condition whose answer is lost: every write carries a mark of its own, drawn anew, in the object's
-  metadata. A request that was made again may be refused because its forerunner was carried out; the mark tells.
+* Conditional writes with a lost answer: every write carries a random mark of its own in the object's metadata. A
+  repeated request may be refused because the first one was carried out; the mark shows that.
 * Parts that are sent at the same time from the memory where they lie, and fetched straight into a buffer.
-* The end of uploads that nobody will complete.
+* The end of uploads that will never be completed.
 
 (boto3's own transfers copy what they send, and take their upload's lost completion for a failure.)
 """
@@ -85,7 +85,7 @@ class Objects:
                 raise
             if tag := self._tag_of(key, mark):
                 return tag
-            raise FileExistsError(f"s3://{self.bucket}/{key} was written by somebody else") from error
+            raise FileExistsError(f"s3://{self.bucket}/{key} was written by another process") from error
         return answer["ETag"]
 
     def upload(self, key: str, data: memoryview) -> int:

@@ -33,7 +33,7 @@ from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, chec
 _READERS = ".readers"
 _RETIRING = "retiring"
 _BEAT_SECONDS = 10.0
-_GONE_SECONDS = 60.0  # a reader or a retirer of whom nothing was heard for so long is gone
+_GONE_SECONDS = 60.0  # a reader or retirer without a sign of life for so long counts as gone
 _WINDOW = 4 * PART
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -143,8 +143,8 @@ class S3Place:
             self._objects.delete(key)
 
     def retire(self, folder: str) -> bool:
-        # The reader writes its mark, then looks for ours; we write ours, then look for readers'. Whoever is later sees
-        # the other, so that it cannot happen that both go on.
+        # The reader writes its mark, then looks for ours; we write ours, then look for readers'. The later one sees the
+        # other, so never do both go on.
         mark = self._key(f"{_READERS}/{folder}/{_RETIRING}")
         self._objects.put(mark, b"")
         try:

@@ -11,10 +11,10 @@ lock.json says who holds the place; it is made and changed only by operations th
   within 5 s, and one whose beat is late by a moment is to lose nothing. (An agent that copies the file all day copies
   2 KiB at a time, and what it copies holds nothing.)
 
-A holder that is taken for dead though it only slept (SIGSTOP, a paused machine) finds somebody else's id in lock.json
-when it wakes: `check` looks there right before each commit. What it, or another rank of its training, writes before
-that goes into a folder that is nobody else's, for whoever takes a place over without being certain counts up `term`,
-and folders are named after it. What it does in the instant between the look and the commit cannot harm either:
+A holder that is taken for dead though it only slept (SIGSTOP, a paused machine) finds another id in lock.json when it
+wakes: `check` looks there right before each commit. Until then it, and the other ranks of its training, write into a
+folder that no other training uses: a process that takes a place over without being certain counts up `term`, and
+folders are named after it. What the holder does in the instant between the look and the commit cannot harm either:
 Store.commit never replaces a manifest, and a manifest vouches for exactly the bytes that its own writer wrote.
 """
 
@@ -53,7 +53,7 @@ class Holder:
 
     Attributes:
         id: of this holding, never used again.
-        boot: of the machine's running time, /proc/sys/kernel/random/boot_id; "" where there is none.
+        boot: the id of the machine's boot, /proc/sys/kernel/random/boot_id; "" if it is missing.
         processes: the table that `pid` is of; containers on one machine have their own.
         pid_start: when the process started, in ticks since the boot: a pid may be used again.
         mark: Place.mark of the file that this was written to; "" until the holder has looked.
@@ -84,7 +84,7 @@ class Lock:
     """Held from `acquire` to `release`, or inside a `with`; of one process, its forked children do not hold it.
 
     Args:
-        who: what to say to whoever is refused, such as the name of the training.
+        who: a text for the process that is refused, such as the name of the training.
         patience_s: how long a holder is watched before it counts as dead, and is waited for before this one gives up.
     """
 
@@ -202,7 +202,7 @@ class Lock:
         return True
 
     def _beat(self, term: int = 0) -> bool:
-        """Count up; False where the lock is somebody else's."""
+        """Count up; False if another process holds the lock."""
         with self._changing:
             mine = self._mine
             assert mine is not None
@@ -270,7 +270,7 @@ class Watch:
         return holder is None or not holder.boot or (holder.boot, holder.processes) != (boot_id(), process_table())
 
     def next_term(self) -> int:
-        """The term of whoever takes over now."""
+        """The term of a process that takes over now."""
         if self.holder is None:
             return 1
         return self.holder.term + (not self.holds_nothing())

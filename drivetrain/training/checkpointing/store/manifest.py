@@ -6,7 +6,7 @@
 The body is hashed as it lies there, byte for byte, and before anything of it is parsed: each bit of the file is either
 part of the hash, of what is hashed, or of a frame that must be exactly as written. Files have a CRC-32, which finds
 every single flipped bit and every burst of up to 32 (https://www.rfc-editor.org/rfc/rfc1952, section 8), at the speed
-of memory. Both guard against damage, not against somebody who can write into the folder; therefore reading a
+of memory. Both guard against damage, not against an attacker who can write into the folder. Therefore reading a
 checkpoint runs no code, whatever the manifest says, and reads no file outside the checkpoint.
 """
 
@@ -89,7 +89,7 @@ class Manifest:
         """As it is stored.
 
         Raises:
-            ValueError: a name that from_bytes would refuse, a value that is no JSON (NaN is none).
+            ValueError: a name that from_bytes would refuse, or a value that is no JSON (such as NaN).
         """
         _check(self)
         body = {
@@ -131,7 +131,7 @@ class Manifest:
             manifest = cls(step=body["step"], files=files, values=body["values"], format=body["format"])
             _check(manifest)
         except (KeyError, TypeError, ValueError) as problem:
-            _refuse(f"{MANIFEST_FILE} is none that a training writes: {problem!r}", "a manifest", repr(problem))
+            _refuse(f"{MANIFEST_FILE} is not what a training writes: {problem!r}", "a manifest", repr(problem))
         return manifest
 
 
@@ -139,7 +139,7 @@ def check_name(name: object) -> str:
     """The name of a file of a checkpoint, or of a place: a relative path with plain parts.
 
     Raises:
-        ValueError: it is none: absolute, with `..`, empty parts, backslashes, control characters, or too long.
+        ValueError: it is invalid: absolute, with `..`, empty parts, backslashes, control characters, or too long.
     """
     if not isinstance(name, str):
         raise ValueError(f"{name!r} is no name")

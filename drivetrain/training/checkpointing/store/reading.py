@@ -64,7 +64,7 @@ def parse_values(data: bytes) -> dict[str, Any]:
     strategy = values.get("strategy") if isinstance(values, dict) else None
     groups = strategy.get("groups") if isinstance(strategy, dict) else None
     if not isinstance(groups, list) or not all(_is_group(group) for group in groups):
-        raise DamagedError(f"{STATE_FILE} is none that a training writes", file=STATE_FILE)
+        raise DamagedError(f"{STATE_FILE} is not what a training writes", file=STATE_FILE)
     return values
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints in a place: each is a folder, and exists when its manifest does, whoever wrote its files.
+"""Checkpoints in a place: each is a folder, and exists when its manifest does, whichever ranks wrote its files.
 
     step-00000120/...                files, then manifest.json
     step-00000120.2/...              the same step saved again: the first stands until the second is committed
@@ -9,8 +9,8 @@ Order of a save, and why a kill, a full disk or a loss of power at any instant l
 
 1. `begin` chooses a folder that no manifest is in. What an interrupted save left there goes first, durably, so that no
    file of the old attempt can be taken for one of the new.
-2. The files are written (Place.write): each durable, content and name, before its checksum is handed to whoever writes
-   the manifest. Until then no manifest is there: the folder counts for nothing.
+2. The files are written (Place.write): the content and name of each are durable before its checksum goes to the rank
+   that writes the manifest. Until then there is no manifest: the folder counts for nothing.
 3. `commit` creates the manifest, atomically and durably. From that instant the checkpoint exists; before it, whatever
    subset of the files the disk has kept, it does not. The manifest lists every file with size and checksum, so that a
    disk which broke its word is noticed, and the next older checkpoint is taken.
@@ -135,7 +135,7 @@ class Store:
             OSError: the disk or the network fails; whether the checkpoint exists is then unknown, but it is whole or
                 not there.
         """
-        self._check_fence()  # for the sake of the message: whoever took over has removed the files
+        self._check_fence()  # for the sake of the message: the process that took over has removed the files
         folder = self._begun[manifest.step]
         self._check_sizes(folder, manifest.files, self.place.names(folder))
         # Last before the manifest: a process that slept too long must not commit.
@@ -210,7 +210,7 @@ class Store:
             if rest and STEP_FOLDER.fullmatch(top):
                 if top not in current or is_leftover(name):
                     going.append(name)
-            elif is_leftover(name) and not rest and not top.startswith(LOCK_FILE):  # somebody may be trying the lock
+            elif is_leftover(name) and not rest and not top.startswith(LOCK_FILE):  # a lock may be tried
                 going.append(name)
         superseded = [folder for folders in committed.values() for folder in folders[:-1]]
         kept = [folder for folder in superseded if not self.place.retire(folder)]
@@ -287,7 +287,7 @@ class Store:
                 raise _missing(folder, entry)
 
     def _remove(self, folder: str, names: dict[str, int]) -> bool:
-        """Remove a checkpoint, the manifest first; returns False if somebody is reading it."""
+        """Remove a checkpoint, the manifest first; returns False if it is being read."""
         if not self.place.retire(folder):
             return False
         self.place.remove(_below(folder, names))

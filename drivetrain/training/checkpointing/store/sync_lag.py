@@ -29,7 +29,7 @@ def was_at_work(names: Iterable[str]) -> bool:
 
 
 def not_uploaded(files: Iterable[str], names: Collection[str]) -> list[str]:
-    """Those of `files` of which no mark says that they have been uploaded.
+    """Those of `files` without a mark that they have been uploaded.
 
     Args:
         files: of a checkpoint, its manifest among them.
@@ -69,7 +69,7 @@ def behind(checkpoints: Mapping[int, Iterable[str]], sizes: Mapping[str, int]) -
 def arrival_lag(saved_at: float, arrived: Iterable[float]) -> float | None:
     """Seconds from when a checkpoint was saved until the last of its files was in the object store; None without any.
 
-    Both are seconds since the epoch, of two clocks: what is less than zero is none.
+    Both are seconds since the epoch, of two clocks: a negative difference counts as zero.
     """
     times = list(arrived)
     return max(0.0, max(times) - saved_at) if times else None

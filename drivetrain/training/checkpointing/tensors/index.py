@@ -151,7 +151,7 @@ class Index:
         return None
 
     def incomplete(self) -> str | None:
-        """The first tensor of which something is nowhere, as text; None where all is there."""
+        """The first tensor with a missing part, as text; None if all are complete."""
         for name, entry in self.tensors.items():
             held = sum(math.prod(sizes) for sizes in {chunk.offsets: chunk.sizes for chunk in entry.chunks}.values())
             if held != math.prod(entry.shape):

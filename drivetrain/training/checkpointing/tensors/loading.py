@@ -101,7 +101,8 @@ class Vote:
         self.shared = len(set(folders)) == 1
 
     def newest(self, strategy: Strategy, check: Check | None) -> Loaded | None:
-        """The newest whole checkpoint, in the strategy's tensors; None where there is none. Every rank must call it.
+        """The newest whole checkpoint, in the strategy's tensors; None if there is no whole one. Every rank must call
+        it.
 
         Raises:
             InputError: of another training (what `check` raises), or of another model; or there are checkpoints, but
@@ -263,7 +264,7 @@ class Vote:
         return None
 
     def _pass_by(self, step: int, no: No) -> str:
-        """Go on to the next older checkpoint; returns why not to start afresh where there is none.
+        """Go on to the next older checkpoint; if there is no older one, returns why a fresh start is refused.
 
         Raises:
             InputError, AwayError: no older one would do either.
@@ -303,7 +304,7 @@ def _check_same(manifest: Manifest, values: dict[str, Any]) -> None:
 def _check_generators(own: dict[str, TensorEntry]) -> None:
     """
     Raises:
-        DamagedError: what would be made for a generator's state is none: of another form, or huge.
+        DamagedError: it is no generator's state: its form is another one, or it is huge.
     """
     for name, entry in own.items():
         if len(entry.shape) != 1 or entry.shape[0] > _LARGEST_GENERATOR or entry.dtype not in ("int64", "uint8"):

@@ -113,7 +113,7 @@ def reads_of(
 
 
 def uncovered(reads: list[Read], wanted: Mapping[str, Piece]) -> str | None:
-    """A tensor of which nothing, or not all that is held here, is read."""
+    """A tensor whose pieces held here are not all read."""
     covered = dict.fromkeys(wanted, 0)
     for read in reads:
         covered[read.name] += math.prod(read.lengths)

@@ -1,9 +1,9 @@
 """Share out the writing of pieces among ranks.
 
-Each rank says which pieces of which tensors it holds; a piece that several ranks of one folder hold is given to the one
-of them that has least to write so far, as torch.distributed.checkpoint does it. Ranks that hold slices each write what
-is small and not sliced, too: a step counter that lies in the file of another rank would make a restart read all of that
-file, to check it. Ranks of different folders each keep all that their own folder needs.
+Each rank lists the pieces of tensors that it holds. If several ranks of one folder hold a piece, the rank with the
+least to write so far writes it, as in torch.distributed.checkpoint. Ranks that hold slices each write small unsliced
+tensors, too: a step counter in the file of another rank would make a restart read and check all of that file. Ranks of
+different folders each keep all that their own folder needs.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ tried once more: else a disk that is too small for all that are to be kept would
 
 Whatever waits for a disk is done within Group.meanwhile: a slow one is no rank that stands still.
 
-A failure on one rank reaches all of them in place of what they wait for: nobody waits for what will not come, and
-nothing is committed of which a part is missing.
+A failure on one rank reaches all ranks in place of the message that they wait for: no rank waits in vain, and no
+incomplete checkpoint is committed.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Writer:
         return self._commit_everywhere(job.step, folder, outcome)
 
     def _begin(self, step: int) -> tuple[str, str]:
-        """The name of a folder, by the first rank of each; and why there is none."""
+        """The name of a folder, by the first rank of each; and the reason if there is no folder."""
         try:
             return (self.store.begin(step) if self.keeps_folder else ""), ""
         except FAILURES as error:

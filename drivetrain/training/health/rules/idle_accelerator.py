@@ -30,7 +30,7 @@ class Rule:
         assert record.ranks is not None
         used = record.ranks["accelerator"]
         if not (used >= 0).all():
-            return None  # there is none, or nobody can tell
+            return None  # no GPU, or unknown
         busiest = float(used.max())
         self._met = self._met + 1 if busiest < self.utilisation else 0
         self._total = self._total + busiest if self._met else 0.0

@@ -1,10 +1,10 @@
 """One rank is slower than the others, and all wait for it.
 
-Compared is the time in which each rank gets its data and its forward pass done, before it meets the others: the lower
-quartile over the last steps, and nearly all of their records, so that a rank that is late now and then is none. Time in
-which a rank is ready and waits for a CPU is left out: on a busy host it is much more than ranks differ by. Where a rank
-waits for a CPU, it must be slower by more: who takes the CPU away leaves cold caches, which slow down what remains.
-Only strategies whose ranks compute a forward pass by themselves (ddp) tell it.
+It compares the time that each rank takes for its data and its forward pass, before it meets the others: the lower
+quartile over the last steps, and nearly all of their records, so that a rank that is late now and then does not count.
+Time in which a rank is ready and waits for a CPU is left out: on a busy host it is much more than the difference
+between ranks. A rank that waits for a CPU must be slower by more: the process that took the CPU leaves cold caches,
+which slow down the rest. This works only with strategies whose ranks compute a forward pass by themselves (ddp).
 """
 
 from __future__ import annotations

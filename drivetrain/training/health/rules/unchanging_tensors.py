@@ -24,7 +24,7 @@ class Rule:
     records: int = 5
     """In how many records in a row."""
     least: int = 16
-    """Sampled elements with a gradient, of which none changes."""
+    """The least number of sampled elements with a gradient that must all stay the same."""
 
     def __post_init__(self) -> None:
         self._no_gradient, self._no_change = InARow(self.records), InARow(self.records)

@@ -1,8 +1,8 @@
 """Some layer learns next to nothing: its gradient is tiny beside that of the layer that has the largest.
 
-What is compared is the root mean square of the gradients of matrices (biases and scales have fewer entries, and larger
-ones). Where a gradient is exactly 0 it is another rule's: unchanging_tensors. One that grows is none that vanishes: a
-matrix before one that starts at zero, as in adapters (E. Hu and others, "LoRA", 2021), learns as that one grows.
+It compares the root mean square of the gradients of matrices (biases and scales have fewer entries, and larger ones). A
+gradient of exactly 0 is left to the rule unchanging_tensors. A gradient that grows does not vanish: a matrix before one
+that starts at zero, as in adapters (E. Hu and others, "LoRA", 2021), learns as the latter grows.
 """
 
 from __future__ import annotations

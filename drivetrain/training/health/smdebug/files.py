@@ -33,7 +33,7 @@ _DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "u1", 5: "<i2", 6: "i1", 9: "<i8", 1
 
 @dataclass(frozen=True)
 class SavedStep:
-    """A step of which tensors were saved.
+    """A step with saved tensors.
 
     Attributes:
         mode: TRAIN, EVAL, PREDICT, or GLOBAL where the script told none.

@@ -181,6 +181,6 @@ def _layers(step: SavedStep, names: Sequence[str]) -> Table:
 
 
 def _nothing_of_machines() -> Table:
-    """One rank, of which nothing was timed."""
+    """One rank without times."""
     unknown: dict[str, Floats] = {column: np.zeros(1) for column in RANK_COLUMNS}
     return Table(("rank 0",), {**unknown, "accelerator": np.full(1, -1.0)})

@@ -41,7 +41,7 @@ class Verdict:
 
 
 def find_mismatch(known: Begun) -> Verdict | None:
-    """The first collective, of those of which two ranks begin the same number, that they do not agree on."""
+    """The first collective that two ranks begin under the same number but call differently."""
     for group in dict.fromkeys(one.group for begun in known.values() for one in begun):
         of_ranks = {rank: {one.number: one for one in begun if one.group == group} for rank, begun in known.items()}
         for number in sorted({number for numbers in of_ranks.values() for number in numbers}):
@@ -55,7 +55,7 @@ def find_missing(known: Begun, silent: Sequence[int]) -> Verdict | None:
     """Find the ranks that have not reached the collective in which others wait.
 
     Args:
-        silent: ranks of which nothing is known: they have not come either.
+        silent: ranks that reported nothing: they have not come either.
     """
     behind: dict[int, Collective] = {}
     for group, ranks in {one.group: one.ranks for begun in known.values() for one in begun}.items():

@@ -34,7 +34,7 @@ MOST_KEPT = 200
 _DEFAULT_GROUP = "0"  # the name that torch gives the group of all ranks
 _TORCH = f"{os.sep}torch{os.sep}"
 _kept: list[object] = []  # what C code holds a pointer to
-_raised: list[BaseException] = []  # by the last collective; whoever asks later is told the same
+_raised: list[BaseException] = []  # by the last collective; later calls raise the same
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def attempt() -> int:
 
 
 def answer(folder: Path, local_rank: int) -> None:
-    """From now on answer whoever asks, also while the program waits in native code; and write when it is aborted."""
+    """From now on answer each request, also while the program waits in native code; and write when it is aborted."""
     path = folder / f"{local_rank}{_FIFO}"
     path.unlink(missing_ok=True)
     (folder / f"{local_rank}{_SUFFIX}").unlink(missing_ok=True)
@@ -124,7 +124,7 @@ def answer(folder: Path, local_rank: int) -> None:
     fifo = os.open(path, os.O_RDWR)
 
     def wait_for_questions() -> None:
-        # Signals are for the program's own threads: faulthandler writes the stack of the one that gets it first.
+        # Signals are for the program's own threads: faulthandler writes the stack of the thread that gets it first.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         while os.read(fifo, 1):
             write()
@@ -178,7 +178,7 @@ def from_json(given: Iterable[Mapping[str, Any]]) -> list[Collective]:
 
 
 class _NoCompiler:
-    """Stands for torch._inductor as long as torch looks whether it has compiled a line; whoever else asks gets it."""
+    """Hides torch._inductor from torch's traceback formatter; all other importers get the real module."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "codecache":

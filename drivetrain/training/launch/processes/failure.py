@@ -210,7 +210,7 @@ def _missing_channel(error: Exception) -> str:
 
 
 def _write_error_file(kind: Kind, summary: str, details: str, **more: Any) -> bool:
-    """Write the file that torchelastic asks for; False where there is none to write, or no room for it."""
+    """Write the file that torchelastic asks for; False if it asks for none, or the disk is full."""
     path, now = os.environ.get(ERROR_FILE), time.time()
     if not path:
         return False
@@ -263,7 +263,7 @@ def from_rank(rank: int, exit_code: int, record: Any) -> Failure:
 
 
 def root_cause(failures: Sequence[Failure]) -> Failure:
-    """The failure that explains the others: by kind, then the earliest, then the one that was noticed first."""
+    """The failure that explains the others: by kind, then the earliest, then the first noticed."""
     return min(failures, key=lambda failure: (_ORDER.index(failure.kind), failure.when))
 
 
@@ -303,7 +303,7 @@ def describe(
             f"{f'port {port[1]}' if port else 'a port'} of all addresses. Let the script listen on its own host's "
             "address (SM_CURRENT_HOST), or on MASTER_PORT of the first host; or run with one host."
         )
-    # Who waited in vain for the one that hangs has nothing to add.
+    # Ranks that waited in vain for the hanging rank have nothing to add.
     waited = ("stopped", "peer", "hang", "apart")
     consequences = {"hang": waited, "apart": waited, "mismatch": (*waited, "signal")}.get(cause.kind, ("stopped",))
     others = [failure for failure in failures if failure.kind not in (cause.kind, *consequences)]

@@ -1,9 +1,9 @@
 """Why a collective failed: who did not come to it before it timed out, or who called another one.
 
-gloo says only that it timed out, of no rank. So a rank that lost its peers asks the others of its host what they have
-begun (collectives.py). Where there are other hosts it says so, and what it knows, in the store that torchrun keeps
-(which no rank can stop). blame.py compares. A rank of which nothing is known, when the others have waited a little, is
-the one that hangs.
+gloo says only that it timed out, and names no rank. So a rank that lost its peers asks the others of its host what they
+have begun (collectives.py). If there are other hosts it writes that, and what it knows, to the store that torchrun
+keeps (which no rank can stop). blame.py compares. After a short wait, a rank that has reported nothing is the one that
+hangs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Written by a process that waited in vain: the ranks that it waited for.
 ABSENT_FILE = "absent.json"
 TIMED_OUT = re.compile(r"[Tt]imed out|timeout|Timeout")
-# A rank whose connection was closed cannot know why until the one that closed it has said so.
+# A rank whose connection was closed does not know why until the rank that closed it has said so.
 _TOLD_SECONDS = 2.0
 # Ranks do not time out at the same instant: each waits from when it came. One that is stopped will not come at all, and
 # the launcher can see that it is: it is asked after a moment. (One of this host that runs Python code answers at once.)
@@ -45,7 +45,7 @@ _STORE_TIMEOUT = timedelta(seconds=5)
 
 
 def why_lost(error: Exception) -> Verdict | None:
-    """After a failed collective: the ranks that came to no end of it, or called another one; None where nobody knows.
+    """After a failed collective: the ranks that did not finish it, or called another one; None if unknown.
 
     Called on every rank that has lost its peers; waits for the others to do the same, about ten seconds at most. A
     verdict without ranks: all have come, so it is the network, or calls that nothing records.
@@ -185,7 +185,7 @@ class Said:
         return {rank: begun for rank, begun in found.items() if begun}
 
     def unknown(self) -> list[int]:
-        """The ranks of which nothing has been said."""
+        """The ranks without a report."""
         return [rank for rank in self._ranks if not self.by(str(rank)) and not self.by(_asked(rank))]
 
     def _read(self, who: str) -> list[Collective] | None:

@@ -2,7 +2,7 @@
 
 A launcher script may end, or be ended by SIGTERM, before the processes that it started: a shell dies at once and leaves
 its torchrun behind. Linux hands such orphans to the nearest ancestor that asked for them (prctl(2),
-PR_SET_CHILD_SUBREAPER), so that somebody can end them in order.
+PR_SET_CHILD_SUBREAPER), so that it can end them in order.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _reaped(children: set[int]) -> set[int]:
         try:
             if os.waitpid(child, os.WNOHANG)[0] == 0:
                 running.add(child)
-        except ChildProcessError:  # somebody else has waited for it
+        except ChildProcessError:  # another thread has waited for it
             continue
     return running
 

@@ -1,4 +1,4 @@
-"""A process that must not outlive the one that started it.
+"""A process that must not outlive its parent.
 
 torchrun gives each rank a session of its own, so ending a process group does not end a job. Linux can: a process asks
 to be sent a signal when its parent dies (prctl(2), PR_SET_PDEATHSIG).
@@ -24,7 +24,7 @@ def announce_parent(environment: Mapping[str, str]) -> dict[str, str]:
 def die_with_parent(death_signal: signal.Signals) -> None:
     """Ask for `death_signal` when the process that announced itself as the parent dies.
 
-    A process that somebody started by hand has no announced parent and may go on after its shell is closed.
+    A process that was started by hand has no announced parent and may go on after its shell is closed.
     """
     announced = os.environ.pop(PARENT, None)  # a grandchild's parent is another one
     if announced is None or not sys.platform.startswith("linux"):
@@ -47,7 +47,7 @@ def follows_parent(death_signal: signal.Signals) -> Callable[[], None]:
 
 
 def follow_parent(death_signal: signal.Signals) -> None:
-    """Ask for `death_signal` when the parent dies, whoever it is: it is a program that announces nothing (mpirun)."""
+    """Ask for `death_signal` when the parent dies; for a parent that does not announce itself (mpirun)."""
     _library().prctl(_PR_SET_PDEATHSIG, int(death_signal))
 
 

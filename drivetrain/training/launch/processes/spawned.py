@@ -48,7 +48,7 @@ class RankError(RuntimeError):
 
 
 class Ranks:
-    """The processes of one `program`, each of which gets `work`: a text, so that nothing of a notebook is pickled."""
+    """The processes of one `program`. Each gets `work`: a text, so that nothing of a notebook is pickled."""
 
     def __init__(
         self, number: int, program: Callable[[str], None], work: str, environment: Mapping[str, str] | None = None
@@ -130,7 +130,7 @@ class Ranks:
             deadline = time.monotonic() + LEAVE_S
             for process in running:
                 process.join(max(0.0, deadline - time.monotonic()))
-        finally:  # also where somebody is too impatient for the grace
+        finally:  # also if the user interrupts the wait
             for process in running:
                 process.kill()
                 process.join()

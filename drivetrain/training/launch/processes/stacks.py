@@ -92,7 +92,7 @@ def stack_of(process: RankProcess) -> str:
 def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
-    except OSError:  # it has just ended, or is somebody else's
+    except OSError:  # it has just ended, or belongs to another user
         return b""
 
 

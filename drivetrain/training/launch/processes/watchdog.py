@@ -149,7 +149,7 @@ class Watchdog:
         silent = [one for one in beats if one.beats and now - self._seen[one.local_rank].changed >= self.hang_timeout]
         if found or not silent:
             return found
-        # Those that wait for it are silent, too: whoever has counted least is the one they wait for.
+        # Ranks that wait for it are silent, too: they wait for the rank with the fewest heartbeats.
         least = min(one.beats for one in beats)
         return [
             (one, f"no heartbeat for {now - self._seen[one.local_rank].changed:.0f} s, after {one.beats} of them")

@@ -112,7 +112,7 @@ def products(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
             if not np.isfinite(largest):
                 _refuse_not_finite(factors)
             raise InputError(
-                f"a value of {factors.flat[np.abs(factors).argmax()]!r}, whose square is too large for a number of 64 "
+                f"the square of a value, {factors.flat[np.abs(factors).argmax()]!r}, is too large for a number of 64 "
                 f"bits; allowed are magnitudes below {_LARGEST_FACTOR:.2g}. Scale the values."
             )
     rounded = first * second

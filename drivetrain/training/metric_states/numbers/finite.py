@@ -1,4 +1,4 @@
-"""Numbers that are none: which sample has them, where it lies, and what may have made them."""
+"""Values that are not finite: which sample has them, where it lies, and what may have caused them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """An exact ranking of all samples of all ranks by score, in bounded memory: a sample sort.
 
-Each rank sorts its own scores; samples with equal scores become one entry (score, positives, negatives). Of the sorted
-entries each rank shows every k-th to the others, so that all agree on a range of scores for each rank, none of which
-holds much more than another. Entries travel to the rank of their range, where equal scores meet, and each rank adds up
+Each rank sorts its own scores; samples with equal scores become one entry (score, positives, negatives). Each rank
+shows every k-th of its sorted entries to the others, so that all agree on a range of scores for each rank, with about
+the same number of entries. Entries travel to the rank of their range, where equal scores meet, and each rank adds up
 what its range comes to. All sums are of whole numbers: they are the same on any number of ranks.
 
 With R ranks, C rankings (classes), and N entries of one ranking on all ranks, a rank holds, in bytes:
@@ -11,7 +11,7 @@ With R ranks, C rankings (classes), and N entries of one ranking on all ranks, a
     2 round_bytes             one round of entries, to the others and from them
     about 100 N / R           its range of one ranking, or of several that fit into one round, while it is merged and
                               added up. A range has at most (1 + R / 32) N / R + 2 R + 64 entries.
-    24 R R C                  how many entries go from whom to whom
+    24 R R C                  how many entries go from each rank to each rank
     24,000 C, or 2.4 MB       points of curves, where they are asked for
     520 R C                   the scores themselves, where they are few
 

@@ -100,7 +100,7 @@ def _bins_of_block(given: NDArray[Any], resolution: int) -> Ints:
     np.minimum(given, x, out=x)
     x += 0  # of -0.0 makes 0.0
     # Floats above 0 are ordered as their bits are: exponent and first bits of the mantissa, counted from 2**-e on.
-    # (No np.where and no masks: which scores are which nobody can foresee, least of all the processor.)
+    # No np.where and no masks: the processor cannot predict such branches.
     first = (bias - bins.ends - bins.octaves << bins.bits) - 2
     least = np.minimum(x.view(one.dtype), one)  # 0 of 0, else 1
     least += first

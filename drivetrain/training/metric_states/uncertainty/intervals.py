@@ -1,14 +1,14 @@
 """The interval of a metric: what another test set of the same size might have said.
 
-A metric whose value has a distribution that is known says so by `Value.limits`: shares of independent samples have the
-exact interval of C. Clopper and E. Pearson ("The Use of Confidence or Fiducial Limits Illustrated in the Case of the
-Binomial", 1934), and what is made of shares follows from theirs. The percentile interval of the bootstrap's replicates
-alone is far too narrow for a share near 0 or 1 and for rare classes: no replicate has an error where the samples have
-none. It widens the exact one where samples that share a key vary together.
+A metric whose value has a known distribution gives its interval by `Value.limits`: shares of independent samples have
+the exact interval of C. Clopper and E. Pearson ("The Use of Confidence or Fiducial Limits Illustrated in the Case of
+the Binomial", 1934), and values computed from shares follow from theirs. The percentile interval of the bootstrap's
+replicates alone is far too narrow for a share near 0 or 1 and for rare classes: no replicate has an error where the
+samples have none. It widens the exact one where samples that share a key vary together.
 
-Where samples share keys, those of a key vary together, and there is as much to learn from as there are keys: every
-interval then reaches as far as Student's t of so many, and of few keys there is none. Of what hardly ever occurs the
-replicates say nothing, which their skewness shows: then closed forms take each key for one sample.
+Samples that share a key vary together, so the keys count, not the samples: every interval is then as wide as Student's
+t for so many keys, and there is none for few keys. The replicates are useless for rare events, which their skewness
+shows: then closed forms take each key for one sample.
 
 All others are means, or nearly: Student's t by the deviation of the replicates, or where these are skewed its
 transformation (P. Hall, "On the Removal of Skewness by Transformation", 1992), whichever reaches further on a side. It
@@ -55,7 +55,7 @@ def worth() -> float:
 
 
 class Interval(NamedTuple):
-    """Both ends, or why there are none, as a clause."""
+    """Both ends, or the reason that they are missing, as a clause."""
 
     limits: Limits | None
     why_none: str = ""
@@ -78,10 +78,10 @@ def interval(
 
     Args:
         replicates: the metric's value in each replicate; None where it is undefined.
-        num_samples: of which the value was measured.
+        num_samples: the samples of the value.
         num_right: of a classification, samples whose prediction is right; None where that is not known.
         num_keys: as how many keys of equal size the samples vary; None where each varies by itself.
-        bound: how far at most a replicate's value may lie from the true one. Both ends are moved outwards by it.
+        bound: the largest distance of a replicate's value from the true one. Both ends are moved outwards by it.
         value_range: where the value can lie: the interval ends there.
     """
     least, most = value_range
@@ -124,8 +124,8 @@ def keys_of_equal_size(num_samples: int, replicates: Sequence[int]) -> float | N
     """As how many keys of equal size the samples vary, or None where that is as many as there are samples.
 
     The number of samples that Poisson draws by key give varies by the sum of the squares of the keys' sizes, so it is
-    num_samples^2 over its variance (L. Kish, "Survey Sampling", 1965): 20 keys of which one has half the samples are
-    worth 4. It is estimated from the replicates, so what may be chance is None.
+    num_samples^2 over its variance (L. Kish, "Survey Sampling", 1965): 20 keys, one of them with half the samples, are
+    worth 4. It is estimated from the replicates; None if it may be chance.
 
     Args:
         replicates: the number of samples in each.

@@ -100,7 +100,7 @@ class Watcher:
             self._note_met((self._before_forward, self._now()))
 
     def piece_begins(self, counted: int) -> None:
-        """A piece of the batch, of which so many samples count; where `sums`."""
+        """A piece of the batch begins; so many of its samples count; only if `sums`."""
         self._layers.counts = counted > 0
 
     def forward_done(self, piece: Batch, loss: float | Tensor) -> None:

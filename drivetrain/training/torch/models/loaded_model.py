@@ -20,7 +20,7 @@ def load_model(folder: Path) -> tuple[Recipe, nn.Module, dict[str, Any]]:
     """The recipe, the model with its weights on the CPU, and the description.
 
     Raises:
-        InputError: not a model folder, or one whose weights are damaged or of another model.
+        InputError: not a model folder, or its weights are damaged or of another model.
     """
     description = read_description(folder)
     try:

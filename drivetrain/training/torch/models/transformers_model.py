@@ -195,7 +195,7 @@ def check_packing(model: nn.Module, owner: str, kind: str) -> None:
         model.train(is_training)
     if not torch.equal(one[:, 2:], other[:, 2:]):
         raise InputError(
-            f"{owner}: packed=True, and in models of type {kind} a text sees the one that is packed before it. Leave "
+            f"{owner}: packed=True, but in models of type {kind} a text attends to the text packed before it. Leave "
             "packed out."
         )
 

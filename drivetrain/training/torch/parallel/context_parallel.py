@@ -42,7 +42,7 @@ HIDDEN_ATTENTION = (functional.multi_head_attention_forward,)
 
 @dataclass(frozen=True)
 class _Positions:
-    """A buffer with an entry for each position, of which a module sees its part."""
+    """A buffer with an entry for each position; a module sees its part."""
 
     module: nn.Module
     name: str

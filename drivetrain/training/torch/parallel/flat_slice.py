@@ -6,9 +6,9 @@
        [4  5  6  7]
        [8  9] 10 11
 
-A checkpoint keeps boxes (drivetrain.training.checkpointing.tensors.pieces); a range of numbers is made of at most
-2n - 1 of them in n dimensions, each of which is contiguous in the rank's memory. So what ZeRO saves any other strategy
-can load, and the other way round.
+A checkpoint keeps boxes (drivetrain.training.checkpointing.tensors.pieces); a range of numbers is made of at most 2n -
+1 boxes in n dimensions, each contiguous in the rank's memory. So any other strategy can load what ZeRO saves, and the
+other way round.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from drivetrain.training.torch.joining import BACKENDS
 def lay_out(
     process: Process, strategy: str, dimensions: Sequence[str], wanted: Mapping[str, int], *, mesh: bool = True
 ) -> Layout:
-    """As `laid_out`, with torch's mesh unless `mesh` says that none is needed.
+    """As `laid_out`, with torch's mesh if `mesh`.
 
     Raises:
         InputError: degrees that do not multiply to the number of processes, or that would leave a host.

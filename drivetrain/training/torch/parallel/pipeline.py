@@ -180,7 +180,7 @@ class Pipeline:
         return summed * self._scale
 
     def _schedule(self, inputs: Tensor, *, training: bool) -> tuple[_Made, Tensor]:
-        """A schedule whose micro-batches hold all of `inputs`, and the rows that fill them.
+        """A schedule with enough micro-batches for all of `inputs`, and the rows that fill them.
 
         In training all batches are cut into micro-batches of one size, that of a full one, whichever came first: the
         last bits of sums depend on it, and a training that goes on would have others. All ranks of a pipeline see the

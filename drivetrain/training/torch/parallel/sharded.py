@@ -1,4 +1,5 @@
-"""A tensor of which a rank may hold a slice only (a DTensor, a FlatSlice), and its way from and to the whole one."""
+"""A tensor that a rank may hold only a slice of (a DTensor, a FlatSlice), and its conversion from and to the whole
+one."""
 
 from __future__ import annotations
 

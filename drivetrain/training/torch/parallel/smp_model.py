@@ -30,7 +30,7 @@ from drivetrain.training.recipe import HasLossWeights, Recipe
 SPLIT_BY_TENSOR = ("gpt_neox", "llama", "mistral", "mixtral")
 SPLIT_BY_CONTEXT = ("gpt_neox", "llama", "mistral")
 INPUTS = ("input_ids", "attention_mask")
-# What Transformer Engine, of whose layers SMP makes its models, calls a parameter that a rank has a part of.
+# Transformer Engine's mark of a parameter that a rank has a part of; SMP makes its models of its layers.
 IS_PART = "tensor_model_parallel"
 
 

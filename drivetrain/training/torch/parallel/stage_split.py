@@ -113,7 +113,7 @@ def split_chain(
         chain: layers by name.
         stages: how many pieces.
         by_hand: the layers that begin the second and later pieces; empty for balanced costs.
-        example: inputs, whose values do not matter, to count operations with; None where there are none.
+        example: inputs with any values, to count operations with; None without any.
         owner: whose cut it is, for messages.
         may_start: for each layer whether a stage may begin with it; None where all may.
 
@@ -213,7 +213,7 @@ class Shadow:
 
 
 def _without_values(module: nn.Module, mode: FakeTensorMode) -> nn.Module:
-    """A copy of which every tensor has a shape and no memory."""
+    """A copy in which every tensor has a shape and no memory."""
     tensors = (*module.parameters(), *module.buffers())
     return copy.deepcopy(module, {id(tensor): mode.from_tensor(tensor) for tensor in tensors})
 

@@ -148,6 +148,6 @@ def test_a_folder_of_other_files_is_no_place_for_a_data_set(tmp_path: Path) -> N
 @pytest.mark.parametrize("taken", ["out", "out/train"])
 def test_an_existing_file_is_noticed_before_anything_runs(tmp_path: Path, taken: str) -> None:
     made(tmp_path, taken)
-    with pytest.raises(UserError, match=rf"Not a directory: .*{taken}\. Give a folder; it is made where there is none"):
+    with pytest.raises(UserError, match=rf"Not a directory: .*{taken}\. Give a folder; it is made if it is missing"):
         check_folder(tmp_path / "out" / "deeper" if taken == "out" else tmp_path / "out", ["train"])
     check_folder(tmp_path / "new" / "deeper", ["train"])

@@ -117,7 +117,7 @@ def test_without_an_approved_version_the_newest_that_is_not_rejected_answers(
     assert "digits has no approved version. Version 2 answers, the newest not rejected" in drivetrain.err
     for number in (1, 2):
         registry.set_status("digits", number, "Rejected")
-    assert "Every version of digits is rejected. Name the one that is to answer: --version 3." in models(code=2)
+    assert "Every version of digits is rejected. Choose a version: --version 3." in models(code=2)
 
 
 def test_a_table_of_the_first_rows(models) -> None:

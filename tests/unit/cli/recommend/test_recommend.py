@@ -51,7 +51,7 @@ def test_a_table_and_a_choice(drivetrain, measured: list[Any]) -> None:
     ddp = next(line for line in lines if line.startswith("ddp"))
     assert "replicate 4" in ddp and " yes " in ddp and "907.8 kB" in ddp
     assert "not single: for one process; there are 4" in lines
-    assert "Estimates. Memory in MiB a GPU; of 22,886.4 it may fill 19,453.4 (15% stay free)." in text
+    assert "Estimates. Memory in MiB a GPU; it may fill 19,453.4 of 22,886.4 (15% stay free)." in text
     assert lines[-1].startswith("Choice: ddp: every GPU has room for the whole model")
     assert measured == []  # its facts come with the package
 

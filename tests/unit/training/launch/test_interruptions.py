@@ -60,7 +60,7 @@ def test_without_a_bound_or_on_other_hosts_nothing_is_written(tmp_path: Path) ->
 
 
 def test_a_bound_needs_a_place_to_count_in() -> None:
-    with pytest.raises(InputError, match="max_interruptions=3 is counted in the checkpoints, and there are none"):
+    with pytest.raises(InputError, match="max_interruptions=3 is counted in the checkpoints folder"):
         Options(max_interruptions=3)
     with pytest.raises(InputError, match="max_interruptions=-1; allowed are whole numbers from 0"):
         Options(max_interruptions=-1)

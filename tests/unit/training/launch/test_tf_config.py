@@ -86,10 +86,10 @@ def test_another_cluster_is_refused() -> None:
 def test_invalid_contracts_are_refused() -> None:
     roles = read_roles("chief=1,worker=2,ps=1")
     with pytest.raises(
-        InputError, match=r"are 4 processes, which 1 host x 3 processes cannot be. Give roles whose sum"
+        InputError, match=r"are 4 processes, and the job has 1 host x 3 processes. Give roles whose sum"
     ):
         with_processes(Cluster(), roles, 3)
-    with pytest.raises(InputError, match="which 3 hosts cannot be"):
+    with pytest.raises(InputError, match="the job has 3 hosts"):
         with_processes(Cluster(("a", "b", "c")), roles, 0)
     with pytest.raises(InputError, match="Leave the range of hosts out"):
         with_processes(Cluster(("a", "b"), min_hosts=1), roles, 0)

@@ -30,9 +30,9 @@ def test_numbers(values: tuple[Any, ...], column: np.ndarray, expected: list[int
 @pytest.mark.parametrize(
     ("values", "column", "said"),
     [
-        ((3, 7), np.array([3, 9, 8]), "has 9, which is none of its values in the data's manifest (3, 7)"),
+        ((3, 7), np.array([3, 9, 8]), "has 9, which is not among its values in the data's manifest (3, 7)"),
         ((3, 7), np.array([3, 1, 8]), "has 1,"),
-        (("a",), np.array(["a", "b"], dtype=object), "has 'b', which is none of its values"),
+        (("a",), np.array(["a", "b"], dtype=object), "has 'b', which is not among its values"),
         (("a",), np.array(["a", None], dtype=object), "has None,"),
         (tuple(range(20)), np.array([0, 30]), "(0, 1, 2, 3, 4, 5, 6, 7, ...)"),
         ((1,), np.array([1.0, 1.5]), "has 1.5,"),

@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "weights of another model": (lambda folder: torn(folder), r"weights in .* are not those of its config\.json"),
     "damaged weights": (lambda folder: cut(folder), r"the model in .* cannot be loaded|weights in .* are damaged"),
-    "packed texts that see each other": (lambda folder: bloom(folder), r"packed=True, and in models of type bloom"),
+    "packed texts that see each other": (lambda folder: bloom(folder), r"packed=True, but in models of type bloom"),
 }  # fmt: skip
 
 

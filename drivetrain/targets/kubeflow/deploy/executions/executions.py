@@ -179,7 +179,7 @@ def stop(api: Api, id: str) -> None:
     try:
         service.terminate_run(api, id)
     except ApiError as error:
-        if error.status == 400:  # "Row not found": somebody else was quicker, or it has just ended
+        if error.status == 400:  # "Row not found": another user was quicker, or it has just ended
             _refuse_to_stop(id, status_of(service.get_run(api, id)))
         raise
 

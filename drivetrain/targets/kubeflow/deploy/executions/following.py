@@ -1,4 +1,4 @@
-"""An execution as whoever follows it looks at it, and the logs of its steps.
+"""An execution as its followers see it, and the logs of its steps.
 
 Each source gives a log whole, so that following asks again and shows what has been added.
 """

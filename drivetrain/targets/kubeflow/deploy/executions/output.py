@@ -92,7 +92,7 @@ class Output:
         if attempt.log is None or not attempt.log.startswith("s3://") or self.problem is not None:
             return None
         try:
-            # Each answer counts, so that somebody without storage here does not wait for it.
+            # No retries, so that a user without access to the storage does not wait for it.
             self._objects = self._objects or Objects(self._storage, Patience(seconds=0.0, stall_seconds=60.0))
             for uri in (f"{attempt.log}-{attempt.number}", attempt.log):
                 content = self._objects.part(uri, most, first=first)

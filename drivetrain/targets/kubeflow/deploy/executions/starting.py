@@ -35,7 +35,7 @@ def start(
 ) -> str:
     """Start an execution; gives its id. Another project's pipeline is refused, unless `project` is None.
 
-    With a token of the request it is started once, whoever else asks with it, however often.
+    A request with a token is started once, however often it is repeated.
 
     Raises:
         UserError: a parameter that it does not have, a name that is too long, other settings deployed it, or the API

@@ -22,7 +22,7 @@ Json = Mapping[str, Any]
 DRIVERS = ("system-container-driver", "system-dag-driver")
 IMPORTER = "system-importer"
 PROGRAM = "system-container-impl"
-"""The template whose pods run programs; `retry-` stands before it where a task has a policy of its own."""
+"""The template of pods that run programs; prefixed with `retry-` if a task has a policy of its own."""
 LOG = "executor-logs"
 MAX_NODES_BYTES = 64 * 1024 * 1024
 _TRY = re.compile(r"\((\d+)\)")

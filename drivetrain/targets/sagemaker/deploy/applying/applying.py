@@ -13,8 +13,8 @@ The order of writes lets a crash happen anywhere; applying again ends in the sam
     7. all is read again and compared
 
 An error (not a crash) in 3 to 6 takes back what was written of them (writing.py). The service has no If-Match, and
-Studio knows no lock: the pipeline is read once more just before step 4, and where a version of somebody else came in
-between all the same, it is put back.
+Studio knows no lock: the pipeline is read once more just before step 4. If a version of another user came in between
+all the same, it is restored.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ class PipelineInAccount:
     def held(self, there: Deployed) -> dict[str, str]:
         """The tags of what the pipeline holds of ours, or was edited from, which is about to be written over.
 
-        After a crash that is perhaps what `applying` says. Where nobody knows what apply wrote last, it is what is
-        there: to apply all the same was decided with that in view.
+        After a crash that may be the definition in `applying`. If it is unknown what apply wrote last, it is what is
+        there: the user decided to apply with that in view.
         """
         there = there.as_foreign() if self.is_taken_over else there
         try:
@@ -241,10 +241,10 @@ class PipelineInAccount:
         return next((number for number, _, _ in versions(self.account, self.wanted.name)), None)
 
     def check_unchanged(self, there: Deployed) -> None:
-        """Just before writing: uploads take minutes, and somebody may have saved an edit meanwhile.
+        """Check just before writing: uploads take minutes, and another user may have saved an edit meanwhile.
 
         Raises:
-            UserError: somebody has.
+            UserError: it has changed.
         """
         now = self.writer.read()
         if now is None or state(now) != state(there):
@@ -256,7 +256,7 @@ class PipelineInAccount:
         """Check that the version that was written follows the one that was read.
 
         Raises:
-            UserError: somebody's version lies between them; `theirs` is then what is to be put back.
+            UserError: another user's version lies between them; `theirs` is then to be restored.
         """
         if before is None or ours is None or ours <= before + 1:
             return
@@ -269,7 +269,7 @@ class PipelineInAccount:
             if saved is not None:
                 self.rollback.theirs = replace(there, text=saved.text)
             raise UserError(
-                f"{self.about}: somebody saved version {number} while apply wrote version {ours}. "
+                f"{self.about}: another user saved version {number} while apply wrote version {ours}. "
                 f"See what they changed: {self.again}"
             )
 

@@ -110,8 +110,8 @@ def remains(account: Account, name: str, owner: Owner, *, foreign: bool = False)
         triggers = read_triggers(account, name, account.arn("sagemaker", f"pipeline/{name}"))
     arn = account.arn("sagemaker", f"pipeline/{name}") if there is None else there.arn
     turned = [
-        f"{trigger.described} stays: somebody has made it start {trigger.arguments['Target'].get('Arn')}, which is not "
-        "this pipeline. Delete it yourself where nobody needs it."
+        f"{trigger.described} stays: it was changed to start {trigger.arguments['Target'].get('Arn')}, which is not "
+        "this pipeline. Delete it yourself if it is not needed."
         for trigger in triggers
         if not trigger.starts(arn)
     ]
@@ -129,7 +129,7 @@ def remains(account: Account, name: str, owner: Owner, *, foreign: bool = False)
 
 
 def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator[str]:
-    """Words about what apply wrote under another bucket or prefix than the one that is given now."""
+    """Messages about files that apply wrote under another bucket or prefix than the given one."""
     digest = there.tags.get(APPLIED)
     if digest is None or applied_uri(root, there.name, digest) in records:
         return
@@ -220,11 +220,11 @@ def destroy(
     tell: Callable[[str], None] = lambda line: None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Remains:
-    """Take it away. Of objects only what still nobody else uses: a person may have looked at `what` for an hour, and
-    somebody deployed the same code meanwhile. Gives what was taken away, and what stays.
+    """Remove it. Objects are removed only if nothing else uses them now: the user may have looked at `what` for an hour
+    while the same code was deployed again. Gives what was removed, and what stays.
 
     Raises:
-        UserError: somebody applies it, and went on doing so while this waited.
+        UserError: another user applies it, and went on while this waited.
         ServiceError: AWS refuses; what went before is gone, and destroying again goes on.
     """
     with alone(account, what.root, what.name, doing="destroying the pipeline", tell=tell, pause=pause) as lock:
@@ -245,7 +245,7 @@ def destroy(
 def _check_same(account: Account, what: Remains) -> None:
     """
     Raises:
-        UserError: somebody has made, changed or taken over the pipeline since it was looked at.
+        UserError: the pipeline was made, changed or taken over since it was looked at.
     """
     now = read(account, what.name)
     if now is not None and fingerprint(now) != fingerprint(what.deployed):

@@ -1,6 +1,6 @@
 """The calls that write a pipeline, and those that take back what an apply wrote, when a part of it was refused.
 
-Nothing is taken back that somebody else has written since: what this apply wrote is put back over what it wrote alone.
+Later changes of others are kept: the earlier content is restored only over what this apply wrote.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 
 Json = dict[str, Any]
-_CHANGED = "somebody else changed it since; it is left as they have it."
+_CHANGED = "another user changed it since; their version is kept."
 
 
 class Writer:
@@ -175,7 +175,7 @@ class Rollback:
         """Delete what this apply made.
 
         Raises:
-            UserError: somebody has changed it since.
+            UserError: another user has changed it since.
         """
         now = self.writer.read()
         if now is None:
@@ -189,7 +189,7 @@ class Rollback:
         """Put the pipeline back.
 
         Raises:
-            UserError: somebody else wrote since.
+            UserError: another user wrote since.
         """
         self._keeps_tags = True
         now = self.writer.read()
@@ -214,7 +214,7 @@ class Rollback:
         """Put back each tag that still has a value of this apply.
 
         Raises:
-            UserError: somebody else wrote one since.
+            UserError: another user wrote one since.
         """
         if self._keeps_tags:
             return False
@@ -231,7 +231,7 @@ class Rollback:
         """Make a rule or schedule again what it was. It may have been written in part, so it is read first.
 
         Raises:
-            UserError: somebody else wrote it since.
+            UserError: another user wrote it since.
         """
         account = self.writer.account
         now = {each.key: each for each in triggers.read_triggers(account, self.wanted.name, arn)}

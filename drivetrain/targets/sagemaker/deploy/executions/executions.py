@@ -92,7 +92,7 @@ def describe(account: Account, arn: str) -> RemoteRun:
     """An execution with its steps.
 
     Raises:
-        AbsentError: there is none.
+        AbsentError: there is no such execution.
     """
     about = f"execution {arn.rpartition('/')[2]!r}"
     said = account.call("sagemaker", "describe_pipeline_execution", about=about, PipelineExecutionArn=arn)

@@ -1,4 +1,4 @@
-"""An execution as whoever follows it looks at it, and the logs of its steps in CloudWatch."""
+"""An execution as its followers see it, and the logs of its steps in CloudWatch."""
 
 from __future__ import annotations
 

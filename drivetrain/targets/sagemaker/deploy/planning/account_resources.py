@@ -1,8 +1,8 @@
 """The parts of a deployed pipeline beside its definition: properties, tags, and what starts it.
 
 Apply keeps what it wrote of these beside the definition, as `{root}/{pipeline}/applied/{sha256}.surroundings.json`, and
-the hash as a tag of its own. So an edit in the console or in Studio, such as a schedule that somebody disabled, is told
-from a change of the code, field by field: `pipeline.Description`, `schedules.NAME.State`.
+the hash as a tag of its own. So edits in the console or in Studio, such as a disabled schedule, are distinguished from
+changes of the code, field by field: `pipeline.Description`, `schedules.NAME.State`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def fields(of: AccountPipeline, tags: Iterable[str]) -> Fields:
 
 
 def trigger_fields(trigger: AccountTrigger, arn: str) -> Fields:
-    """Those of one rule or schedule; `arn` is the pipeline's, of which each side may have another spelling."""
+    """Those of one rule or schedule; `arn` is the pipeline's, which each side may spell differently."""
     said: dict[str, Any] = {"State": "ENABLED", **trigger.arguments}
     if trigger.kind == "rule":
         said["Targets"] = {str(target["Id"]): {**target, "Id": None} for target in trigger.targets}

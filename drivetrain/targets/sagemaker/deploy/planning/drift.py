@@ -32,8 +32,8 @@ GIVE_UP = "--discard PLACE (repeatable) or --discard all"
 class Drift:
     """The drift that others caused, in the definition and beside it (account_resources.py).
 
-    `overwritten` is the part of it that is not in the code, so that applying would undo it. Where nobody knows what
-    apply wrote last (`foreign`: it never did; `lost` says why), all that is there and differs counts as theirs.
+    `overwritten` is the part of it that is not in the code, so that applying would undo it. If it is unknown what apply
+    wrote last (`foreign`: it never did; `lost` says why), every difference counts as theirs.
     """
 
     changes: tuple[Change, ...] = ()
@@ -111,7 +111,7 @@ class Drift:
 
 def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tuple[Change, ...]:
     """Collect the drift beside the definition: others' changes that the code does not have, and no patch can hold. If
-    nobody knows what apply wrote last, it is what is there and differs from the code.
+    it is unknown what apply wrote last, this is every difference from the code.
 
     Raises:
         UserError: AWS refuses; a trigger needs a role or a queue that the settings do not name.

@@ -78,7 +78,7 @@ class _Steps:
         return {step.name: outer.name for outer in self.definition.walk() for step in outer.body}
 
     def in_order(self) -> list[StepNode]:
-        """Every step after those whose results it reads; those of a cycle, which nothing runs, as they stand."""
+        """Every step after the steps that it reads from; steps of a cycle, which never run, in their given order."""
         waiting, done, ordered = list(self.by_name.values()), set[str](), list[StepNode]()
         while waiting:
             ready = [step for step in waiting if self._sources(step) <= done] or waiting

@@ -157,7 +157,7 @@ def _properties(wanted: Desired, deployed: Deployed | None) -> Iterator[Differen
         ("display name", deployed.display_name, wanted.display_name),
         ("description", deployed.description, wanted.description),
         ("parallel steps", deployed.max_parallel, wanted.max_parallel),
-        # Tags that the code does not name are somebody else's: of an organisation's cost centre, of Studio.
+        # Tags that the code does not name belong to others: an organisation's cost centre, Studio.
         *((f"tag {name}", deployed.tags.get(name), value) for name, value in wanted.tags.items()),
     ]
     for name, old, new in compared:

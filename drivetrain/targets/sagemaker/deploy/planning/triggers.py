@@ -1,8 +1,8 @@
 """The rules and schedules that start a pipeline: read, compared, written and taken away in the account.
 
 A rule is ours when its tag `drivetrain:pipeline` names the pipeline. Schedules have no tags: one is ours by its name,
-which ends with a hash of the pipeline's name and the trigger's; so one that somebody has turned to another target is
-still known, and one that somebody made by hand is not taken. Tags that others put on a rule are theirs.
+which ends with a hash of the pipeline's name and the trigger's. So a schedule that was turned to another target is
+still recognised, and one made by hand is left alone. Tags that others put on a rule are theirs.
 Sources: the API reference of EventBridge (PutRule, PutTargets) and of EventBridge Scheduler (CreateSchedule).
 """
 
@@ -207,8 +207,8 @@ def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[Ac
 def stray_triggers(
     account: Account, pipeline: str, wanted: Iterable[AccountTrigger] = ()
 ) -> tuple[AccountTrigger, ...]:
-    """Those of a pipeline that is gone: deleting a pipeline leaves its schedules behind. One that somebody has made to
-    start something else is left to them, unless one of that name is wanted."""
+    """The triggers of a deleted pipeline: deleting a pipeline leaves its schedules behind. A trigger that was changed
+    to start something else stays, unless one of its name is wanted."""
     arn = account.arn("sagemaker", f"pipeline/{pipeline}")
     names = {trigger.key for trigger in wanted}
     return tuple(each for each in read_triggers(account, pipeline, arn) if each.starts(arn) or each.key in names)

@@ -64,7 +64,7 @@ _SILENT = frozenset(
     ]
 )
 _FIELDS = {"CheckpointConfig": "checkpoints", "ModelCard": "model card"}
-# Lists and maps whose entries have names of the user's.
+# Lists and maps with entries that the user names.
 _NAMED = {
     "InputDataConfig": "channel",
     "ProcessingInputs": "input",

@@ -79,7 +79,7 @@ def _raw(old: Outline, new: Outline, field: str, old_fields: Object, new_fields:
 
 
 def _union(old: Mapping[str, Json], new: Mapping[str, Json]) -> Iterable[str]:
-    """The names of both: the new one's order, with those that are gone after the one that they followed."""
+    """The names of both, in the new order; each removed name comes after its old predecessor."""
     gone: dict[str | None, list[str]] = {}
     last: str | None = None
     for name in old:

@@ -37,7 +37,7 @@ class NoSuchPlaceError(UserError):
 
 
 def find(parts: Outline, place: Place) -> Value:
-    """Return the value at a place; ABSENT if there is none, but could be.
+    """Return the value at a place; ABSENT if there is no value, but could be one.
 
     Raises:
         NoSuchPlaceError: where nothing can.
@@ -119,7 +119,7 @@ def _whole(parts: Outline) -> Object:
 
 
 def _open(value: Value, spot: Spot, place: Place, depth: int) -> View:
-    """The entries of the value at place[:depth], of which place[depth] may be one."""
+    """The entries of the value at place[:depth]; place[depth] may be one of them."""
     nothing = value is ABSENT or (spot.of_service and says_nothing(value, spot.field))
     seen = empty(spot) if nothing else view(cast("Json", value), spot)
     if nothing and seen is None:

@@ -47,7 +47,7 @@ _NAMES = ("Name", "ContainerHostname", "InputName", "OutputName", "ChannelName",
 _BY_POSITION = frozenset(("Containers",))
 _BY_FLAG = frozenset(("ContainerArguments",))
 _FLAG = re.compile(r"(--?[A-Za-z][\w.-]*)(?:=.*)?", re.ASCII | re.DOTALL)
-# Maps whose keys are the user's own words, so that no default of the service hides behind them.
+# Maps with the user's own keys, so that the service has no defaults for them.
 _USERS_OWN = frozenset(("Environment", "HyperParameters", "Metadata", "StaticHyperParameters"))
 
 _EDGES = ("list", "Step")
@@ -80,7 +80,7 @@ def view(value: Json, spot: Spot) -> View | None:
     if kind is not None and not isinstance(value, kind):
         return None
     if isinstance(value, dict):
-        # With a further key an expression is none, but becomes one when that key is taken out.
+        # With another key it is no expression, but becomes one when that key is removed.
         opaque = spot.field == EDGE or any(is_expression({key: None}) for key in value)
         return None if opaque else View((_OBJECT, ""), cast("dict[Segment, Json]", value))
     if not isinstance(value, list):

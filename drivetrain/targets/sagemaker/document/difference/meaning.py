@@ -1,9 +1,9 @@
 """When two spellings of a definition mean the same, so that only what matters counts as a difference.
 
 Left out is: what the service assumes where nothing is written, null where its SDK writes null for nothing, an empty
-list or map of things that are listed one by one. The order of keys never matters. Text never equals a number. What a
-step hands to somebody's own program (the payload of a Lambda or a Callback, the arguments of a step type that nobody
-here knows) is taken as it is written.
+list or map of things that are listed one by one. The order of keys never matters. Text never equals a number. Values
+that a step passes to the user's own program (the payload of a Lambda or a Callback, the arguments of an unknown step
+type) are taken as they are written.
 """
 
 from __future__ import annotations

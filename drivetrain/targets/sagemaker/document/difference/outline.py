@@ -34,7 +34,7 @@ class Outline:
 
 
 def outline(definition: Mapping[str, Json] | None) -> Outline:
-    """The parts of a definition; of none there are none."""
+    """The parts of a definition; empty without one."""
     raw: Object = {"Steps": []} if definition is None else dict(definition)
     fields = dict(raw)
     parameters = _by_name(raw.get("Parameters"))

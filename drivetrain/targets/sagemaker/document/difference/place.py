@@ -6,7 +6,7 @@
     definition.PipelineExperimentConfig.ExperimentName       the other fields of the definition
     steps.register.Arguments.InferenceSpecification.Containers[1 of 2].Image
 
-Positions move when somebody adds a step; names stay. So two people can change one definition, and an edit that was
+Positions move when a step is added; names stay. So two people can change one definition, and an edit that was
 made in Studio is found again after the code has changed around it.
 """
 

@@ -58,7 +58,7 @@ class Filter:
     def of(text: str) -> Filter:
         """
         Raises:
-            FilterError: it is none of the allowed forms.
+            FilterError: it has none of the allowed forms.
         """
         if not text.startswith(WHOLE) or len(text) > LONGEST:
             raise FilterError(f"{text!r:.80} is no filter of at most {LONGEST} characters from the root $. {_ALLOWED}")

@@ -39,7 +39,7 @@ def bring_data(context: StepContext, root: Path) -> tuple[ArtifactEntry, list[tu
     """Copy the input's objects to root/transform/input; gives what was read, and each file with its output's name.
 
     Raises:
-        UserError: nothing is there; a manifest that is none.
+        UserError: nothing is there, or the manifest is invalid.
     """
     source = _source(context.arguments)
     uri = str(source["S3Uri"])

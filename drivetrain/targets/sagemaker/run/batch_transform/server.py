@@ -251,7 +251,7 @@ def requests(handler: Handler, idle_s: float = _IDLE_S) -> type[BaseHTTPRequestH
                 self._send(200, answer, kind)
 
         def _body(self) -> bytes | None:
-            """None where there is none to be read: that is answered, and the connection ends with it."""
+            """None if it cannot be read: then an error is answered, and the connection ends."""
             try:
                 return read_body(self.rfile, self.headers)
             except BodyError as error:

@@ -63,7 +63,7 @@ def look_up(
     store: ObjectStore,
     masking: Masking,
 ) -> Explanation:
-    """Find the result of an earlier execution, or say why there is none.
+    """Find the result of an earlier execution, or say why there is no such result.
 
     Args:
         arguments: the step's, resolved.
@@ -187,7 +187,7 @@ def _as_written(written: ObjectEntry, path: Path) -> StoredObject | None:
 
 
 def changed_bytes(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> tuple[str, ...]:
-    """Inputs whose bytes are not those that the step of an earlier execution read."""
+    """Inputs with other bytes than the step of an earlier execution read."""
     found: list[str] = []
     for name, uri, stamp, digest in ledger.inputs_read(execution, step):
         objects = store.find(uri)

@@ -65,8 +65,8 @@ def reasons(
 ) -> tuple[str, ...]:
     """The differences as people would say them: `max_digits 4 -> 3`, `input data: upstream prepare re-ran`.
 
-    `ran_again` gives the step that wrote a URI in this execution; `changed_code` says what of the code changed, and
-    `new_data` of which source there are new data, where a difference is that.
+    `ran_again` gives the step that wrote a URI in this execution. If a difference is of that kind, `changed_code` says
+    what changed in the code, and `new_data` names the source with new data.
     """
     told: dict[str, None] = {}
     for difference in found:

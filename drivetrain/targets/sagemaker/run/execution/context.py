@@ -256,8 +256,8 @@ class Slots:
             return True
 
     def give(self) -> None:
-        """A job has ended: its slot is free again. Whoever gives one beside a step's own wakes the execution's loop
-        with an event, so that a step which waits for it can start."""
+        """A job has ended: its slot is free again. A caller that gives a slot beside a step's own wakes the execution's
+        loop with an event, so that a waiting step can start."""
         with self._guard:
             self._free += 1
 

@@ -227,7 +227,7 @@ def settle_outputs(execution: str, step: str, store: ObjectStore, ledger: Ledger
     settled: list[ObjectEntry] = []
     for written in ledger.written(execution, step):
         path = store.place(written.uri)
-        if not path.exists():  # lost since with the machine's power: whoever takes up the run finds that out
+        if not path.exists():  # lost since in a power failure: resuming the run finds that out
             continue
         item = stored(path.name, written.uri, path)
         if (item.bytes, item.mtime_ns) == (written.bytes, written.mtime_ns):

@@ -23,9 +23,8 @@ def seen(folders: Iterable[Path]) -> Seen:
 
 
 def latest(folders: Iterable[Path], before: Seen) -> dict[str, Any]:
-    """Read the record of the latest start whose file is new or differs from `before`, and as `training` the name of
-    the folder below a checkpoint folder in which it keeps its checkpoints ("": the folder itself); nothing where none
-    does."""
+    """Read the record of the latest start whose file is new or differs from `before`. Its `training` is the name of the
+    subfolder with its checkpoints ("": the checkpoint folder itself). Empty without such a record."""
     changed = [
         (path.name, content, "" if path.parents[1] == folder else path.parents[1].name)
         for folder in folders

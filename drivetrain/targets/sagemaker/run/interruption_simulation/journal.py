@@ -5,7 +5,7 @@
      "attempts": [{"number": 1, "job": 1, "spot": true, "training": "1f2e-5d4c", "started": 1763688012.5, ...}]}
 
 A file beside the attempts at the step, brought up to date while the training runs: a job that failed or was killed has
-no description, and the job that goes on from its checkpoint is the same training to whoever reads of it.
+no description, and the job that goes on from its checkpoint counts as the same training for readers.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Rehearsal:
         return f"{self._wanted[0].seed}-{len(self._journal.interruptions)}"
 
     def lay_out(self, roots: Sequence[Path], saved: Mapping[str, int] | None = None) -> None:
-        """The job is going to start (again) on hosts whose /opt/ml is in these folders; `saved` are the names of the
+        """The job is going to start (again) on hosts with /opt/ml in these folders; `saved` are the names of the
         checkpoints' files, and when they were written."""
         self._saved_before = saved or {}
         self._signs = [root / FOLDER for root in roots]

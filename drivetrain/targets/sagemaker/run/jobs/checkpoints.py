@@ -46,7 +46,7 @@ class CheckpointSync:
     def forget_removed(self) -> None:
         """The job has succeeded: what it found or brought, and has removed since, goes from the store, too."""
         gone = {name for name in self._stored if not any((folder / name).exists() for folder in self._folders)}
-        # A checkpoint is none without its manifest: nobody finds one of which a part is missing.
+        # The manifest goes first, since a checkpoint exists only with it: so no incomplete one is found.
         for name in sorted(gone, key=lambda name: (not name.endswith(_MANIFEST), name)):
             self._store.remove(f"{self._uri}/{name}", below=self._uri)
         self._stored -= gone
@@ -94,8 +94,8 @@ def copies_of(objects: Iterable[StoredObject], folder: Path) -> Iterator[Path]:
 
 
 def remove_emptied(store: ObjectStore, uri: str) -> None:
-    """Trainings whose files a job has emptied, for want of a way to delete them in an object store, go from this one:
-    where no job is at work."""
+    """Remove trainings with emptied files: a job cannot delete files in an object store, so it empties them. Only while
+    no job is at work."""
     from drivetrain.steps.trainings import RECORD
 
     uri = uri.rstrip("/")

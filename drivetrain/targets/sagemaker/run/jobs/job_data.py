@@ -62,7 +62,7 @@ class Channel:
         """The objects that come to the container, sorted by name.
 
         Raises:
-            UserError: a manifest that is none, or lists what is not there.
+            UserError: the manifest is invalid, or lists missing objects.
         """
         assert self.uri is not None
         if not self.manifest:
@@ -196,7 +196,7 @@ def entries(arguments: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def member(given: Mapping[str, Any], key: str) -> dict[str, Any] | None:
-    """An object in arguments, None when there is none."""
+    """An object in arguments; None if it is missing."""
     value = given.get(key)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 

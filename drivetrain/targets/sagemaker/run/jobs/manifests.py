@@ -17,7 +17,7 @@ def uris(uri: str, store: ObjectStore) -> dict[str, str]:
     """Read the manifest at `uri`: path below its prefix -> the object's URI.
 
     Raises:
-        UserError: there is no manifest, or it is none.
+        UserError: the manifest is missing or invalid.
     """
     path = store.path(uri)
     if not path.is_file():
@@ -40,7 +40,7 @@ def listed(uri: str, store: ObjectStore) -> list[StoredObject]:
     """The objects that the manifest at `uri` lists, each named by its path below the prefix.
 
     Raises:
-        UserError: there is no manifest, it is none, or an object that it lists is not there.
+        UserError: the manifest is missing or invalid, or lists a missing object.
     """
     found: list[StoredObject] = []
     for name, whole in uris(uri, store).items():
@@ -52,7 +52,7 @@ def listed(uri: str, store: ObjectStore) -> list[StoredObject]:
 
 
 def listed_or_none(objects: Sequence[StoredObject], store: ObjectStore) -> list[StoredObject] | None:
-    """The objects behind what may be a manifest; None where it is none, or where an object is gone."""
+    """The objects behind a possible manifest; None if it is no manifest, or an object is gone."""
     try:
         return listed(objects[0].uri, store) if len(objects) == 1 else None
     except UserError:

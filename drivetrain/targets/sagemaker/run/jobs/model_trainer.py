@@ -137,7 +137,7 @@ def _write(path: Path, content: str) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The object in a file of the SDK's; empty where there is none."""
+    """The object in a file of the SDK's; empty if it is missing."""
     try:
         return as_object(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):  # the job says so itself

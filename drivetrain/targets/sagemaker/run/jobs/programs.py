@@ -53,7 +53,7 @@ def entry_point(step: str, app: Mapping[str, Any], image: Any, options: Options)
 
 
 def image_command(image: Any, options: Options) -> tuple[str, ...] | None:
-    """The command that the user gives for an image, by its URI, `name:tag` or `name`; None if there is none."""
+    """The command that the user gives for an image, by its URI, `name:tag` or `name`; None without one."""
     if not isinstance(image, str):
         return None
     last = image.rpartition("/")[2]
@@ -208,7 +208,7 @@ def _is_expression(value: Any) -> bool:
 
 
 def uri_problems(where: str, uri: Any) -> list[str]:
-    """Why a URI, as far as it is known, is none."""
+    """The reasons that a URI, as far as it is known, is invalid."""
     if _is_expression(uri):
         return []
     if not isinstance(uri, str):
@@ -286,8 +286,7 @@ def _asks_registry(arguments: Mapping[str, Any], environment: Mapping[str, str])
 
 
 def logged_warnings(logs: Path) -> str | None:
-    """The different lines that begin with `warning: ` in the logs of all hosts, as one text; None where there are
-    none."""
+    """The different lines that begin with `warning: ` in the logs of all hosts, as one text; None without any."""
     told: list[str] = []
     found: set[int] = set()
     for line in chain.from_iterable(map(_beginnings, sorted(logs.glob("*.log")))):

@@ -113,7 +113,7 @@ class S3Inputs:
             self._say(missing, len(wanted))
             with no_space(str(self._folder), "run it again"):
                 self._copy(missing)
-        # `s3://b/in` after `s3://b/in/`, of which it has all: they are one place in the store.
+        # `s3://b/in` after `s3://b/in/`, which it includes: they are one place in the store.
         for uri, items in sorted(self._listed.items(), key=lambda listed: not listed[0].endswith("/")):
             self.views[uri] = self._view(items) if items else ""
             self._provide(uri)

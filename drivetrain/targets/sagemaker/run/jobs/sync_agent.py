@@ -124,8 +124,8 @@ class SyncAgent:
             self._trouble = error
 
     def _changed(self, *, settled: bool = False) -> list[tuple[str, Path]]:
-        """Files whose present content is not in the store; with `settled` only those that nobody wrote a moment ago.
-        The agent's own marks are none."""
+        """Files whose present content is not in the store; with `settled` only those that were not written a moment
+        ago. The agent's own marks do not count."""
         found: list[tuple[str, Path]] = []
         for folder in self._folders:
             try:

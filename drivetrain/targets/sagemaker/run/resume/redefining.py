@@ -48,7 +48,7 @@ def changed_steps(
 
 
 def given_parameters(definition: Definition, bound: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not the defaults: those that somebody gave."""
+    """The values that differ from the defaults: those that the user gave."""
     defaults = {parameter.name: parameter.default for parameter in definition.parameters}
     return {name: value for name, value in bound.items() if defaults.get(name) != value}
 
@@ -56,7 +56,7 @@ def given_parameters(definition: Definition, bound: Mapping[str, Any]) -> dict[s
 @dataclass(frozen=True, kw_only=True)
 class Redefinition:
     """The work to be done so that an execution goes on with another definition. It lies in the run's folder from before
-    its first change until after its last, each of which may be repeated: a runner that finds it completes it.
+    its first change until after its last. Each change may be repeated: a runner that finds it completes it.
 
     Attributes:
         request: what is run from now on.
@@ -77,7 +77,7 @@ class Redefinition:
         """Find out what is to be done, and keep it; nothing is changed yet.
 
         Args:
-            damaged: steps of which something is lost that they had written.
+            damaged: steps that have lost some of their outputs.
         """
         before, after = read(old.text, f"execution {execution}"), read(new.text, "the new definition")
         names = {*old.parameters, *new.parameters}
@@ -106,7 +106,7 @@ class Redefinition:
 
     @staticmethod
     def pending(folder: Path) -> Redefinition | None:
-        """Read the redefinition that a runner had begun in a run's folder before it died; None if there is none."""
+        """Read the redefinition that a runner had begun in a run's folder before it died; None without one."""
         try:
             kept = json.loads((folder / _PENDING).read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -70,7 +70,7 @@ def of_serverless(arguments: Mapping[str, Any]) -> Program:
 
     Raises:
         NotHereError: it is no Python program of Spark.
-        UserError: options that are none.
+        UserError: invalid options.
     """
     config = object_in(arguments, "JobConfig")
     driver = object_in(config, "jobDriver")

@@ -1,8 +1,8 @@
-"""Callback: asks, and waits until somebody answers: `drivetrain runs callback TOKEN --output name=value`.
+"""Callback: asks, and waits for the answer: `drivetrain runs callback TOKEN --output name=value`.
 
-The message is the one that the service sends to the queue (a token and the arguments); it lies in the run's folder
+The message is the same that the service sends to the queue (a token and the arguments); it lies in the run's folder
 (callbacks.py). The option `callbacks` names a handler that answers at once in a person's place: it is called as a
-Lambda with the message, and what it returns are the output parameters.
+Lambda with the message, and returns the output parameters.
 """
 
 from __future__ import annotations

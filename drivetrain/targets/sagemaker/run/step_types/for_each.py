@@ -42,7 +42,7 @@ class Ended:
     response: Mapping[str, Any]
 
 
-# An iteration whose steps have ended: step of the body -> how it ended.
+# A finished iteration: step of the body -> how it ended.
 Iteration = Mapping[str, Ended]
 
 

@@ -120,7 +120,7 @@ class Tuner:
         return self._is_more() and not stopping and len(self._running) < self._config.max_parallel
 
     def _take_place(self) -> bool | None:
-        """A place for one more: the step's own (False) or a borrowed one (True); None while there is none."""
+        """A place for one more: the step's own (False) or a borrowed one (True); None while no place is free."""
         if all(one.borrowed for one in self._running.values()):
             return False
         return True if self._context.control.slots.take() else None

@@ -42,7 +42,7 @@ def test_a_second_writer_waits_and_learns_who_holds_the_lock(place: Place, monke
     for said in (place.account.caller, "applying definition abc", f"aws s3 rm {uri(place)}", "make a new plan"):
         assert said in str(refused.value)
     assert not place.state()["pipelines"]
-    with held(place), pytest.raises(UserError, match="Somebody else is writing"):
+    with held(place), pytest.raises(UserError, match="Another user is writing"):
         destroy(place.account, remains(place.account, NAME, wanted.owner), pause=waited.append)
 
 
@@ -66,7 +66,7 @@ def test_a_stale_lock_is_taken_over_and_its_holder_is_fenced(place: Place, monke
     holder = Lock(place.account, uri(place), "applying", "")
     holder.take(lambda line: None, lambda seconds: None)
     holder.keep()
-    with pytest.raises(UserError, match="Somebody else is writing"), held(place, pause=lambda seconds: None):
+    with pytest.raises(UserError, match="Another user is writing"), held(place, pause=lambda seconds: None):
         pass
     monkeypatch.setattr(locking, "LASTS_S", -1.0)
     with held(place, pause=lambda seconds: None):
@@ -136,7 +136,7 @@ def test_tags_changed_by_others_are_not_rolled_back(place: Place) -> None:
             ResourceArn=first.arn, Tags=[{"Key": key, "Value": value} for key, value in tags.items()]
         )
 
-    with pytest.raises(HalfDoneError, match=r"NOT taken back: .*the pipeline \(somebody else changed it since"):
+    with pytest.raises(HalfDoneError, match=r"NOT taken back: .*the pipeline \(another user changed it since"):
         apply(WithoutLock(place, theirs), second, place.plan(second))
     pipeline = place.state()["pipelines"][NAME]
     assert pipeline["PipelineDefinition"] == second.text
@@ -152,7 +152,7 @@ def test_only_our_own_unchanged_tags_are_rolled_back(place: Place) -> None:
         client = place.outside.client("sagemaker")
         client.add_tags(ResourceArn=first.arn, Tags=[{"Key": "team", "Value": "theirs"}])
 
-    with pytest.raises(HalfDoneError, match=r"NOT taken back: the tags \(team: somebody else changed it since"):
+    with pytest.raises(HalfDoneError, match=r"NOT taken back: the tags \(team: another user changed it since"):
         apply(WithoutLock(place, theirs), second, place.plan(second))
     assert place.state()["pipelines"][NAME]["tags"] == {"team": "theirs", APPLIED: first.sha256}
 
@@ -163,7 +163,7 @@ def test_a_rule_changed_by_others_is_not_rolled_back(place: Place) -> None:
     second = place.wanted(triggers=(place.rule("Rejected"), place.schedule()))
     other = place.rule("PendingManualApproval")
     account = WithoutLock(place, lambda: write(place.account, other, None))
-    with pytest.raises(HalfDoneError, match=r"NOT taken back: rule .*somebody else changed it since"):
+    with pytest.raises(HalfDoneError, match=r"NOT taken back: rule .*another user changed it since"):
         apply(account, second, place.plan(second))
     [(pattern, _, _)] = place.state()["rules"].values()
     assert json.loads(pattern)["detail"] == {"ModelApprovalStatus": ["PendingManualApproval"]}

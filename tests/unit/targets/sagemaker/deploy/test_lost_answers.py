@@ -128,7 +128,7 @@ def test_a_write_that_meets_another_is_made_again(at: Callable[[str], Account]) 
         assert objects.put_once(at(endpoint), "s3://bucket/key", b"1", "00" * 32)
     with (
         answering(BUSY, BUSY, BUSY) as endpoint,
-        pytest.raises(ServiceError, match="being written by somebody else at the same time"),
+        pytest.raises(ServiceError, match="being written by another process at the same time"),
     ):
         objects.put_once(at(endpoint), "s3://bucket/key", b"1", "00" * 32)
 

@@ -93,7 +93,7 @@ def test_a_pipeline_without_owner_tag_is_ours_by_its_record(place: Place, theirs
     place.outside.client("sagemaker").delete_tags(ResourceArn=there.arn, TagKeys=[OWNER])
     key = theirs.owner.uri(NAME).removeprefix(f"s3://{place.bucket}/")
     place.outside.client("s3").delete_object(Bucket=place.bucket, Key=key)
-    assert "nobody knows whom" in (place.plan(ours(place, "prefix")).refusal or "")
+    assert "an unknown owner" in (place.plan(ours(place, "prefix")).refusal or "")
     changed = replace(theirs, description="Something else.")
     assert place.plan(changed).refusal is None
     place.apply(changed)

@@ -75,7 +75,7 @@ class AnsweredError(Exception):
             "Could not assume role arn:aws:iam::1:role/x. Please ensure that the role exists",
             "SageMaker cannot use the role. AWS says: Could not assume role",
         ),
-        ("sagemaker", "UpdatePipeline", "ConflictException", "busy", "is being changed by somebody else"),
+        ("sagemaker", "UpdatePipeline", "ConflictException", "busy", "is being changed by another process"),
         ("events", "PutRule", "InvalidEventPatternException", "bad", "AWS refuses events:PutRule (InvalidEventPattern"),
     ],
 )

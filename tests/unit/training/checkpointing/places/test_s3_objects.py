@@ -103,7 +103,7 @@ def test_a_lost_answer_is_distinguished_from_another_writer(
 
     objects.client._opened().meta.events.register("before-send.s3.PutObject", before_it_is_sent)
     wanted = {"IfNoneMatch": "*"} if condition == "IfNoneMatch" else {"IfMatch": tag}
-    with pytest.raises(FileExistsError, match="somebody else"):
+    with pytest.raises(FileExistsError, match="another process"):
         objects.put("a", b"ours", condition=wanted)
     assert objects.get("a")[0] == b"another's"
 

@@ -111,7 +111,7 @@ BAD_NAMES = [
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not a plain relative name"):
         check_name(name)
-    with pytest.raises(DamagedError, match="none that a training writes"):
+    with pytest.raises(DamagedError, match="not what a training writes"):
         Manifest.from_bytes(signed(body(files=[{"name": name, "size": 1, "crc32": 0}])))
     with pytest.raises(ValueError, match="is not a plain relative name"):
         Manifest(step=1, files=(FileEntry(name, 1, 0),)).to_bytes()

@@ -3,8 +3,8 @@
 A file has
 
     def suggest(search: Search) -> dict[str, str]
-        The hyperparameters of the next training, as text. A pure function: what was tried before is in `search`, so
-        that a tuning which was killed goes on as the one that was not.
+        The hyperparameters of the next training, as text. A pure function: earlier trainings are in `search`, so that a
+        killed tuning goes on as if it had not been killed.
 
 and, where it needs a package that is not installed everywhere, `def missing() -> str | None` with what to do.
 """

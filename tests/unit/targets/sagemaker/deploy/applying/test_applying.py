@@ -517,7 +517,7 @@ def test_later_changes_of_others_are_not_rolled_back(place: Place, update: bool)
     second = place.wanted(definition=definition("ml.m5.2xlarge"), triggers=(place.schedule(),))
     account = EditedThenDenied(place, "create_schedule")
     account.place = place
-    with pytest.raises(HalfDoneError, match=r"NOT taken back: the .*pipeline .*somebody else changed it since"):
+    with pytest.raises(HalfDoneError, match=r"NOT taken back: the .*pipeline .*another user changed it since"):
         apply(account, second, place.plan(second))
     state = place.state()["pipelines"][NAME]
     edited = json.loads(state["PipelineDefinition"])

@@ -215,7 +215,7 @@ def test_a_schedule_that_starts_something_else_now(place: Place) -> None:
         place.apply(wanted)
     found = remains(place.account, NAME, wanted.owner)
     assert found.triggers == () and len(found.kept) == 1
-    assert f"schedule '{DAILY}' stays: somebody has made it start {other}" in found.kept[0]
+    assert f"schedule '{DAILY}' stays: it was changed to start {other}" in found.kept[0]
     destroy(place.account, found)
     assert list(place.state()["schedules"]) == [DAILY]
     # A new pipeline of that name: it is in the way, and said to be.
