@@ -4,8 +4,8 @@
               `-> after five attempts: failed events            rules and schedules that could not deliver: dead letters
 
 Rules and schedules are part of the stack for those who do not let `drivetrain apply` write them.
-In a FIFO queue a group's messages are handled one after the other, which keeps rate limits exact without reserving
-concurrency, of which a new account has little.
+In a FIFO queue a group's messages are handled one after the other. This keeps rate limits exact without reserved
+concurrency, which is scarce in a new account.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ def _measured(attempts: list[Attempt]) -> tuple[float, float] | None:
 
 
 STEP, FILE = "DRIVETRAIN_REHEARSE_STEP", "DRIVETRAIN_REHEARSE_FILE"
-# Whoever wanted to interrupt has gone, then.
+# After this the simulated interruption is given up.
 PATIENCE_SECONDS = 20.0
 
 

@@ -211,7 +211,7 @@ class DrawnTable(Table):
     """Cells of shape [replicates, columns], of the columns of a table [groups, size] that `columns` lists, rising.
 
     A few hundred samples use a few per cent of the bins of their scores: 357 samples of ten classes in 200 replicates
-    would fill 188 MB, of which they use 6.
+    would fill 188 MB and use 6 MB of it.
     """
 
     def __init__(self, tally: Tally, groups: int, replicates: int) -> None:

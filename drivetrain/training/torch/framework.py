@@ -67,7 +67,7 @@ def placed(
             with made.in_evaluation():
                 yield made.forward, made.layout
             return
-    # Options of these strategies are about gradients, of which there are none.
+    # Options of these strategies are about gradients, which are not computed here.
     if strategy == "single" and process.world_size > 1:
         raise InputError(
             f"strategy 'single' is for one process, but {process.world_size} were started. Use strategy 'ddp', or "
