@@ -84,8 +84,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # What an administrator signs: rights, traffic and pods on a cluster; and that no file of theirs is lost.
     *_of(
-        "infra/folder.py",
-        ("infra/test_folder.py",),
+        "infra/kubeflow/manifests.py",
+        ("infra/kubeflow/test_manifests.py",),
         ("folder: files of others are overwritten", "if name in authors and name not in ours:", "if False:"),
         ("folder: an edited file counts as ours", ' or header["sha256"] != _sha256(text[header.end() :])', ""),
         ("folder: what is not needed any more stays", "        (folder / name).unlink()\n", "        pass\n"),

@@ -7,6 +7,7 @@ print("\\n".join(found.problems()))      # as people read it
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -15,14 +16,17 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import count, printable
+from drivetrain.base.json_text import Json
 from drivetrain.base.masking import mask
 from drivetrain.catalog import quotas
+from drivetrain.catalog.quotas import MAX_CHOICES
+from drivetrain.spec.binding import ALLOWED, TYPES, value_of_type
 from drivetrain.targets.sagemaker.document import graph
-from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.difference.value_words import hidden, shown
+from drivetrain.targets.sagemaker.document.document import Definition, DefinitionParameter, StepNode
 from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS
-from drivetrain.targets.sagemaker.document.parameters import problems as problems_of
 from drivetrain.targets.sagemaker.document.retirements import endings
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
@@ -201,7 +205,7 @@ def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[st
         if len(step.name) > quotas.MAX_STEP_NAME_CHARACTERS:
             yield f"{step.name}: the name has {len(step.name)} characters; at most {quotas.MAX_STEP_NAME_CHARACTERS}."
     for parameter in definition.parameters:
-        yield from problems_of(parameter)
+        yield from parameter_problems(parameter)
     parameter_types = {parameter.name: parameter.type for parameter in definition.parameters}
     step_types = {step.name: step.type for step in steps}
     for step in steps:
@@ -215,3 +219,38 @@ def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[st
             else:  # it quotes what is called a secret
                 where = problem.partition(": ")[0]
                 yield f"{step.name}: {where}: not of the right form; what looks like a secret is not shown."
+
+
+def parameter_problems(parameter: DefinitionParameter) -> Iterator[str]:
+    """Find what the service would refuse in a parameter: text is no number here, unlike at a start.
+
+    The default value "must be an instance matching the parameter type" (Developer Guide, Pipeline Parameters).
+    """
+    place = f"parameters.{parameter.name}"
+    if parameter.type not in TYPES:
+        yield f"{place}.Type: {parameter.type!r:.60}. {did_you_mean(parameter.type, TYPES)}"
+        return
+    given = {"DefaultValue": parameter.default} if "DefaultValue" in parameter.raw else {}
+    given |= {f"EnumValues[{n}]": choice for n, choice in enumerate(parameter.choices)}
+    for field, value in given.items():
+        if not _is_instance(parameter.type, value):
+            yield f"{place}.{field}: {_quoted(parameter, value)}. Allowed: {ALLOWED[parameter.type]}."
+    if len(parameter.choices) > MAX_CHOICES:
+        yield f"{place}.EnumValues: {len(parameter.choices)} values; at most {MAX_CHOICES}."
+    if parameter.choices and parameter.default is not None and parameter.default not in parameter.choices:
+        allowed = ", ".join(_quoted(parameter, choice) for choice in parameter.choices)
+        yield f"{place}.DefaultValue: {_quoted(parameter, parameter.default)}. Allowed: one of EnumValues, {allowed}."
+
+
+def _quoted(parameter: DefinitionParameter, value: Json) -> str:
+    """A value as JSON, so that "1" is seen to be text; without what looks like a secret."""
+    masked = hidden(value, (parameter.name,))
+    return (
+        shown(value) if masked is value and not isinstance(value, str) else json.dumps(masked, ensure_ascii=False)[:72]
+    )
+
+
+def _is_instance(kind: str, value: Json) -> bool:
+    if kind in ("String", "Boolean"):
+        return isinstance(value, str if kind == "String" else bool)
+    return not isinstance(value, str) and value_of_type(kind, value) is not None

@@ -96,6 +96,14 @@ def test_rows_that_share_a_key_count_as_one() -> None:
     assert few.estimate is None and few.why_none == "too few keys: 10, and 15 are needed"
 
 
+def test_a_key_of_many_rows_leaves_fewer_degrees_of_freedom() -> None:
+    right = np.random.default_rng(3).random((2, 460)) < 0.8
+    keys = np.concatenate([np.arange(400, dtype=np.uint64) // 10, np.full(60, 40, dtype=np.uint64)])
+    found = known(shares(right[0], keys), shares(right[1], keys), "recall").estimate
+    # The effective number of keys (Kish), less one: 41 keys would be 40.
+    assert found is not None and found.degrees == pytest.approx(460**2 / (40 * 10**2 + 60**2) - 1)
+
+
 def test_equal_differences_of_all_keys_are_no_certainty() -> None:
     """20 patients of 50 rows each, on whom both models are right: one may be lost as a whole."""
     right, keys = np.full(1000, True), np.arange(1000, dtype=np.uint64) // 50

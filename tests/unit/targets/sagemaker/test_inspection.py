@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.targets.sagemaker.document.document import from_json
-from drivetrain.targets.sagemaker.inspection import inspect, warnings
+from drivetrain.targets.sagemaker.inspection import inspect, parameter_problems, warnings
 
 
 def test_a_refused_value_is_quoted_unless_it_looks_like_a_secret() -> None:
@@ -118,3 +118,13 @@ def test_services_that_aws_closes_are_noted_without_fault() -> None:
     assert [line.split(":")[0] for line in found.endings] == ["quality", "bias", "debugged", "profiled"]
     assert "since 2026-07-30" in found.endings[2] and "2027-06-30" in found.endings[3]
     assert found.faults == () and "AWS is taking out of service:" in found.notes()
+
+
+def test_more_choices_than_the_service_takes() -> None:
+    def told(count: int) -> list[str]:
+        choices = [str(n) for n in range(count)]
+        given = {"Steps": [], "Parameters": [{"Name": "P", "Type": "String", "EnumValues": choices}]}
+        return list(parameter_problems(from_json(given).parameters[0]))
+
+    assert told(16) == []
+    assert told(17) == ["parameters.P.EnumValues: 17 values; at most 16."]

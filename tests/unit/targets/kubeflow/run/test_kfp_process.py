@@ -1,13 +1,15 @@
 """What runs by kfp's local runner lean on in kfp 2.17, each by its name: an update of kfp that changes one is noticed
-here. What is mended for it (drivetrain/targets/kubeflow/run/kfp_gaps.py) is tested beside it."""
+here. What is mended for it (drivetrain/targets/kubeflow/run/kfp_process.py) is tested beside it."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,13 +19,19 @@ import pytest
 from drivetrain.spec.values import All, AnyOf, Comparison, Condition, In, Not, ParameterRef
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.targets.kubeflow.compile.words import cel
-from drivetrain.targets.kubeflow.run import kfp_gaps
+from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.conditions import holds as holds_here
+from drivetrain.targets.kubeflow.run.kfp_process import TaskForks
+from tests.unit.steps.kubeflow.test_task_program import MODULE, given, working
+
+SHA = "0" * 64
+COMMAND = f'c={SHA}; test "$DRIVETRAIN_UNPACKED" = $c && exec "python3" -m drivetrain.steps.kubeflow "$0"'
+OTHERWISE = 99
 
 
 def kfp(name: str) -> Any:
     """A module of kfp, imported where a test asks for it: collecting shall not cost its import."""
-    kfp_gaps.import_kfp()
+    kfp_process.import_kfp()
     return importlib.import_module(f"kfp.{name}")
 
 
@@ -50,8 +58,9 @@ def equals(value: Any) -> Comparison:
 
 def test_a_run_imports_no_client_of_kubernetes() -> None:
     program = (
-        "import os, sys; from drivetrain.targets.kubeflow.run.kfp_gaps import import_kfp; before = dict(os.environ); "
-        "components, local = import_kfp(); components.load_component_from_text, local.SubprocessRunner; "
+        "import os, sys; from drivetrain.targets.kubeflow.run.kfp_process import import_kfp; "
+        "before = dict(os.environ); components, local = import_kfp(); "
+        "components.load_component_from_text, local.SubprocessRunner; "
         "print(before == dict(os.environ), {'kfp.client', 'kubernetes'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
@@ -119,8 +128,8 @@ def test_a_condition_that_cannot_be_evaluated_is_false_and_so_is_its_else() -> N
     assert evaluated(f"{reference} == 1.0", values) is True
     for condition in (f"{reference} == double(1)", f"!({reference} == double(1))"):
         assert evaluated(condition, values) is False
-        with pytest.raises(kfp_gaps.GapError, match="double"):
-            kfp_gaps.holds(condition, values)
+        with pytest.raises(kfp_process.GapError, match="double"):
+            kfp_process.holds(condition, values)
 
 
 def test_a_text_with_a_quote_or_an_operator_in_it_takes_the_wrong_branch() -> None:
@@ -132,9 +141,9 @@ def test_a_text_with_a_quote_or_an_operator_in_it_takes_the_wrong_branch() -> No
 @pytest.mark.parametrize("text", TEXTS)
 def test_ours_compares_texts_whatever_is_in_them(text: str) -> None:
     values = Given({NAME: text})
-    assert kfp_gaps.holds(compiled(equals(text)), values)
-    assert not kfp_gaps.holds(compiled(Not(condition=equals(text))), values)
-    assert not kfp_gaps.holds(compiled(equals(text + "x")), values)
+    assert kfp_process.holds(compiled(equals(text)), values)
+    assert not kfp_process.holds(compiled(Not(condition=equals(text))), values)
+    assert not kfp_process.holds(compiled(equals(text + "x")), values)
 
 
 @pytest.mark.parametrize("value", [-1.0, 0, 1, 2.5, 1e-7])
@@ -151,12 +160,12 @@ def test_our_evaluation_matches_the_pipeline(value: float) -> None:
     ]
     for condition in conditions:
         expected = holds_here(condition, lambda _: value)
-        assert kfp_gaps.holds(compiled(condition), Given({NAME: value})) is expected, compiled(condition)
+        assert kfp_process.holds(compiled(condition), Given({NAME: value})) is expected, compiled(condition)
 
 
 def test_a_missing_value_is_not_false() -> None:
-    with pytest.raises(kfp_gaps.GapError, match=r"no parent input pipelinechannel--value"):
-        kfp_gaps.holds(compiled(equals(1)), Given())
+    with pytest.raises(kfp_process.GapError, match=r"no parent input pipelinechannel--value"):
+        kfp_process.holds(compiled(equals(1)), Given())
 
 
 def test_patched_functions_exist_with_the_same_arguments() -> None:
@@ -179,7 +188,7 @@ def test_mend_replaces_the_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = handler.run_local_subprocess
     monkeypatch.setattr(handler, "run_local_subprocess", theirs)
     monkeypatch.setattr(enhanced, "execute_task", enhanced.execute_task)
-    forks = kfp_gaps.mend({"0" * 64: ["package", "source"]})
+    forks = kfp_process.mend({"0" * 64: ["package", "source"]})
     forks.end()
     assert handler.run_local_subprocess == forks.run and forks.otherwise is theirs
     assert "run_local_subprocess(" in inspect.getsource(handler.SubprocessTaskHandler.run)
@@ -207,7 +216,7 @@ def test_tasks_after_a_skipped_task_do_not_run() -> None:
         ran.append(task_name)
         return {}, "done"
 
-    execute, store = kfp_gaps.strict(execute_task, "failed"), Store(tried="FAILED", skipped="FAILED")
+    execute, store = kfp_process.strict(execute_task, "failed"), Store(tried="FAILED", skipped="FAILED")
     done = [
         execute(task_name=name, task_spec=SimpleNamespace(dependent_tasks=needed), io_store=within)
         for name, needed, within in (
@@ -224,8 +233,8 @@ def test_tasks_after_a_skipped_task_do_not_run() -> None:
 
 def test_a_kfp_without_the_patched_functions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(kfp("local.orchestrator.dag_orchestrator"), "run_dag")
-    with pytest.raises(kfp_gaps.GapError, match=r"not as 2\.17 is: .*run_dag"):
-        kfp_gaps.mend({"0" * 64: ["package", "source"]})
+    with pytest.raises(kfp_process.GapError, match=r"not as 2\.17 is: .*run_dag"):
+        kfp_process.mend({"0" * 64: ["package", "source"]})
 
 
 def test_retries_use_one_output_folder() -> None:
@@ -257,3 +266,67 @@ def test_a_failure_is_reported_without_its_reason() -> None:
 
 def test_nothing_is_cached_unless_asked_for() -> None:
     assert kfp("local.cache").get_local_cache() is None
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "s3" / "bucket" / "data").mkdir(parents=True)
+    (tmp_path / "s3" / "bucket" / "data" / "rows.csv").write_text("1")
+    (tmp_path / "worked.py").write_text(MODULE)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(tmp_path / "s3"))
+    return tmp_path
+
+
+def otherwise(full_command: Sequence[str], env_vars: Mapping[str, str]) -> int:
+    return OTHERWISE
+
+
+@pytest.fixture
+def forks(store: Path) -> Iterator[TaskForks]:
+    found = TaskForks(otherwise, {SHA: [str(store / "package"), str(store)]})
+    yield found
+    found.end()
+
+
+def command(store: Path) -> list[str]:
+    return ["sh", "-c", COMMAND, json.dumps(given(store))]
+
+
+def told(*more: object, **document: object) -> dict[str, str]:
+    known = {"step": "work", "outputs": ["made", "metrics"]}
+    return {"DRIVETRAIN_TASK": json.dumps({**known, **working(*more, **document)})}
+
+
+def test_a_task_is_a_fork(forks: TaskForks, store: Path) -> None:
+    before = dict(os.environ)
+    assert forks.run(command(store), told({"option": ["--text", "it's"]}, metrics={"rows": "rows"})) == 0
+    assert (store / "s3" / "out" / "made" / "text.txt").read_text() == "it's|0.0|['rows.csv']|[]"
+    made = (store / "s3" / "out" / "made" / "process.txt").read_text()
+    assert made.startswith("call.py ") and "drivetrain.steps.kubeflow.forks" in made
+    assert json.loads((store / "out" / "executor_output.json").read_text())["parameterValues"] == {"rows": 7}
+    assert forks.run(command(store), told({"option": ["--ends", "bad"]})) == 2
+    assert forks.run(command(store), told({"option": ["--ends", "lost"]})) == 75
+    assert dict(os.environ) == before
+
+
+def test_other_commands_run_as_kfp_runs_them(forks: TaskForks, store: Path) -> None:
+    assert forks.run(["sh", "-c", "true", "{}"], told()) == OTHERWISE
+    assert forks.run([*command(store)[:2], COMMAND.replace(SHA, "1" * 64), "{}"], told()) == OTHERWISE
+    assert forks.run(command(store), {}) == OTHERWISE
+
+
+def test_without_the_interpreter_tasks_run_as_kfp_runs_them(forks: TaskForks, store: Path) -> None:
+    forks.process.kill()
+    forks.process.wait()
+    assert forks.run(command(store), told()) == OTHERWISE
+
+
+def test_a_task_whose_interpreter_is_killed_has_failed(
+    forks: TaskForks, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have done anything, so it is not run again."""
+    monkeypatch.setenv("DRIVETRAIN_SOURCE", str(store))
+    (store / "killing.py").write_text("import os, signal, sys\nos.kill(int(sys.argv[1]), signal.SIGKILL)\n")
+    document = {"step": "kill", "program": "script:killing.py", "arguments": [str(forks.process.pid)]}
+    assert forks.run(command(store), {"DRIVETRAIN_TASK": json.dumps(document)}) == 137
