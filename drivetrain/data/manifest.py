@@ -72,9 +72,8 @@ FORMATS = (1, 2)
 _IDENTITY_FORMAT = 1
 MANIFEST_FILE = "manifest.json"
 # Path components that no file system and no object store reads as anything else: the file's, and one folder's.
-_PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
+PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_READ_BYTES = 1 << 20
 
 T = TypeVar("T")
 
@@ -226,13 +225,11 @@ def check_shard(path: Path, shard: Shard, *, checksums: bool = True, advice: str
         raise InputError(f"shard {path} has {size:,} bytes; {MANIFEST_FILE} says {shard.bytes:,}. {advice}")
     if not checksums:
         return
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_READ_BYTES):
-            digest.update(block)
-    if digest.hexdigest() != shard.sha256:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != shard.sha256:
         raise InputError(
-            f"shard {path} was altered: its SHA-256 is {digest.hexdigest()[:12]}..., {MANIFEST_FILE} says "
+            f"shard {path} was altered: its SHA-256 is {found[:12]}..., {MANIFEST_FILE} says "
             f"{shard.sha256[:12]}.... {advice}"
         )
 
@@ -247,7 +244,7 @@ def _parsed(path: Path, content: object) -> Manifest:
     for index, entry in enumerate(_entries(path, top, "shards")):
         item = _object(path, f"shards[{index}]", entry)
         shard = Shard(*(_entry(path, item, name, kind) for name, kind in _SHARD_ENTRIES))
-        if not _PLAIN_NAME.fullmatch(shard.file):
+        if not PLAIN_NAME.fullmatch(shard.file):
             raise InputError(
                 f"{path}: shards[{index}].file is {shard.file!r}. Allowed: a file name, in one folder at most."
             )

@@ -14,7 +14,7 @@ Rows are numbered from 0 and any of them can be asked for at any time: which com
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,14 +99,17 @@ class Reader:
         """Raises:
         InputError: a name that the format does not have, with the closest match.
         """
-        for name in names:
-            if name not in self.column_names:
-                raise unknown_name(
-                    "column",
-                    name,
-                    self.column_names,
-                    advice=f"({self.folder}) Correct the recipe's columns, or the data.",
-                )
+        check_columns(names, self.column_names, self.folder)
+
+
+def check_columns(names: Iterable[str], known: Sequence[str], folder: Path) -> None:
+    """Raises:
+    InputError: a name that the data in `folder` do not have, with the closest match.
+    """
+    for name in names:
+        if name not in known:
+            advice = f"({folder}) Correct the recipe's columns, or the data."
+            raise unknown_name("column", name, known, advice=advice)
 
 
 class Rows(Mapping[str, NDArray[Any]]):

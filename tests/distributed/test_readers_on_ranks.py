@@ -163,7 +163,7 @@ def test_a_torn_shard_is_named_by_the_rank_that_checks_it(forked: Any, digits: P
     path.write_bytes(path.read_bytes()[:-1])
     # The other rank waits for this one, until it is gone.
     answers = forked(2, torn, digits, may_die=(0, 1))
-    assert answers[shard].startswith(f"shard {path} is not what manifest.json describes")
+    assert answers[shard].startswith(f"shard {path} has ")
     assert answers[1 - shard] != "read"
 
 

@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -58,9 +57,7 @@ class Predictions:
     def __enter__(self) -> Predictions:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # a file that is removed need not be whole
             self._close()
         self._folder.cleanup()

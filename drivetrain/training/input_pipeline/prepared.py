@@ -6,11 +6,8 @@ error that names the shard and never a model that is quietly worse.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,28 +16,13 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.data import fitted
-from drivetrain.training.errors import unknown_name
-from drivetrain.training.reader import Columns
+from drivetrain.data.manifest import FORMATS, MANIFEST_FILE, PLAIN_NAME, Shard, check_shard
+from drivetrain.training.reader import Columns, check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "MANIFEST_FILE", "Columns", "PreparedData", "Shard"]
-
-MANIFEST_FILE = "manifest.json"
-FORMATS = (1, 2)
-# A shard lies beside the manifest, or in the folder of its version.
-_SHARD_FILE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One Parquet file as the manifest describes it."""
-
-    file: str
-    rows: int
-    bytes: int
-    sha256: str
+__all__ = ["MANIFEST_FILE", "Columns", "PreparedData", "Shard"]
 
 
 class PreparedData:
@@ -84,7 +66,7 @@ class PreparedData:
         if self.rows == 0:
             raise InputError(f"{folder} holds no rows.")
         # Both become parts of paths.
-        strange = [shard.file for shard in self.shards if not _SHARD_FILE.fullmatch(shard.file)]
+        strange = [shard.file for shard in self.shards if not PLAIN_NAME.fullmatch(shard.file)]
         if Path(self.content_hash).name != self.content_hash:
             strange.append(self.content_hash)
         for name in strange:
@@ -97,17 +79,7 @@ class PreparedData:
             InputError: naming the first shard that is missing or differs.
         """
         for shard in self.shards if shards is None else shards:
-            path = self.folder / shard.file
-            try:
-                with path.open("rb") as stream:
-                    size, found = path.stat().st_size, hashlib.file_digest(stream, "sha256").hexdigest()
-            except FileNotFoundError:
-                raise InputError(f"shard {path} is missing; {MANIFEST_FILE} lists it.") from None
-            if size != shard.bytes or found != shard.sha256:
-                raise InputError(
-                    f"shard {path} is not what {MANIFEST_FILE} describes ({size} bytes, sha256 {found[:12]}; "
-                    f"expected {shard.bytes} bytes, sha256 {shard.sha256[:12]}). Prepare or copy the data again."
-                )
+            check_shard(self.folder / shard.file, shard, advice="Prepare or copy the data again.")
 
     def read(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The named columns of all shards, in the manifest's order, each an array of shape [rows].
@@ -115,14 +87,7 @@ class PreparedData:
         Raises:
             InputError: a column that is not there, or that has empty values (naming shard and count).
         """
-        for name in names:
-            if name not in self.column_names:
-                raise unknown_name(
-                    "column",
-                    name,
-                    self.column_names,
-                    advice=f"({self.folder}) Correct the recipe's columns, or the data.",
-                )
+        check_columns(names, self.column_names, self.folder)
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
         for shard in self.shards:
             for piece in self.row_groups(shard, names):

@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from drivetrain.training.loop.appended import AppendedFile, records_until
@@ -150,9 +149,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._lines:
             self._lines.close()
         for file in self._event_files:

@@ -30,7 +30,6 @@ import threading
 import time
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from types import TracebackType
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.process_identity import boot_id, process_table, start_time
@@ -102,9 +101,7 @@ class Lock:
         self.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def acquire(self) -> None:

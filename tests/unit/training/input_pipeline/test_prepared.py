@@ -83,7 +83,7 @@ def test_one_flipped_bit_is_found_and_its_shard_named(folder: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"shard .*part-00000\.parquet is not what manifest\.json describes"):
+    with pytest.raises(InputError, match=r"shard .*part-00000\.parquet was altered: its SHA-256 is "):
         PreparedData(folder).verify()
 
 
