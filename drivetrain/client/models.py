@@ -14,7 +14,9 @@ from drivetrain.base.errors import UserError, shown
 from drivetrain.client.arguments import checked, checked_home
 from drivetrain.client.frames import Listed, Named
 from drivetrain.operations.models import keep, login, refuse_filled
+from drivetrain.registry.card_sections import as_markdown
 from drivetrain.run_store.home import Home
+from drivetrain.telling.page.card_page import card_page
 
 if TYPE_CHECKING:
     from drivetrain.registry import registry as registries
@@ -82,8 +84,6 @@ class Model:
     @property
     def card(self) -> str:
         """Its model card as Markdown; a notebook shows it as a page."""
-        from drivetrain.registry.card_sections import as_markdown
-
         return as_markdown(self._version)
 
     @property
@@ -157,8 +157,6 @@ class Model:
     def _repr_html_(self) -> str:
         """Its card, for notebooks."""
         from html import escape
-
-        from drivetrain.telling.page.card_page import card_page
 
         page = escape(card_page(self._version), quote=True)
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:480px;border:0"></iframe>'

@@ -19,7 +19,7 @@ from drivetrain.run_store.labels import change_name, change_note, change_tags
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
-from drivetrain.telling.content.from_ledger import save_page
+from drivetrain.telling.content.from_ledger import run_facts, save_page
 from drivetrain.telling.content.given import Compared, given_settings
 from drivetrain.telling.page import render
 
@@ -91,7 +91,6 @@ class Run:
     def _facts(self) -> RunFacts:
         if self._kept is not None:
             return self._kept
-        from drivetrain.telling.content.from_ledger import run_facts
 
         with Ledger(self._home) as ledger:
             facts = run_facts(ledger, self.id)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from drivetrain.decision.deciding import Champion, difference_of
 from drivetrain.decision.evaluation import Evaluation
 from drivetrain.decision.policy import Policy
+from drivetrain.registry.registry import BEST_APPROVED, AbsentError
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
@@ -27,8 +28,6 @@ _KEPT = re.compile(r"(?<!\S)([a-zA-Z0-9._-]{1,80})=([1-9][0-9]{0,8}(?:[.][1-9][0
 
 def best_approved(registry: Registry, group: str, metric: str) -> ModelVersion | None:
     """The best approved version, as far as the registry keeps one."""
-    from drivetrain.registry.registry import BEST_APPROVED, AbsentError
-
     for number in reversed(_kept(registry.tags(group).get(BEST_APPROVED, "")).get(_name(metric), [])):
         try:
             found = registry.version(group, number)
@@ -41,8 +40,6 @@ def best_approved(registry: Registry, group: str, metric: str) -> ModelVersion |
 
 def keep_best(registry: Registry, group: str, metric: str, version: int, better_than: int | None) -> None:
     """Keep a version as the best approved one, shown to be better than another one; None where there was none."""
-
-    from drivetrain.registry.registry import BEST_APPROVED
 
     def changed(text: str) -> str:
         kept = _kept(text)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.data.arrow import numpy
 from drivetrain.decision.evaluation import Evaluation
+from drivetrain.decision.lines import Tonight, entered
 from drivetrain.decision.policy import Policy
 from drivetrain.decision.rows import check_same, paired
 from drivetrain.decision.standing import Standing, total
@@ -40,7 +41,6 @@ def standing_of(
     Raises:
         InputError: the evidence is damaged, or cannot be read or written.
     """
-    from drivetrain.decision.lines import Tonight, entered
     from drivetrain.registry.evidence import change_evidence, place_of
 
     ours, theirs = candidate.evidence, champion.evidence

@@ -20,6 +20,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 from drivetrain.decision.evaluation import ALL
 from drivetrain.decision.formatting import count, number, percent, place
+from drivetrain.decision.nights import SPENT
 from drivetrain.decision.noninferiority import CHANGED, could_rule_out, passes
 from drivetrain.decision.policy import Limit, Policy
 from drivetrain.registry.registry import AbsentError, open_registry
@@ -210,7 +211,6 @@ def level_within(policy: Policy) -> float:
     """The error rate that a candidate's line, or a single comparison, has spent after `NIGHTS` nights."""
     if not policy.pools:
         return policy.level
-    from drivetrain.decision.nights import SPENT
 
     return (1 - policy.confidence) / policy.lines * SPENT[NIGHTS]
 

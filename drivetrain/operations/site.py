@@ -13,6 +13,7 @@ from drivetrain.telling import Around
 from drivetrain.telling.content.from_ledger import run_facts
 from drivetrain.telling.content.index import index
 from drivetrain.telling.page import render
+from drivetrain.telling.page.card_page import card_page
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
@@ -35,7 +36,6 @@ def write_site(home: Home, groups: Mapping[str, Sequence[ModelVersion]], folder:
     Raises:
         UserError: the folder holds something else, or cannot be written.
     """
-    from drivetrain.telling.page.card_page import card_page
     from drivetrain.telling.page.index_page import Asked, index_page
     from drivetrain.telling.page.registry_page import MAX_VERSIONS, registry_page
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import parse
+from drivetrain.targets.sagemaker.run.batch_transform.account_models import uri_of
 
 
 def stubs(given: Mapping[str, str], called: str) -> dict[str, dict[str, Any]]:
@@ -77,8 +78,6 @@ def data(given: Mapping[str, str], called: str) -> dict[str, str]:
         if not Path(path).exists():
             raise UserError(f"{called} {text!r}: there is no file or folder {path!r}.")
         if uri.startswith("model/"):
-            from drivetrain.targets.sagemaker.run.batch_transform.account_models import uri_of
-
             uri = uri_of(uri.removeprefix("model/"), is_archive=not Path(path).is_dir())
         found[uri] = path
     return found

@@ -14,14 +14,11 @@ import os
 import re
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from drivetrain.aws.refusals import NotThereError, ServiceError, UnusableError
 from drivetrain.base.errors import InputError
 from drivetrain.base.stopping import AwayError
-
-if TYPE_CHECKING:
-    from drivetrain.aws.refusals import ServiceError, UnusableError
 
 OBJECT_STORE = "DRIVETRAIN_OBJECT_STORE"
 MOST_FILES = 100_000
@@ -87,7 +84,6 @@ def _segments(uri: str, key: str) -> tuple[str, ...]:
 
 
 def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
-    from drivetrain.aws.refusals import NotThereError, ServiceError, UnusableError
     from drivetrain.aws.s3 import Client
 
     client = Client(bucket, purpose="models", permissions=_PERMISSIONS)

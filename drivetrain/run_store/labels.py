@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError, did_you_mean, shown
 from drivetrain.base.masking import Masking, without_secrets
+from drivetrain.run_store.reader import BEGINS, Ledger
 from drivetrain.run_store.run_values import enter_values, values_of
+from drivetrain.run_store.writer import LedgerWriter
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -63,8 +65,6 @@ def change_tags(home: Home, execution: str, tags: Mapping[str, str], removed: tu
     Raises:
         UserError: there is no such run; a tag that cannot be given, or is to be taken away and is not there.
     """
-    from drivetrain.run_store.writer import LedgerWriter
-
     tags = checked_tags(tags)
     id = _found(home, execution)
     with LedgerWriter(home) as ledger, ledger.transaction() as db:
@@ -83,9 +83,6 @@ def change_name(home: Home, execution: str, name: str | None) -> str:
     Raises:
         UserError: there is no such run; a name that no run can have, another one has, or an id begins with.
     """
-    from drivetrain.run_store.reader import BEGINS
-    from drivetrain.run_store.writer import LedgerWriter
-
     if name is not None:
         checked_name(name)
     id = _found(home, execution)
@@ -105,8 +102,6 @@ def change_note(home: Home, execution: str, note: str | None) -> str:
     Raises:
         UserError: there is no such run; the note is too long.
     """
-    from drivetrain.run_store.writer import LedgerWriter
-
     if note is not None and not isinstance(note, str):  # type: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"A note is a text. Given: {shown(note)}.")
     if note is not None and len(note) > MAX_NOTE:
@@ -118,7 +113,5 @@ def change_note(home: Home, execution: str, note: str | None) -> str:
 
 
 def _found(home: Home, execution: str) -> str:
-    from drivetrain.run_store.reader import Ledger
-
     with Ledger(home) as ledger:
         return ledger.execution(execution).id

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.run_store.home import Home, write_whole
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
@@ -166,8 +167,6 @@ def _kept(ledger: Ledger, wanted: set[str]) -> dict[str, str]:
 
 def _by_models(ledger: Ledger, wanted: set[str]) -> Iterator[tuple[str, str]]:
     """Runs that registered a model, or wrote what a model's version names."""
-    from drivetrain.registry.backends.local import LocalRegistry
-
     registry = LocalRegistry(ledger.home.ledger)
     versions = [version for group in registry.groups() for version in registry.versions(group.name)]
     arns = {version.arn for version in versions}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.model import ObjectRow
 from drivetrain.run_store.objects import ObjectStore, sha256_of, walk
@@ -222,8 +223,6 @@ def _advice(versions: str) -> str:
 
 
 def _versions(home: Home) -> list[ModelVersion]:
-    from drivetrain.registry.backends.local import LocalRegistry
-
     registry = LocalRegistry(home.ledger)
     return [version for group in registry.groups() for version in registry.versions(group.name)]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.run_store.reader import Ledger
 from drivetrain.spec.pipeline import PipelineFinished, RegistryEvent, Schedule, Trigger
 from drivetrain.triggers.package_events import package_event
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import Registry
     from drivetrain.run_store.home import Home
-    from drivetrain.run_store.reader import Ledger
 
 CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))
 """The fields of a version that a decision in the local registry changes."""
@@ -45,8 +45,6 @@ class Watch:
             self._last_execution = told.number
 
     def _ledger(self) -> Ledger:
-        from drivetrain.run_store.reader import Ledger
-
         return Ledger(self._home)
 
 

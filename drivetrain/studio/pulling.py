@@ -23,6 +23,7 @@ from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts, texts_
 from drivetrain.studio.merge import merge
 from drivetrain.studio.patch import read
 from drivetrain.studio.programs import check_programs
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
 from drivetrain.targets.sagemaker.document.difference.difference import differences
@@ -131,7 +132,6 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
     """
     from drivetrain.targets.sagemaker.account import Account
-    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
     from drivetrain.targets.sagemaker.deploy.desired import check_bucket
     from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
     from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside

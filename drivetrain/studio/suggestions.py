@@ -20,6 +20,7 @@ from drivetrain.authoring.loading import load
 from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
 from drivetrain.spec.deployment import Deployment
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document.difference.change import Change
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.document.difference.meaning import equal
@@ -78,8 +79,6 @@ def suggest(
     Raises:
         UserError: the pipeline cannot be built as it is.
     """
-    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
-
     loaded = load(target, config, overrides)
 
     def compile_with(more: Sequence[str]) -> Mapping[str, Any]:

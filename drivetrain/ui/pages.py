@@ -27,9 +27,11 @@ from drivetrain.telling.content.from_ledger import run_facts
 from drivetrain.telling.content.index import Index, index
 from drivetrain.telling.content.logs import tail
 from drivetrain.telling.page import Drawn, render
+from drivetrain.telling.page.card_page import card_page
 from drivetrain.telling.page.comparison_page import comparison_page
 from drivetrain.telling.page.index_page import Asked, index_page
 from drivetrain.telling.page.registry_page import registry_page
+from drivetrain.ui.actions import Actions, actions_section
 from drivetrain.ui.answers import Page, Query, around, error_page, first, run_address, step_address
 
 if TYPE_CHECKING:
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 
     from drivetrain.registry.registry import ModelVersion, Registry
     from drivetrain.telling.content import RunFacts
-    from drivetrain.ui.actions import Actions
 
 LOG_LINES = 200
 MAX_COMPARED = 12
@@ -73,8 +74,6 @@ class Pages:
 
     @cached_property
     def _actions(self) -> Actions:
-        from drivetrain.ui.actions import Actions
-
         return Actions(self.home, self._registry)
 
     def prepare(self) -> None:
@@ -175,7 +174,6 @@ class Pages:
             facts = run_facts(ledger, execution)
         if facts.id != execution:
             return Page(location=run_address(facts.id), status=303)
-        from drivetrain.ui.actions import actions_section
 
         served = [actions_section(self.home, facts), self._log(facts)]
         text = render(
@@ -216,8 +214,6 @@ class Pages:
         return Page(registry_page(groups, around("/models"), run_address, card_address, decides=True, told=told))
 
     def _card(self, group: str, version: str) -> Page:
-        from drivetrain.telling.page.card_page import card_page
-
         found = self._registry().version(group, version)
         run = found.lineage.get("execution", "").rpartition("/")[2]
         there = bool(run) and self.home.run(run).is_dir()

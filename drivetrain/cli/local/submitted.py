@@ -15,7 +15,10 @@ from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.base.errors import InputError, UserError, did_you_mean
 from drivetrain.catalog.strategies import recipe_file
 from drivetrain.cli import home_option, local_home, options
+from drivetrain.cli.local.outputs import check_folder, check_inputs, copy_outputs, outputs_of_latest
+from drivetrain.cli.outcome import Terminal, exit_code
 from drivetrain.operations import running
+from drivetrain.operations.operands import Work
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import JobStep, ProcessingStep
 from drivetrain.steps import command_line
@@ -45,14 +48,9 @@ def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
     Raises:
         UserError: what is wrong with any of it, before anything starts.
     """
-    from drivetrain.cli.outcome import Terminal, exit_code
-    from drivetrain.operations.operands import Work
-
     data, interruptions, out = options.data(job.data), options.interruptions(job.interrupt), job.out
     pipeline, source = one_step_pipeline(job)
     if out is not None:
-        from drivetrain.cli.local.outputs import check_folder, check_inputs
-
         (job_step,) = pipeline.steps
         assert isinstance(job_step, JobStep)
         # Those of a training arrive as files.
@@ -77,8 +75,6 @@ def run_here(job: Job, *, home: Path | None, as_json: bool) -> int:
 
 def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: bool) -> None:
     """Say where on this machine the outputs lie, since no next step takes them up."""
-    from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
-
     places = outputs_of_latest(home, pipeline.name)
     if out is not None:
         places = copy_outputs(places, out, keep_versions=_kept_versions(pipeline))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.reasons import in_a_line
 from drivetrain.telling.terminal import say, say_json, table
 
@@ -17,8 +18,6 @@ def show_events(home: Home, execution: str, *, as_json: bool) -> None:
     Raises:
         UserError: there is no such execution.
     """
-    from drivetrain.run_store.reader import Ledger
-
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id
         rows = ledger.events(id)

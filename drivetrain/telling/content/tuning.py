@@ -10,6 +10,7 @@ from typing import Any
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
 from drivetrain.base.masking import Masking
 from drivetrain.run_store.reasons import in_a_line
+from drivetrain.targets.sagemaker.run.tuning.trials import read_trials
 from drivetrain.telling.content.untrusted_json import drawable, objects, text, texts, whole
 
 # More than the service runs in one tuning.
@@ -141,8 +142,6 @@ def _described(response: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator
 
 
 def _kept(folder: Path) -> Iterator[TrainingFacts]:
-    from drivetrain.targets.sagemaker.run.tuning.trials import read_trials
-
     for trial in read_trials(folder)[:MAX_TRAININGS]:
         ended = trial.ended if trial.status != "InProgress" else None
         yield TrainingFacts(

@@ -32,6 +32,7 @@ from drivetrain.targets.kubeflow.deploy.planning import make_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
 from drivetrain.targets.kubeflow.deploy.server import Server
 from drivetrain.targets.kubeflow.deploy.server import read as read_server
+from drivetrain.targets.kubeflow.deploy.starter import Starter as OfRegistry
 from drivetrain.targets.kubeflow.settings import NAME, TITLE, settings_of
 
 if TYPE_CHECKING:
@@ -190,8 +191,6 @@ class Kubeflow(DeployedRuns):
         return deployed_pipelines(self.api, limit, self.settings.experiment)
 
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
-        from drivetrain.targets.kubeflow.deploy.starter import Starter as OfRegistry
-
         wishing.check_place(self.settings)
         if self.settings.registry is None:
             raise UserError(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.objects import ObjectStore, artifact, sha256_of
 from drivetrain.run_store.schema import ArtifactEntry
@@ -43,7 +44,6 @@ class Recorded:
             return {"ProcessingOutputConfig": {"Outputs": listed}}, None
         if not isinstance(step, RegisterStep):
             return {}, None
-        from drivetrain.registry.backends.local import LocalRegistry
 
         group = value_of("group", words)
         assert group is not None

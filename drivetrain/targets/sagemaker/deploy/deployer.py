@@ -15,6 +15,10 @@ from drivetrain.targets.sagemaker.account import Account, checked_region, region
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
 from drivetrain.targets.sagemaker.deploy.deployed import OWNER
+from drivetrain.targets.sagemaker.deploy.executions.execution_report import report
+from drivetrain.targets.sagemaker.deploy.executions.executions import of_arn
+from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
+from drivetrain.targets.sagemaker.deploy.listing import deployed_pipelines
 from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.deploy.applying.destroying import Remains
-    from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
 
 Json = dict[str, Any]
 
@@ -156,20 +159,14 @@ class SageMaker(DeployedRuns):
             )
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        from drivetrain.targets.sagemaker.deploy.executions.executions import of_arn
-
         if which.startswith("arn:"):
             return _named(of_arn(which, pipeline))
         return super().find(pipeline, which)
 
     def followed(self, handle: Handle) -> FollowedExecution:
-        from drivetrain.targets.sagemaker.deploy.executions.following import FollowedExecution
-
         return FollowedExecution(self.account, handle.address)
 
     def report_of(self, run: RemoteRun) -> Report:
-        from drivetrain.targets.sagemaker.deploy.executions.execution_report import report
-
         return report(self.account, run)
 
     def handle(self, run: RemoteRun) -> Handle:
@@ -186,8 +183,6 @@ class SageMaker(DeployedRuns):
         return executions(self.account, pipeline, limit)
 
     def pipelines(self, limit: int) -> Iterable[Listed]:
-        from drivetrain.targets.sagemaker.deploy.listing import deployed_pipelines
-
         return deployed_pipelines(self.account, limit)
 
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:

@@ -11,6 +11,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in, text_in
+from drivetrain.components.train import train
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.spec.steps import TRAIN
@@ -130,7 +131,6 @@ def _program(arguments: Mapping[str, Any]) -> Any:
 def _resumable_names(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     if _program(arguments) != TRAIN:
         return ()
-    from drivetrain.components.train import train
 
     return train.resumable
 
