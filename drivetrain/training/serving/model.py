@@ -16,14 +16,14 @@ from drivetrain.training.outputs import task_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import HasFolder, Recipe, unlabelled_batch
 from drivetrain.training.serving.inputs import Inputs, inputs_of
-from drivetrain.training.serving.predictions import Predictions, in_batches, predictions_of
+from drivetrain.training.serving.predictions import Answering, Predictions, predictions_of
 from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.precision import precision_of
 from drivetrain.training.torch.values import Values
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class ServedModel(Answering):
     """A model in eval mode on its device."""
 
     recipe: Recipe
@@ -51,18 +51,8 @@ class ServedModel:
             )
         return cls(recipe, model.to(device).eval(), task_of(recipe, description), inputs, device)
 
-    def predict(self, columns: Columns) -> Predictions:
-        """
-        Args:
-            columns: arrays of shape [rows, ...], of the types that the training data had.
-
-        Raises:
-            InputError: the recipe or the model does not take them.
-        """
-        return in_batches(columns, self.task, self.answers)
-
     def answers(self, columns: Columns) -> Predictions:
-        """As `predict`, in one forward pass."""
+        """The answers for these rows, in one forward pass."""
         dtype = next(self.model.parameters()).dtype
         try:
             batch = unlabelled_batch(self.recipe, columns).to(self.device, dtype)

@@ -50,11 +50,24 @@ def predictions_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) 
     return Predictions(task, predicted, answers.scores)
 
 
-def in_batches(columns: Columns, task: Task, answers: Callable[[Columns], Predictions]) -> Predictions:
-    """The answers for all rows, `BATCH_SIZE` of them at a time."""
-    num_rows = len(next(iter(columns.values())))
-    slices = [slice(start, start + BATCH_SIZE) for start in range(0, num_rows, BATCH_SIZE)]
-    parts = [answers({name: values[rows] for name, values in columns.items()}) for rows in slices]
-    scores = [part.scores for part in parts if part.scores is not None]
-    predicted = np.concatenate([part.predicted for part in parts])
-    return Predictions(task, predicted, np.concatenate(scores) if scores else None)
+class Answering:
+    """A model that answers; `answers` is one forward pass of its framework."""
+
+    task: Task
+    answers: Callable[[Columns], Predictions]
+
+    def predict(self, columns: Columns) -> Predictions:
+        """The answers for all rows, `BATCH_SIZE` of them at a time.
+
+        Args:
+            columns: arrays of shape [rows, ...], of the types that the training data had.
+
+        Raises:
+            InputError: the recipe or the model does not take them.
+        """
+        num_rows = len(next(iter(columns.values())))
+        slices = [slice(start, start + BATCH_SIZE) for start in range(0, num_rows, BATCH_SIZE)]
+        parts = [self.answers({name: values[rows] for name, values in columns.items()}) for rows in slices]
+        scores = [part.scores for part in parts if part.scores is not None]
+        predicted = np.concatenate([part.predicted for part in parts])
+        return Predictions(self.task, predicted, np.concatenate(scores) if scores else None)

@@ -28,7 +28,7 @@ from drivetrain.training.outputs import task_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Recipe, load_recipe, unlabelled_batch
 from drivetrain.training.serving.inputs import Inputs, description_of, inputs_of
-from drivetrain.training.serving.predictions import Predictions, in_batches, predictions_of
+from drivetrain.training.serving.predictions import Answering, Predictions, predictions_of
 from drivetrain.training.tensorflow.values import Values, in_format
 from drivetrain.training.trees import Tree
 
@@ -43,7 +43,7 @@ Compute = Callable[[Tree], Tree]
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class ServedModel(Answering):
     """`compute` gives the outputs of inputs, each an array of shape [rows, ...] or a dict or tuple of such; `precision`
     is that of the parameters."""
 
@@ -71,18 +71,8 @@ class ServedModel:
         compute = _in_serving(serving, precision) if serving else _in_this_process(folder)
         return cls(recipe, task_of(recipe, description), inputs_of(description), precision, compute)
 
-    def predict(self, columns: Columns) -> Predictions:
-        """
-        Args:
-            columns: arrays of shape [rows, ...], of the types that the training data had.
-
-        Raises:
-            InputError: the recipe or the model does not take them.
-        """
-        return in_batches(columns, self.task, self.answers)
-
     def answers(self, columns: Columns) -> Predictions:
-        """As `predict`, in one forward pass."""
+        """The answers for these rows, in one forward pass."""
         inputs: Any = in_format(unlabelled_batch(self.recipe, columns), self.precision).inputs
         return predictions_of(Values(), self.recipe, self.task, self.compute(inputs))
 
