@@ -25,20 +25,20 @@ _CONTROL = {
     if chr(code) not in "\t\n\r"
 }
 _UNSAFE = {**{ord(char): entity for char, entity in _ENTITIES.items()}, **_CONTROL, 0xFFFE: "", 0xFFFF: ""}
-# Most texts have nothing to escape, and a page has tens of thousands.
-_NOT_PLAIN = re.compile(f"[{''.join(map(chr, _UNSAFE))}\ud800-\udfff]")
 
 
-_PAGE = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+@cache
+def _not_plain() -> re.Pattern[str]:
+    """Most texts have nothing to escape, and a page has tens of thousands. Commands without a page compile nothing."""
+    return re.compile(f"[{''.join(map(chr, _UNSAFE))}\ud800-\udfff]")
 
 
 def page_in(message: str) -> str | None:
     """The title of a page of HTML in an error's message, as a proxy or a server that is down gives one in the place of
     words; None where there is no page."""
-    if _PAGE.search(message) is None:
+    if re.search(r"<!doctype html|<html[\s>]", message, re.IGNORECASE) is None:
         return None
-    title = _TITLE.search(message)
+    title = re.search(r"<title[^>]*>(.*?)</title>", message, re.IGNORECASE | re.DOTALL)
     return " ".join(title[1].split())[:80] if title else "without a title"
 
 
@@ -57,7 +57,7 @@ def escape(text: object) -> Markup:
     if isinstance(text, Markup):
         return text
     written = str(text)
-    if _NOT_PLAIN.search(written) is None:
+    if _not_plain().search(written) is None:
         return Markup(written)
     return Markup(written.encode("utf-8", "replace").decode("utf-8").translate(_UNSAFE))
 

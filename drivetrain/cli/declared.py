@@ -85,7 +85,7 @@ class LazyGroup(CommandGroup):
             return
         width = max(map(len, self.modules))
         for heading, names in self.headings.items():
-            helps = {name: self._built(name).get_short_help_str(formatter.width - 6 - width) for name in names}
+            helps = {name: _app(self.modules[name]).summary(formatter.width - 6 - width) for name in names}
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), text) for name, text in helps.items()])
 
@@ -113,8 +113,12 @@ class LazyGroup(CommandGroup):
 @functools.cache
 def _command(module: str, name: str) -> click.Command:
     """A process that runs several command lines reads the signatures of a command once."""
-    command: click.Command = importlib.import_module(f"drivetrain.cli.{module}").app.built(name)
-    return command
+    return _app(module).built(name)
+
+
+def _app(module: str) -> App:
+    app: App = importlib.import_module(f"drivetrain.cli.{module}").app
+    return app
 
 
 def help_without_command() -> None:
@@ -141,6 +145,11 @@ class App:
             return function
 
         return declare
+
+    def summary(self, limit: int) -> str:
+        """The first sentence of its help, in at most `limit` characters; its parameters stay unread."""
+        text = self.help or self._written[0][2].__doc__
+        return click.Command(None, help=text).get_short_help_str(limit)
 
     def built(self, name: str) -> click.Command:
         """The command or group, called `name`."""
@@ -185,6 +194,7 @@ def parameters_of(function: Callable[..., Any]) -> list[click.Parameter]:
     return found
 
 
+@functools.cache
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return get_type_hints(function, include_extras=True)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +73,8 @@ def keep(found: ModelVersion, output: Path | None, registry: str | None, home: P
             f"the registry knows no content hash of {name}, so nothing says which files are its own. Register it with "
             "one: a step register(..., decision=compared), or register_model."
         )
+    import tempfile  # of a fetch alone: each command on models loads this file
+
     beside = None if output is None else output.absolute().parent
     if beside is not None:
         beside.mkdir(parents=True, exist_ok=True)

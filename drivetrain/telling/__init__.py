@@ -5,10 +5,8 @@ pages that need one: the policy names them by their hashes.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,6 +82,9 @@ def _policy(scripts: tuple[str, ...], *, served: bool) -> str:
 
 @cache
 def _hash(name: str) -> str:
+    from base64 import b64encode  # of pages alone: each command loads this file
+    from hashlib import sha256
+
     return b64encode(sha256(asset(name).encode()).digest()).decode()
 
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
-from drivetrain.cli import home_option, local_home, outcome
+from drivetrain.cli import home_option, local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json, JsonLines, On, OnConfig, OnPipeline, OnSet, Region
-from drivetrain.cli.outcome import listed, listed_json
 from drivetrain.cli.runs import here, organise
 from drivetrain.cli.runs.here import Price, SpotDiscount
 from drivetrain.telling.terminal import say, say_json
@@ -118,6 +117,7 @@ def list_(
         from drivetrain.cli.runs import deployed as deployed_runs
 
         return deployed_runs.print_list(*deployed, limit, as_json=as_json)
+    from drivetrain.cli.outcome import listed, listed_json
     from drivetrain.operations.concluding import enter_missing
     from drivetrain.run_store.home import why_not_resumed
     from drivetrain.run_store.reader import Ledger
@@ -190,6 +190,7 @@ def show(
 
         show_events(local_home(home), execution, as_json=as_json)
         return 0
+    from drivetrain.cli import outcome
     from drivetrain.cli.runs.failure import failure_block
     from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.run_store.reader import Ledger
