@@ -7,8 +7,7 @@
     sources.py        where a task's input comes from, and whether its type fits
     cel.py            the expressions of conditions
     placeholders.py   `{{$...}}` in commands, images and values
-    executors.py      containers and importers
-    kubernetes.py     the platform's part
+    executors.py      containers, importers, and what is asked of Kubernetes for them (the platform's part)
     problems.py       one problem, and how its place is written
     check.py          what a DAG gives, and all of it: `problems(documents)`; as the command line says it:
                       `inspect(text, source)`

@@ -15,9 +15,8 @@ from typing import Any, cast
 from drivetrain.base.errors import did_you_mean
 from drivetrain.base.formatting import printable
 from drivetrain.targets.kubeflow.ir.components import FLOWS, Component, Components, Flow
-from drivetrain.targets.kubeflow.ir.executors import executor_problems
+from drivetrain.targets.kubeflow.ir.executors import PLATFORM, executor_problems, platform_problems
 from drivetrain.targets.kubeflow.ir.fields import cleaned
-from drivetrain.targets.kubeflow.ir.kubernetes import PLATFORM, platform_problems
 from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry, quoted
 from drivetrain.targets.kubeflow.ir.reading import Documents, read
 from drivetrain.targets.kubeflow.ir.sources import Sources, mismatch, taken
