@@ -34,10 +34,21 @@ class _Kept(spares._Server):
             super().close()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shared_interpreters() -> Iterator[None]:
-    """The runs of this process load torch once, not once each: their steps are forks of the same interpreters."""
+@pytest.fixture(scope="session")
+def kept_interpreters() -> Iterator[list[_Kept]]:
     kept: list[_Kept] = []
+    yield kept
+    for each in kept:
+        spares._Server.close(each)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_interpreters(kept_interpreters: list[_Kept]) -> Iterator[None]:
+    """The runs of these tests load torch once, not once each: their steps are forks of the same interpreters.
+
+    A module at a time: a patch of the session would also hold in other folders, whose tests run in the same process.
+    """
+    kept = kept_interpreters
 
     def server(modules: Sequence[str]) -> _Kept:
         alive = [each for each in kept if each._process.poll() is None and bool(each.modules) == bool(modules)]
@@ -50,5 +61,3 @@ def shared_interpreters() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spares, "_Server", server)
         yield
-    for each in kept:
-        spares._Server.close(each)
