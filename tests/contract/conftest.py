@@ -39,7 +39,8 @@ def kept_interpreters() -> Iterator[list[_Kept]]:
     kept: list[_Kept] = []
     yield kept
     for each in kept:
-        spares._Server.close(each)
+        if each._process.poll() is None:
+            spares._Server.close(each)
 
 
 @pytest.fixture(scope="module", autouse=True)
