@@ -110,7 +110,7 @@ def pytest_collection() -> Iterator[object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(7_000, 10, 10)
+        gc.set_threshold(700, 10, 100)
         gc.enable()
 
 

@@ -137,8 +137,10 @@ def by_fresh_rows(first: Floats, gains: Floats) -> bool:
 
 
 def hopeful(units: Floats, look: int) -> bool:
-    """Whether chance, where every unit is as likely to say the opposite, gives so much rarely enough for a promotion.
-    By a part of the draws, with five of their deviations to spare: more of them are not worth their time."""
+    """Return False if chance alone gives as much too often for a promotion (each unit as likely to say the opposite).
+
+    A part of the draws decides, with five of their deviations to spare: only what passes is worth all of them.
+    """
     if units.sum() <= 1.8 * np.sqrt((units**2).sum()):
         return False
     above = np.count_nonzero(_signs()[:, : len(units)] @ units.astype(np.float32) >= units.sum() * (1 - 1e-5))

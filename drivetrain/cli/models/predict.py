@@ -123,7 +123,8 @@ def _model(version: ModelVersion, scratch: Path, where: RegistryOptions) -> Path
     """
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, unpack
 
-    folder, label = fetched(version, scratch / "fetched", where.registry, where.home), _name(version)
+    label = _name(version)
+    folder = fetched(version, scratch / "fetched", where.registry, where.home)
     if version.content_hash:
         check(version, folder)
     else:

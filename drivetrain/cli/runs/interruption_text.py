@@ -96,7 +96,6 @@ def interrupted_json(times: JobTimes, prices: Prices | None) -> dict[str, Any]:
         "steps_lost": times.steps_lost,
         "training_seconds": times.training_seconds,
         "billable_seconds": times.billable_seconds,
-        "billed_less": None,  # nobody bills a run on this machine
         "time": spent
         and {
             "total": spent.total,

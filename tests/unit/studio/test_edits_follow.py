@@ -28,7 +28,7 @@ from tests.fixtures.studio_edits import EDITS, PIPELINE, steps_of
 QUICK = ["rename middle", "several"]
 DEV, PROD = "111111111111", "222222222222"
 COMPILED: dict[bytes, Compiled] = {}
-"""What has been compiled, by all that the files held."""
+"""The content of all files of a pipeline -> the pipeline as it was compiled."""
 
 
 def settings(account: str, **more: Any) -> str:

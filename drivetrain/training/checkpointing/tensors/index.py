@@ -108,9 +108,7 @@ class Index:
             name: {"dtype": entry.dtype, "shape": entry.shape, "chunks": [_as_dict(chunk) for chunk in entry.chunks]}
             for name, entry in self.tensors.items()
         }
-        # (Earlier versions read two more fields.)
-        document = {"format": FORMAT, "tensors": tensors, "values": {}, "paths": {}}
-        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps({"format": FORMAT, "tensors": tensors}, allow_nan=False, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Index:

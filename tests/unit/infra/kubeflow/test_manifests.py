@@ -455,7 +455,7 @@ def test_a_new_folder_and_an_empty_one(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_updated(tmp_path: Path) -> None:
-    """What is not needed any more goes; what others put there stays."""
+    """Files that are no longer needed are removed; files of others stay."""
     write_folder(tmp_path, {"gone.yaml": "b: 2\n", **FILES}, AUTHOR)
     (tmp_path / "overlay").mkdir()
     (tmp_path / "README.md").write_text("ours")
