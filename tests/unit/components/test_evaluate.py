@@ -93,7 +93,10 @@ def test_bad_data_is_one_line_from_the_program(model: Path, data: Path, tmp_path
     (data / "part-00001.parquet").unlink()
     ended = command(model, data, tmp_path / "metrics", DRIVETRAIN_FAILURE_FILE=str(tmp_path / "failure"))
     assert ended.returncode == 2
-    assert ended.stderr == f"error: shard {data / 'part-00001.parquet'} is missing; manifest.json lists it.\n"
+    assert ended.stderr == (
+        f"error: shard {data / 'part-00001.parquet'} is missing, but manifest.json lists it. "
+        "Prepare or copy the data again.\n"
+    )
     assert (tmp_path / "failure").read_text() == ended.stderr
     assert not (tmp_path / "metrics/metrics.json").exists()
 
