@@ -171,7 +171,7 @@ def without_shapes(text: str, found: list[str] | None = None, sample: str | None
     sample = text if sample is None else sample
     spans = list(_of_urls(text)) if "://" in sample else []
     if "PRIVATE KEY" in sample:
-        from drivetrain.base.private_keys import private_keys
+        from drivetrain.base.secret_writings import private_keys
 
         spans += private_keys(text)
     for beginnings, pattern in _SHAPES:
@@ -179,7 +179,7 @@ def without_shapes(text: str, found: list[str] | None = None, sample: str | None
             if _stem(beginning) in sample:
                 spans += _of_shape(text, beginning, pattern)
     if "." in sample and re.search(_DISCORD, sample) and re.search(_DISCORD_REST, text):
-        from drivetrain.base.discord_tokens import discord_tokens
+        from drivetrain.base.secret_writings import discord_tokens
 
         spans += discord_tokens(text, _is_a_beginning)
     return _masked(text, spans, found)

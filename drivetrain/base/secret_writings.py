@@ -1,4 +1,7 @@
-"""How a secret is written in other texts: in JSON, Python, a shell, a URL. Loaded where there is a secret, or a `%`."""
+"""How secrets stand in texts: as written in JSON, Python, a shell or a URL; private keys; tokens of Discord's bots.
+
+Loaded where there is a secret, or a text may hold one of these.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,24 @@ _LONG_LINE = 16
 _QUOTED = r"%[0-9A-Fa-f]{2}[^\s\"'<>]*"
 # So far the text before that is looked at.
 _BEFORE = 100
+_BEGINS = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+_ENDS = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+# The end of a line, also in a text in JSON in JSON.
+_BREAK = r"(?:[\r\n]|\\{1,7}[rn])"
+# What may follow the beginning of a key whose end is not there: lines of base64, and headers.
+_LINES = (
+    rf"(?:[ \t]*{_BREAK}+[ \t]*(?:[A-Z][\w-]{{1,30}}: [^\r\n]*"
+    rf"|[A-Za-z0-9+/=]{{16,}}(?!\w|[.-]\w)|[A-Za-z0-9+/=]+(?=[ \t\"']*(?:{_BREAK}|$))))*"
+)
+# A line of a key in a log, perhaps behind the time and the like.
+_LINE = r"\s*(?:\S{1,40}\s+){0,3}[A-Za-z0-9+/=]*\s*"
+_HEADER = r"\s*(?:[A-Z][\w-]{1,30}: |-----).*"
+_LONGEST_KEY = 16 * 1024
+# A token of Discord's begins with the bot's number in base64, and so with nothing that a text could be searched for.
+# Its second part, between two dots, is searched for.
+_OTHER_PARTS = r"\.[\w-]{6}\.[\w-]{27,}"
+_FIRST_PART = r"(?:M[Tjz]|N[DTjz]|O[DT])[\w-]{21,26}"
+_LONGEST_PART, _SHORTEST_PART = 28, 23
 
 
 @lru_cache(maxsize=256)  # those of the environment are asked for with each text
@@ -50,3 +71,34 @@ def _in_urls(secret: str) -> set[str]:
         for byte in secret.encode("utf-8", "surrogateescape")
     )
     return {quoted, quoted.replace("%20", "+"), quoted.replace("%2F", "/")}
+
+
+def private_keys(text: str) -> Iterator[tuple[int, int]]:
+    """The places of private keys, also cut ones, up to their end lines. Without an end line, or with other text in
+    between, a place goes as far as the text looks like a key, so that the rest of the message stays."""
+    place = 0
+    while begins := re.compile(_BEGINS).search(text, place):
+        ends = re.compile(_ENDS).search(text, begins.end(), begins.end() + _LONGEST_KEY)
+        last = re.compile(_LINES).match(text, begins.end())
+        assert last is not None  # the lines may be none
+        if ends is not None and _is_key(text[begins.end() : ends.start()]):
+            last = ends
+        yield begins.start(), last.end()
+        place = last.end()
+
+
+def _is_key(between: str) -> bool:
+    return all(re.fullmatch(_LINE, line) or re.fullmatch(_HEADER, line) for line in re.split(rf"{_BREAK}+", between))
+
+
+def discord_tokens(text: str, begins_at: Callable[[str, int], bool]) -> Iterator[tuple[int, int]]:
+    """The places of tokens of Discord's bots.
+
+    Args:
+        begins_at: True where a word may begin.
+    """
+    for rest in re.finditer(_OTHER_PARTS, text):
+        for place in range(max(0, rest.start() - _LONGEST_PART), rest.start() - _SHORTEST_PART + 1):
+            if re.compile(_FIRST_PART).fullmatch(text, place, rest.start()) and begins_at(text, place):
+                yield place, rest.end()
+                break

@@ -133,7 +133,7 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     """
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.deploy.desired import check_bucket
-    from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
+    from drivetrain.targets.sagemaker.deploy.planning.account_resources import told_by_pull
     from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside
 
     pipeline = loaded.pipeline
@@ -170,7 +170,7 @@ def sides_of_definition(name: str, definition: Definition, file: Path, deploymen
     """
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.deploy.desired import check_bucket
-    from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import told_by_pull
+    from drivetrain.targets.sagemaker.deploy.planning.account_resources import told_by_pull
     from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside_definition
 
     place = settings_of(deployment)

@@ -171,7 +171,7 @@ class DeployedRuns(Protocol):
         num_lines: int | None = None,
     ) -> None:
         """Give the lines of a step's log to `write`: of the failed, running or last one unless a step is named."""
-        from drivetrain.deploying.logs import read_log
+        from drivetrain.deploying.following import read_log
 
         read_log(self.followed(handle), step, write, follow=follow, num_lines=num_lines)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drivetrain.base import masking
 from drivetrain.data.schema import DeclaredSchema
-from drivetrain.targets.sagemaker.permissions.matching import like
+from drivetrain.targets.sagemaker.permissions.policy import like
 from drivetrain.triggers.event_pattern import matches
 from tests.faults.harness.command import PRELOAD as OF_COMMANDS
 from tests.faults.harness.command import drivetrain

@@ -17,8 +17,7 @@ from drivetrain.components.train import train
 from drivetrain.spec.resources import Resources
 from drivetrain.targets.kubeflow.compile.checks import check
 from drivetrain.targets.kubeflow.compile.compile import Compiled, compile_pipeline
-from drivetrain.targets.kubeflow.ir.check import problems
-from drivetrain.targets.kubeflow.ir.reading import read
+from drivetrain.targets.kubeflow.ir.check import problems, read
 from tests.golden import test_searches, test_training_options
 from tests.golden.test_golden import without_code_hashes
 

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from drivetrain.cli import main
+from drivetrain.cli.runs.following import follow_events
 from drivetrain.client.run import Run
-from drivetrain.run_store.following import follow
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
 from drivetrain.telling.content.from_ledger import run_facts
@@ -74,7 +74,7 @@ def _events(home: Home, id: str) -> list[str]:
     told: list[str] = []
     tell = lambda event, at: told.append(json.dumps([type(event).__name__, asdict(event), round(at, 3)]))  # noqa: E731
     with Ledger(home) as ledger:
-        follow(ledger, id, tell)
+        follow_events(ledger, id, tell)
     return told
 
 

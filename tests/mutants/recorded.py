@@ -714,8 +714,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # Permissions, and patterns of events.
     *_of(
-        "drivetrain/targets/sagemaker/permissions/matching.py",
-        ("targets/sagemaker/permissions/test_matching.py",),
+        "drivetrain/targets/sagemaker/permissions/policy.py",
+        ("targets/sagemaker/permissions/test_policy.py",),
         ("permissions: ? is a character", 'in ("?", text[at])', "== text[at]"),
         ("permissions: the first * takes too little", "resumed += 1", "resumed = at + 1"),
         ("permissions: a colon in a resource's name", 'resource.split(":", 5)', 'resource.split(":")'),

@@ -8,8 +8,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import approval_words, count, moment, number, printable
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
-from drivetrain.cli.models import card, fetch, predict
-from drivetrain.cli.models.registry import NONE_GIVEN, RegistryOptions
+from drivetrain.cli.models import predict, version_files
+from drivetrain.cli.models.registry import NONE_GIVEN, Group, RegistryOptions, Version
 from drivetrain.cli.options import Json
 from drivetrain.operations.models import login
 from drivetrain.telling.terminal import paint, say, say_json, table
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 app = App(help="Look at registered models, approve or reject them.")
 
-Group = Annotated[str, Argument(metavar="GROUP", help="The model group.")]
-Version = Annotated[str, Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
 Against = Annotated[
     str,
     Option("--against-decision", metavar="REASON", help="The reason to act against the decision; recorded."),
@@ -243,8 +241,8 @@ def rollback(
     _decide(group, str(earlier), "Approved", reason, where, as_json, bound=False)
 
 
-app.command()(card.card)
-app.command()(fetch.fetch)
+app.command()(version_files.card)
+app.command()(version_files.fetch)
 app.command()(predict.predict)
 
 

@@ -1,4 +1,4 @@
-"""The registry that a command works on."""
+"""The registry and the version that a command works on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.records import dataclass
 from drivetrain.cli import home_option
-from drivetrain.cli.declared import Option
+from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.options import Home
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import Registry
+
+Group = Annotated[str, Argument(metavar="GROUP", help="The model group.")]
+Version = Annotated[str, Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
 
 
 @dataclass(frozen=True, kw_only=True)

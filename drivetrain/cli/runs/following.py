@@ -1,19 +1,35 @@
-"""`drivetrain runs show --follow`: a run of another process as it goes on."""
+"""`drivetrain runs show --follow`: a run of another process as events, so that one display shows it and a run of this
+process.
+
+The ledger is read every half second; what is new since the last look becomes events. One that has ended is told whole.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drivetrain.cli.outcome import Terminal, exit_code
-from drivetrain.run_store import following
-from drivetrain.run_store.events import Event, ExecutionStarted
+from drivetrain.run_store.changes import changes, start_of, unstarted
+from drivetrain.run_store.events import Event, ExecutionFinished, ExecutionStarted, StepFinished
+from drivetrain.run_store.model import Metric, Run
 from drivetrain.run_store.reader import Ledger
 from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
+
+
+POLL_S = 0.5
+_LATEST = """
+    SELECT max(rowid), step, name, value, seconds, attempt FROM metrics WHERE execution = ? AND rowid > ?
+    GROUP BY step, name ORDER BY 1
+"""
+Tell = Callable[[Event, float], object]
+"""Called with an event and the moment at which it happened, in seconds since the epoch."""
 
 
 class _EventTime(threading.local):
@@ -43,9 +59,57 @@ def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> in
                 progress(event)
                 clock.at = None
 
-            id = following.follow(ledger, execution, tell)
+            id = follow_events(ledger, execution, tell)
         home.refuse_removed(home.ledger)
         facts = run_facts(ledger, id)
     page = home.run(id) / REPORT_FILE
     terminal.ended(facts, page if page.exists() else None)
     return exit_code(facts)
+
+
+def follow_events(ledger: Ledger, execution: str, tell: Tell, *, wait: Callable[[float], object] = time.sleep) -> str:
+    """Tell of a run until it ends, or until its process is gone; gives its id.
+
+    Args:
+        execution: its id, its name, the beginning of its id, or `latest`.
+        wait: called with the seconds until the next look.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    run = ledger.run(execution)
+    before = unstarted(run, run.steps)
+    tell(start_of(before), run.started)
+    metrics = _Metrics(ledger, run.id)
+    while True:
+        moment = time.time()
+        run = metrics.added(ledger.run(run.id))
+        happened = [
+            (moment if at is None else at, event)
+            for event, at in changes(before, run, time=moment)
+            # The reader counts a step that never began as not executed; its process told no end of it.
+            if not (isinstance(event, StepFinished) and at is None)
+        ]
+        for at, event in sorted(happened, key=lambda one: (isinstance(one[1], ExecutionFinished), one[0])):
+            tell(event, at)
+        if not run.is_going:
+            return run.id
+        before = run
+        wait(POLL_S)
+
+
+class _Metrics:
+    """The latest metrics of a run: each look reads what was entered since the one before."""
+
+    def __init__(self, ledger: Ledger, execution: str) -> None:
+        self._ledger, self._execution = ledger, execution
+        self._last = 0
+        self._latest: dict[str, dict[str, Metric]] = {}
+
+    def added(self, run: Run) -> Run:
+        """The run with its metrics, those that were entered last at the end."""
+        for row, step, name, value, seconds, attempt in self._ledger.rows(_LATEST, self._execution, self._last):
+            self._last = row
+            before = {key: metric for key, metric in self._latest.get(step, {}).items() if key != name}
+            self._latest[step] = {**before, name: Metric(value=value, seconds=seconds, attempt=attempt)}
+        return replace(run, steps=tuple(replace(step, logged=self._latest.get(step.name, {})) for step in run.steps))

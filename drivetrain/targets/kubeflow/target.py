@@ -57,7 +57,7 @@ def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer:
 
 def reads(text: bytes) -> bool:
     """Return True if a text seems to be the IR of a pipeline."""
-    from drivetrain.targets.kubeflow.ir.reading import looks_like_ir
+    from drivetrain.targets.kubeflow.ir.check import looks_like_ir
 
     return looks_like_ir(text)
 

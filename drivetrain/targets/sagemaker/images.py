@@ -167,7 +167,7 @@ def image_uri(framework: str, version: str | None, region: str, instance_type: s
 
         if version is None or not installed():
             raise
-        from drivetrain.targets.sagemaker.sdk.images import sdk_image_uri
+        from drivetrain.targets.sagemaker.sdk.modules import sdk_image_uri
 
         try:
             return sdk_image_uri(framework, version, region, instance_type)
@@ -184,7 +184,7 @@ def _registry_of_sdk(region: str) -> str | None:
 
     if not installed():
         return None
-    from drivetrain.targets.sagemaker.sdk.images import registry
+    from drivetrain.targets.sagemaker.sdk.modules import registry
 
     try:
         return registry(region)

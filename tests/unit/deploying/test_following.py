@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.following import LogLine, LogReader, Wait, follow
-from drivetrain.deploying.logs import awaited_step, read_log, step_with_log
+from drivetrain.deploying.following import LogLine, LogReader, Wait, awaited_step, follow, read_log, step_with_log
 from drivetrain.deploying.runs import RemoteRun, RemoteStep
 from drivetrain.run_store.events import Event, ExecutionStarted, StepFinished, StepStarted
 from drivetrain.run_store.model import StepRun

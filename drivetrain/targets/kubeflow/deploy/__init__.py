@@ -5,13 +5,13 @@ and does not tell a lost answer, after which a pipeline could be started or sche
 against the models of the official client.
 
     rest.py         one request: token, time-outs, repeats, and one clear error
-    service.py      the requests that there are         objects.py      code and data in S3-compatible storage
+    service.py      the requests that there are         objects.py      code and data in S3, and whose it is
     shapes.py       what answers look like                bounded.py      an answer that ends in time
     server.py       its version, whether it is for several users
     desired.py      what the code says                  deployed.py     what is there, and who made it
     differences.py  two IRs compared, in words          planning.py     what applying would change
     applying.py     makes it so, or takes it back       destroying.py   takes it away
-    ownership.py    whose a folder in the storage is    starter.py      starts one when a model changes in the registry
+    starter.py      starts one when a model changes in the registry
     deployer.py     all of it as the commands ask for it (../../deployer.py)
 
 executions/: what a deployed pipeline then does

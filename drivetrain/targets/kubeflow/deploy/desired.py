@@ -17,7 +17,7 @@ from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.compile import Compiled
 from drivetrain.targets.kubeflow.deploy.differences import whole
 from drivetrain.targets.kubeflow.deploy.executions.steps import planned
-from drivetrain.targets.kubeflow.deploy.ownership import Owner
+from drivetrain.targets.kubeflow.deploy.objects import Owner
 from drivetrain.targets.kubeflow.deploy.service import part
 from drivetrain.targets.kubeflow.schedules import trigger_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of

@@ -16,13 +16,12 @@ from drivetrain.run_store.model import GOING
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, fingerprint, mark_of, read
 from drivetrain.targets.kubeflow.deploy.executions.executions import is_of, status_of
-from drivetrain.targets.kubeflow.deploy.objects import Objects
-from drivetrain.targets.kubeflow.deploy.ownership import FOLDER, Owner, uri_of
+from drivetrain.targets.kubeflow.deploy.objects import OWNER_FOLDER, Objects, Owner, uri_of
 from drivetrain.targets.kubeflow.deploy.rest import Api
 
 Json = dict[str, Any]
 # Below the pipeline's own folder, what apply and the starter write. The record of the owner goes last.
-_OWN = ("code", "data", "starting", FOLDER)
+_OWN = ("code", "data", "starting", OWNER_FOLDER)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,21 @@
-"""Objects in S3-compatible storage: code and data, named by the hash of their content.
+"""Objects in S3-compatible storage: code and data, named by the hash of their content, and a record of their owner.
 
 The address is $AWS_ENDPOINT_URL_S3 of this machine, else that of the settings, which pods use; AWS without either.
 No conditional writes and no checksum headers, which not every store knows: what is written twice is the same bytes.
+
+Two namespaces or clusters can be given one root by mistake. Without the record of the owner, destroying the pipeline of
+one would delete the code that the other's executions fetch.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import IO
 
 from drivetrain.assets.assets import Asset
@@ -22,6 +27,9 @@ from drivetrain.base.errors import UserError
 
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_S3"
 PATIENCE = Patience(seconds=30.0, stall_seconds=60.0)
+OWNER_FOLDER = "owner"
+"""Below the pipeline's own folder."""
+ROOT = "deployment.targets.kubeflow.root"
 
 
 class Objects:
@@ -117,3 +125,54 @@ class Objects:
                 f"(deployment.targets.kubeflow.s3_endpoint; ${ENDPOINT_VARIABLE} where this machine reaches it by "
                 "another), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
             ) from None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A pipeline in a namespace at an address of the Pipelines API."""
+
+    endpoint: str
+    namespace: str
+    pipeline: str
+    project: str = ""
+    """See deploying/project.py; records from before there were projects have none."""
+
+    def __str__(self) -> str:
+        return f"pipeline {self.pipeline!r} in namespace {self.namespace!r} at {self.endpoint}"
+
+    def record(self, root: str) -> Asset:
+        """The object that apply uploads to the pipeline's own folder."""
+        said = {name: value for name, value in asdict(self).items() if value}
+        content = json.dumps(said, sort_keys=True).encode()
+        return Asset(uri_of(root), hashlib.sha256(content).hexdigest(), content)
+
+    def recorded(self, objects: Objects, root: str) -> Owner | None:
+        """Read the folder's owner, perhaps of another project; None where there is no record.
+
+        Raises:
+            UserError: it is of another namespace or pipeline, or the record cannot be read.
+        """
+        uri = uri_of(root)
+        content = objects.read(uri)
+        if content is None:
+            return None
+        try:
+            there = Owner(**json.loads(content))
+        except (ValueError, TypeError):
+            raise UserError(f"{uri} does not say whose folder it is. Find out, then delete that object.") from None
+        if replace(there, project=self.project) != self:
+            raise UserError(
+                f"{root}/ belongs to {there}; this is {self}. Set another {ROOT}, which no other namespace has. Where "
+                f"only the address or the name of the owner has changed, delete {uri} first."
+            )
+        return there
+
+    def other(self, there: Owner | None) -> str | None:
+        """The other project of a record, in words; None where it is this one's, or says nothing of it."""
+        is_other = there is not None and there.project and there.project != self.project
+        return f"project {there.project!r}" if there is not None and is_other else None
+
+
+def uri_of(root: str) -> str:
+    """The URI of the record in a pipeline's own folder."""
+    return f"{root}/{OWNER_FOLDER}/owner.json"

@@ -1,6 +1,5 @@
 """The IR of Kubeflow Pipelines v2, as anybody may have written it: read within bounds, and checked without kfp.
 
-    reading.py        text -> the documents, as plain values
     fields.py         unknown fields and wrong types, by messages.json; the rest goes on to those below
     components.py     components, who uses them, and what they take and give
     tasks.py          the tasks of a DAG: what they take, in which order, how often
@@ -9,8 +8,8 @@
     placeholders.py   `{{$...}}` in commands, images and values
     executors.py      containers, importers, and what is asked of Kubernetes for them (the platform's part)
     problems.py       one problem, and how its place is written
-    check.py          what a DAG gives, and all of it: `problems(documents)`; as the command line says it:
-                      `inspect(text, source)`
+    check.py          text -> the documents; what a DAG gives, and all of it: `problems(documents)`; as the command
+                      line says it: `inspect(text, source)`
 
 Messages and rules follow pipeline_spec.proto and kubernetes_executor_config.proto of kubeflow/pipelines; tests compare
 the fields with kfp's protobufs, and hold that what kfp's own compiler writes is accepted.

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a pipeline's documents.
+"""A pipeline's documents, read within bounds, and everything that is wrong with them.
 
 for problem in problems(read(text, "pipeline.yaml")):
     print(problem)
@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-from drivetrain.base.errors import did_you_mean
+from drivetrain.authoring.plain_yaml import load_documents
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import printable
 from drivetrain.targets.kubeflow.ir.components import FLOWS, Component, Components, Flow
 from drivetrain.targets.kubeflow.ir.executors import PLATFORM, executor_problems, platform_problems
 from drivetrain.targets.kubeflow.ir.fields import cleaned
 from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry, quoted
-from drivetrain.targets.kubeflow.ir.reading import Documents, read
 from drivetrain.targets.kubeflow.ir.sources import Sources, mismatch, taken
 from drivetrain.targets.kubeflow.ir.tasks import task_problems
 from drivetrain.targets.target import Inspection
@@ -26,6 +27,9 @@ from drivetrain.targets.target import Inspection
 SCHEMA = "2.1.0"
 _MOST_SHOWN = 20
 _PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
+# The Pipelines API takes 32 MB; what kfp and we write for a thousand steps has 3.
+MAX_BYTES = 8 * 1024 * 1024
+SPEC_FIELDS = ("pipelineInfo", "deploymentSpec", "root")
 
 
 def components_of(documents: Documents) -> Components:
@@ -165,3 +169,56 @@ def _selectors(source: Json, flow: Flow, place: str) -> Iterator[tuple[str, Json
     else:
         for i, each in enumerate(source.get("valueFromOneof", {}).get("parameterSelectors", ())):
             yield entry(at(place, "valueFromOneof.parameterSelectors"), i), each
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The two documents of a pipeline's text, unchecked."""
+
+    spec: Json
+    platform: Json
+    """Empty if it is missing."""
+
+
+def looks_like_ir(text: bytes) -> bool:
+    """Return True if a text seems to be a pipeline of this kind: its top level has a field that no other document
+    has."""
+    text = text[:MAX_BYTES]
+    return any(_is_top_level(text, field.encode()) for field in ("pipelineInfo", "deploymentSpec"))
+
+
+def _is_top_level(text: bytes, field: bytes) -> bool:
+    """In a line of its own without indentation, or as a key of JSON."""
+    return text.startswith(field + b":") or b"\n" + field + b":" in text or b'"' + field + b'"' in text
+
+
+def read(text: bytes, source: str) -> Documents:
+    """The documents in a text.
+
+    Args:
+        source: names it in messages.
+
+    Raises:
+        UserError: too large, no UTF-8, no plain YAML, nested too deeply, or no document of a pipeline.
+    """
+    if len(text) > MAX_BYTES:
+        raise UserError(f"{source}: {len(text):,} bytes are too much. Allowed: {MAX_BYTES:,}.")
+    try:
+        plain = text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{source}: byte {error.start} is not UTF-8. Save the file as UTF-8.") from None
+    documents = load_documents(plain, source)
+    if len(documents) > 2:
+        raise UserError(
+            f"{source}: {len(documents)} documents. Allowed: the pipeline's spec, and one for its platforms."
+        )
+    found = [cast(Json, each) for each in documents if isinstance(each, dict)]
+    if len(found) != len(documents) or not found:
+        raise UserError(f"{source}: a document is no object. Give the YAML that a compiler of pipelines wrote.")
+    spec = found[0]
+    if not any(field in spec for field in SPEC_FIELDS):
+        raise UserError(
+            f"{source}: no pipeline of Kubeflow Pipelines v2: it has none of {', '.join(SPEC_FIELDS)}. Its first "
+            f"fields: {', '.join(map(str, list(spec)[:5])) or 'none'}."
+        )
+    return Documents(spec, found[1] if len(found) == 2 else {})

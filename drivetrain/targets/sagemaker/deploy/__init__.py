@@ -12,7 +12,7 @@ Every call goes through ../account.py, and every refusal becomes one clear messa
 planning/: what would change
 
     planning.py            the comparison                    drift.py              edits of others, refused
-    account_resources.py   what is beside the definition     account_resource_words.py  its changes for people
+    account_resources.py   what is beside the definition
     triggers.py            rules and schedules               forecast.py           what the cache takes
     consequences.py        what follows: permissions, cost, warnings
 

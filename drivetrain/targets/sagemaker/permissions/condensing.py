@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from drivetrain.targets.sagemaker.permissions.matching import covers, like
-from drivetrain.targets.sagemaker.permissions.policy import Conditions, Statement, minimal, uncovered
+from drivetrain.targets.sagemaker.permissions.policy import Conditions, Statement, covers, like, minimal, uncovered
 
 
 def condensed(statements: Iterable[Statement]) -> tuple[Statement, ...]:

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from drivetrain.targets.sagemaker.permissions.condensing import fewest
-from drivetrain.targets.sagemaker.permissions.matching import like
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import S3Place
-from drivetrain.targets.sagemaker.permissions.policy import Conditions, Statement, minimal
+from drivetrain.targets.sagemaker.permissions.policy import Conditions, Statement, like, minimal
 
 _MANY = re.compile(r"\*+")
 

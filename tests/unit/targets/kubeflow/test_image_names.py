@@ -7,8 +7,7 @@ import pytest
 from drivetrain import SpecError, step
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.image_names import image_problem
-from drivetrain.targets.kubeflow.ir.check import problems
-from drivetrain.targets.kubeflow.ir.reading import read
+from drivetrain.targets.kubeflow.ir.check import problems, read
 from tests.fixtures.kubeflow_examples import compiled, load, pipeline
 
 DIGEST = "sha256:" + "0a" * 32

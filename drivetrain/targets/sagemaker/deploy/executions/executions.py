@@ -20,8 +20,8 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobStep
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.document import Definition
+from drivetrain.targets.sagemaker.document.graph import check_selection
 from drivetrain.targets.sagemaker.document.lengths import too_long
-from drivetrain.targets.sagemaker.document.selection import check_selection
 
 _SHOWN = 100
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StartPipelineExecution.html

@@ -1,28 +1,34 @@
-"""The parts of a deployed pipeline beside its definition: properties, tags, and what starts it.
+"""The parts of a deployed pipeline beside its definition: properties, tags, and what starts it; and their changes as
+people read them.
 
 Apply keeps what it wrote of these beside the definition, as `{root}/{pipeline}/applied/{sha256}.surroundings.json`, and
 the hash as a tag of its own. So edits in the console or in Studio, such as a disabled schedule, are distinguished from
-changes of the code, field by field: `pipeline.Description`, `schedules.NAME.State`.
+changes of the code, field by field: `pipeline.Description`, `schedules.NAME.State`. For people:
+`schedule 'nightly-daily-1f2e': state ENABLED -> DISABLED`.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
+from drivetrain.base.masking import looks_secret
 from drivetrain.catalog import quotas
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import AROUND, AccountPipeline, Deployed
 from drivetrain.targets.sagemaker.deploy.objects import get_text
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
+from drivetrain.targets.sagemaker.document.difference import change_words
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change
 from drivetrain.targets.sagemaker.document.difference.place import Place, parse, text
+from drivetrain.targets.sagemaker.document.difference.value_words import MASK, arrow, masked, name_of
 
 APPLIED_AROUND, APPLYING_AROUND = AROUND
 """The tag with the hash of the surroundings that apply wrote last, and the one of those that it is writing: after
@@ -34,6 +40,27 @@ Fields: TypeAlias = dict[Place, Any]
 
 _EVENT = "<aws.events.event.json>"
 _WITH_JSON = ("EventPattern", "Input", "InputTemplate")
+_KINDS = {RULES: "rule", SCHEDULES: "schedule"}
+_WORDS = {
+    "Arn": "target",
+    "Description": "description",
+    "DisplayName": "display name",
+    "EndDate": "end",
+    "EventPattern": "pattern",
+    "FlexibleTimeWindow": "window",
+    "Input": "input",
+    "InputTemplate": "input",
+    "MaxParallelExecutionSteps": "parallel steps",
+    "RoleArn": "role",
+    "SageMakerPipelineParameters": "parameter",
+    "ScheduleExpression": "expression",
+    "ScheduleExpressionTimezone": "time zone",
+    "StartDate": "start",
+    "State": "state",
+    "Tags": "tag",
+}
+# What tells a reader nothing that the end of the place does not tell.
+_SILENT = frozenset(("InputTransformer", "Target", "Value"))
 
 
 def fields(of: AccountPipeline, tags: Iterable[str]) -> Fields:
@@ -221,3 +248,49 @@ def touched(changes: Iterable[Change], by: Iterable[Change]) -> tuple[Change, ..
         for change in changes
         if change.place in wholes or any(change.place[:length] in places for length in range(len(change.place) + 1))
     )
+
+
+def described(change: Change) -> str:
+    """A change of a definition or of what is beside it, in one line."""
+    root = change.place[0] if change.place else ""
+    if root == PIPELINE:
+        return differing(change)
+    if root not in _KINDS:
+        return change_words.describe(change)
+    thing = f"{_KINDS[str(root)]} {str(change.place[1])!r}"
+    if len(change.place) > 2:
+        return f"{thing}: {differing(change)}"
+    return f"{thing} added ({change.new})" if change.old is ABSENT else f"{thing} removed ({change.old})"
+
+
+def told_by_pull(found: Sequence[Change]) -> tuple[str, ...]:
+    """Lines about what others changed beside the definition, where no patch can keep it; none where nothing was."""
+    if not found:
+        return ()
+    return (
+        "Edited beside the definition; write it in the code, or apply with --discard PLACE:",
+        *(f"    {described(change)}  ({change.where})" for change in found),
+    )
+
+
+def differing(change: Change) -> str:
+    """Describe the change within the pipeline, rule or schedule that the place names; secrets are not shown."""
+    root = change.place[0]
+    below: Place = change.place[1:] if root == PIPELINE else change.place[2:]
+    words = [_WORDS.get(str(name), str(name)) for name in below if name not in _SILENT]
+    if below[:1] == ("Targets",):
+        # The target's id says little where a rule has one.
+        words = words[1:] if below[-1] != "Arn" else words[2:]
+    if looks_secret(name_of(change.place)):
+        return f"{' '.join(words)} changed ({MASK})"
+    hidden = masked(change)
+    line = f"{' '.join(words)} {arrow(_value(below, hidden.old), _value(below, hidden.new))}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def _value(place: Place, value: Any) -> Any:
+    if place[-1] in ("StartDate", "EndDate") and isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    if value == "":
+        return "none"
+    return json.dumps(value) if isinstance(value, dict | list) else value

@@ -11,8 +11,14 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed, LostError, base_of
 from drivetrain.targets.sagemaker.deploy.desired import Desired, of_definition, of_pipeline
 from drivetrain.targets.sagemaker.deploy.planning import account_resources
-from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described
-from drivetrain.targets.sagemaker.deploy.planning.account_resources import PIPELINE, changes, compare, fields, touched
+from drivetrain.targets.sagemaker.deploy.planning.account_resources import (
+    PIPELINE,
+    changes,
+    compare,
+    described,
+    fields,
+    touched,
+)
 from drivetrain.targets.sagemaker.deploy.planning.triggers import desired_triggers
 from drivetrain.targets.sagemaker.document.difference.change import Change
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_all

@@ -18,11 +18,12 @@ from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS, APPLIED, Depl
 from drivetrain.targets.sagemaker.deploy.desired import Desired
 from drivetrain.targets.sagemaker.deploy.objects import missing
 from drivetrain.targets.sagemaker.deploy.ownership import NOBODY, Claim, claim
-from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, differing
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import (
     RULES,
     SCHEDULES,
     changes,
+    described,
+    differing,
     trigger_fields,
 )
 from drivetrain.targets.sagemaker.deploy.planning.consequences import consequences, cost_of, findings, warnings

@@ -1,7 +1,7 @@
 """Selective execution: some steps of a definition are run, and what they need of the others is an earlier execution's.
 
 Documented (https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-selective-ex.html), beside which selections are
-taken (document/selection.py): what selected steps need of others is taken from a reference execution of the same
+taken (document/graph.py): what selected steps need of others is taken from a reference execution of the same
 pipeline, the latest one unless another is named, which has ended; steps after them are not run. Inferred: a condition
 that is not selected has the outcome that it had there, and parameters have the values of this run.
 
@@ -19,8 +19,8 @@ from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.objects import ObjectStore
 from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.graph import check_selection
 from drivetrain.targets.sagemaker.document.looks import looks_of
-from drivetrain.targets.sagemaker.document.selection import check_selection
 from drivetrain.targets.sagemaker.document.step_types import FALSE, TRUE
 from drivetrain.targets.sagemaker.run.execution.cache import damaged, gone_or_changed
 from drivetrain.targets.sagemaker.run.execution.scheduler import DONE, outer_waits

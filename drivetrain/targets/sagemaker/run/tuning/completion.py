@@ -1,4 +1,8 @@
-"""The order of trainings by their objective, and when a tuning has had enough of them.
+"""The order of trainings by their objective, when a tuning has had enough of them, and when one of them is stopped.
+
+The rules for stopping a training early go by the objective that it logs: each value of it ends an epoch. The verdict of
+a rule says why a training shall end after its latest epoch; None while it may go on. `values` are its objective epoch
+by epoch, `ended` those of the trainings that have ended, `running` those of the others at work.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-progress.html
 """
@@ -7,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
 
 from drivetrain.targets.sagemaker.run.tuning.config import Objective, TuningConfig
 from drivetrain.targets.sagemaker.run.tuning.trials import Trial
@@ -15,6 +21,7 @@ from drivetrain.targets.sagemaker.run.tuning.trials import Trial
 MOST_FAILURES = 5
 # What a training must gain at least on the best before it, as a part of it (API reference, BestObjectiveNotImproving).
 _LEAST_GAIN = 0.01
+_REDUCTION = 3
 
 
 def ranked(config: TuningConfig, trials: Sequence[Trial]) -> list[Trial]:
@@ -88,3 +95,71 @@ def failure(ended: Sequence[Trial]) -> str:
         f"No objective metrics found after running {len(ended)} training jobs. Please ensure that the algorithm emits "
         "the objective metric as its MetricDefinitions find it in the log."
     )
+
+
+@dataclass(frozen=True)
+class MedianRule:
+    """The service's documented rule: a training ends when its objective is worse than the median of the running
+    averages, up to the same epoch, of the trainings before it.
+
+    https://docs.aws.amazon.com/sagemaker/latest/dg/automatic-model-tuning-early-stopping.html
+    """
+
+    maximize: bool
+
+    def verdict(
+        self, values: Sequence[float], ended: Sequence[Sequence[float]], running: Sequence[Sequence[float]]
+    ) -> str | None:
+        epoch = len(values)
+        averages = [fmean(other[:epoch]) for other in ended if len(other) >= epoch]
+        if not averages:
+            return None
+        bar = median(averages)
+        if not _worse(values[-1], bar, self.maximize):
+            return None
+        return f"at epoch {epoch} {values[-1]:.6g} was worse than {bar:.6g}, the median of the trainings before it"
+
+
+@dataclass(frozen=True)
+class SuccessiveHalving:
+    """Hyperband's rule: at epochs `least`, 3 `least`, 9 `least`, ... a training ends unless it is among the best third
+    of those that came so far; at `most` it ends anyway."""
+
+    maximize: bool
+    least: int
+    most: int
+
+    def verdict(
+        self, values: Sequence[float], ended: Sequence[Sequence[float]], running: Sequence[Sequence[float]]
+    ) -> str | None:
+        epoch = len(values)
+        if epoch >= self.most:
+            return f"it has had its {self.most} epochs (MaxResource)"
+        if not self._is_rung(epoch):
+            return None
+        others = [other[epoch - 1] for other in (*ended, *running) if len(other) >= epoch]
+        if len(others) + 1 < _REDUCTION:
+            return None
+        better = sum(not _worse(other, values[-1], self.maximize) and other != values[-1] for other in others)
+        places = (len(others) + 1) // _REDUCTION
+        if better < places:
+            return None
+        return f"at epoch {epoch} {better} of {len(others)} trainings were better than {values[-1]:.6g}"
+
+    def _is_rung(self, epoch: int) -> bool:
+        rung = self.least
+        while rung < epoch:
+            rung *= _REDUCTION
+        return rung == epoch
+
+
+def rule(config: TuningConfig) -> MedianRule | SuccessiveHalving | None:
+    """The rule of a tuning; None where each training runs to its end."""
+    maximize = config.objective.maximize
+    if config.resources is not None:
+        return SuccessiveHalving(maximize, *config.resources)
+    return MedianRule(maximize) if config.early_stopping else None
+
+
+def _worse(one: float, other: float, maximize: bool) -> bool:
+    return one < other if maximize else one > other

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from drivetrain.run_store.events import StepNoted
 from drivetrain.targets.sagemaker.run.execution import StepStoppedError
 from drivetrain.targets.sagemaker.run.execution.context import StepContext
-from drivetrain.targets.sagemaker.run.tuning import completion, stopping, strategies, telling
+from drivetrain.targets.sagemaker.run.tuning import completion, strategies, telling
 from drivetrain.targets.sagemaker.run.tuning.config import JobDefinition, TuningConfig
 from drivetrain.targets.sagemaker.run.tuning.strategies import Search, Tried
 from drivetrain.targets.sagemaker.run.tuning.trial_job import Processes, run_trial
@@ -47,7 +47,7 @@ class Tuner:
 
     def __init__(self, context: StepContext, config: TuningConfig, trials: Trials, name: str) -> None:
         self._context, self._config, self._trials, self._name = context, config, trials, name
-        self._rule = stopping.rule(config)
+        self._rule = completion.rule(config)
         self.seed = config.seed if config.seed is not None else _own_seed(context)
         self._processes = Processes(context.record_processes)
         self._inbox: queue.SimpleQueue[_Running] = queue.SimpleQueue()

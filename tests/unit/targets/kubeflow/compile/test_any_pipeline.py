@@ -13,8 +13,7 @@ from drivetrain import Parameter, Pipeline, current_item, execution, fail, for_e
 from drivetrain.spec.steps import flatten
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
-from drivetrain.targets.kubeflow.ir.check import problems
-from drivetrain.targets.kubeflow.ir.reading import read
+from drivetrain.targets.kubeflow.ir.check import problems, read
 from tests.fixtures.kubeflow_examples import fit, load, pipeline, score
 
 PARAMETERS = [

@@ -7,7 +7,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.plan import Terms
 from drivetrain.targets.deployer import StartRequest
-from drivetrain.targets.kubeflow.deploy.ownership import uri_of
+from drivetrain.targets.kubeflow.deploy.objects import uri_of
 from tests.faults.harness.kubeflow_applying import Fault, killing
 from tests.fixtures.kubeflow_pipelines.place import Killed, Place
 from tests.fixtures.kubeflow_pipelines.server import pipelines_api

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.logs import copy_log
+from drivetrain.deploying.following import copy_log
 from drivetrain.deploying.runs import RemoteRun
 from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
 from drivetrain.targets.kubeflow.deploy.executions.output import Output, program_lines

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.deploying.logs import step_with_log
+from drivetrain.deploying.following import step_with_log
 from drivetrain.deploying.runs import RemoteRun
 from drivetrain.targets.kubeflow.deploy.deployer import report
 from drivetrain.targets.kubeflow.deploy.executions import executions

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from drivetrain.authoring import plain_yaml
 from drivetrain.base.errors import UserError
-from drivetrain.targets.kubeflow.ir.check import problems
+from drivetrain.targets.kubeflow.ir.check import Documents, looks_like_ir, problems, read
 from drivetrain.targets.kubeflow.ir.fields import FILE, Field, enums, messages
-from drivetrain.targets.kubeflow.ir.reading import Documents, looks_like_ir, read
 
 Json = dict[str, Any]
 Plant = Callable[[Json, Json], object]

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from drivetrain.targets.sagemaker.permissions.matching import covers
-from drivetrain.targets.sagemaker.permissions.policy import Statement
+from drivetrain.targets.sagemaker.permissions.policy import Statement, covers
 from tests.fixtures.iam.evaluator import conditions_hold, decide
 from tests.fixtures.iam.request import Request
 

@@ -7,8 +7,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
-from drivetrain.targets.sagemaker.permissions.matching import covers
 from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.policy import covers
 
 ROLE = "arn:aws-us-gov:iam::123456789012:role/team/retraining"
 

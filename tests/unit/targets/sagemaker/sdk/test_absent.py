@@ -12,8 +12,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker import images
 from drivetrain.targets.sagemaker.sdk import definition_to_sagemaker_sdk
-from drivetrain.targets.sagemaker.sdk.images import registry, sdk_image_uri
-from drivetrain.targets.sagemaker.sdk.modules import installed
+from drivetrain.targets.sagemaker.sdk.modules import installed, registry, sdk_image_uri
 
 DEFINITION: dict[str, Any] = {"Steps": [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}}]}
 CALLS: dict[str, Callable[[], Any]] = {

@@ -1,4 +1,4 @@
-"""Drawn at random; most of the trainings are stopped after a few epochs (stopping.SuccessiveHalving), and what that
+"""Drawn at random; most of the trainings are stopped after a few epochs (completion.SuccessiveHalving), and what that
 saves goes to the best of them.
 
 Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020 (arXiv:1810.05934), the variant that

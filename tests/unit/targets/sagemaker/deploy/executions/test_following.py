@@ -10,8 +10,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.runs.deployed import shown
-from drivetrain.deploying.following import LogLine, follow
-from drivetrain.deploying.logs import copy_log, read_log, step_with_log
+from drivetrain.deploying.following import LogLine, copy_log, follow, read_log, step_with_log
 from drivetrain.deploying.runs import RemoteRun
 from drivetrain.run_store.events import (
     Event,

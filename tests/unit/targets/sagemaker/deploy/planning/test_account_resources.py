@@ -15,8 +15,7 @@ from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
-from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, told_by_pull
-from drivetrain.targets.sagemaker.deploy.planning.account_resources import touched
+from drivetrain.targets.sagemaker.deploy.planning.account_resources import described, told_by_pull, touched
 from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
 from drivetrain.targets.sagemaker.document.difference.change import Change

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.cli.runs.following import follow_events
 from drivetrain.run_store.events import (
     Event,
     ExecutionFinished,
@@ -18,7 +19,6 @@ from drivetrain.run_store.events import (
     StepRetrying,
     StepStarted,
 )
-from drivetrain.run_store.following import follow
 from drivetrain.run_store.home import Home
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.schema import Child
@@ -32,7 +32,7 @@ def followed(home: Home, happenings: list[Callable[[], object]]) -> list[Event]:
     told: list[tuple[Event, float]] = []
     with home.lock("e-1"), Ledger(home) as ledger:
         tell = lambda event, at: told.append((event, at))  # noqa: E731
-        assert follow(ledger, "latest", tell, wait=lambda seconds: happenings.pop(0)()) == "e-1"
+        assert follow_events(ledger, "latest", tell, wait=lambda seconds: happenings.pop(0)()) == "e-1"
     assert happenings == []
     return [event for event, _ in told]
 
@@ -99,7 +99,7 @@ def test_following_a_run_with_a_dead_process_reports_no_end(tmp_path: Path) -> N
     writer.reopen("e-1")  # prepare waits again, tried once
     told: list[Event] = []
     with Ledger(home) as ledger:
-        follow(ledger, "e-1", lambda event, at: told.append(event))
+        follow_events(ledger, "e-1", lambda event, at: told.append(event))
     assert told == [ExecutionStarted("e-1", "p", tuple(STEPS))]
 
 
@@ -109,7 +109,7 @@ def test_a_step_without_an_end_in_the_ledger_is_reported_without_one(tmp_path: P
     writer.finish("e-1", "Stopped", None)
     told: list[Event] = []
     with Ledger(home) as ledger:
-        follow(ledger, "e-1", lambda event, at: told.append(event))
+        follow_events(ledger, "e-1", lambda event, at: told.append(event))
     assert told[1:-1] == [StepFinished("prepare", "NotExecuted", 0.0)]
     assert isinstance(told[-1], ExecutionFinished)
 
@@ -136,7 +136,7 @@ def test_earlier_events_are_reported_in_order_with_their_own_times(
     clock[0] = 5000.0  # when somebody follows it
     told: list[tuple[str, float]] = []
     with Ledger(home) as ledger:
-        follow(ledger, "e-1", lambda event, at: told.append((type(event).__name__, at - 1000.0)))
+        follow_events(ledger, "e-1", lambda event, at: told.append((type(event).__name__, at - 1000.0)))
     assert told == [
         ("ExecutionStarted", 0.0),
         ("StepStarted", 2.0),

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from drivetrain.targets.sagemaker.permissions.matching import covers, like
+from drivetrain.targets.sagemaker.permissions.policy import covers, like
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from drivetrain.run_store.statuses import Facts
-from drivetrain.targets.sagemaker.run.tuning.completion import best, enough, hopeless, not_improving, ranked
+from drivetrain.targets.sagemaker.run.tuning.completion import (
+    MedianRule,
+    SuccessiveHalving,
+    best,
+    enough,
+    hopeless,
+    not_improving,
+    ranked,
+    rule,
+)
 from drivetrain.targets.sagemaker.run.tuning.config import JobDefinition, Objective, TuningConfig
-from drivetrain.targets.sagemaker.run.tuning.stopping import MedianRule, SuccessiveHalving, rule
 from drivetrain.targets.sagemaker.run.tuning.summary import response
 from drivetrain.targets.sagemaker.run.tuning.trials import Status, Trial
 
