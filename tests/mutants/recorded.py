@@ -721,8 +721,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("permissions: a colon in a resource's name", 'resource.split(":", 5)', 'resource.split(":")'),
     ),
     *_of(
-        "drivetrain/targets/sagemaker/permissions/condensing.py",
-        ("targets/sagemaker/permissions/test_condensing.py",),
+        "drivetrain/targets/sagemaker/permissions/policy.py",
+        ("targets/sagemaker/permissions/test_policy.py",),
         (
             "permissions: two conditions that differ are joined",
             "if len(differing) != 1:",
@@ -742,7 +742,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/targets/sagemaker/permissions/policy.py",
         (
-            "targets/sagemaker/permissions/test_condensing.py",
+            "targets/sagemaker/permissions/test_policy.py",
             "targets/sagemaker/permissions/test_policies.py",
         ),
         ("permissions: a resource keeps what covers it", "covering(other, one)", "covering(one, other)"),

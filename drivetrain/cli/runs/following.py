@@ -1,7 +1,8 @@
 """`drivetrain runs show --follow`: a run of another process as events, so that one display shows it and a run of this
-process.
+process; and `--events`: what EventBridge would have told of a run.
 
-The ledger is read every half second; what is new since the last look becomes events. One that has ended is told whole.
+To follow it, the ledger is read every half second; what is new since the last look becomes events. A run that has ended
+is told whole.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.cli.outcome import Terminal, exit_code
 from drivetrain.run_store.changes import changes, start_of, unstarted
 from drivetrain.run_store.events import Event, ExecutionFinished, ExecutionStarted, StepFinished
 from drivetrain.run_store.model import Metric, Run
 from drivetrain.run_store.reader import Ledger
+from drivetrain.run_store.reasons import in_a_line
 from drivetrain.telling.content.from_ledger import REPORT_FILE, run_facts
+from drivetrain.telling.terminal import say, say_json, table
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
-
 
 POLL_S = 0.5
 _LATEST = """
@@ -113,3 +115,32 @@ class _Metrics:
             before = {key: metric for key, metric in self._latest.get(step, {}).items() if key != name}
             self._latest[step] = {**before, name: Metric(value=value, seconds=seconds, attempt=attempt)}
         return replace(run, steps=tuple(replace(step, logged=self._latest.get(step.name, {})) for step in run.steps))
+
+
+def show_events(home: Home, execution: str, *, as_json: bool) -> None:
+    """Print the events of an execution in order: a line each, or the whole of them as a list in JSON.
+
+    Raises:
+        UserError: there is no such execution.
+    """
+    with Ledger(home) as ledger:
+        id = ledger.execution(execution).id
+        rows = ledger.events(id)
+    if as_json:
+        say_json([dict(row.event) for row in rows])
+        return
+    if not rows:
+        say(f"Execution {id} was run before events were kept.")
+        return
+    cells: list[list[str]] = []
+    for row in rows:
+        detail: dict[str, Any] = row.event["detail"]
+        kind = "Step" if row.step is not None else "PipelineExecution"
+        before, now = detail.get(f"previous{kind}Status"), str(detail[f"current{kind}Status"])
+        hit: dict[str, str] = detail.get("cacheHitResult", {})
+        source = hit.get("sourcePipelineExecutionArn", "")
+        more = f"cached, from {source.rpartition('/')[2]}" if source else in_a_line(detail.get("failureReason", ""))
+        cells.append(
+            [row.event["time"], row.step or "(execution)", detail.get("stepType", ""), f"{before or ''} -> {now}", more]
+        )
+    say(table(("time", "step", "type", "status", ""), cells))

@@ -186,7 +186,7 @@ def show(
             raise UserError(f"--follow and {other} do not go together. Give one of them.")
         return follow_run(local_home(home), execution, as_json=as_json, home_option=home_option(home))
     if events:
-        from drivetrain.cli.runs.status_events import show_events
+        from drivetrain.cli.runs.following import show_events
 
         show_events(local_home(home), execution, as_json=as_json)
         return 0

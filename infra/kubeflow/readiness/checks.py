@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from drivetrain.infra.kubeflow.needs import needs_of
-from drivetrain.infra.kubeflow.readiness import namespace, platform, server, storage
+from drivetrain.infra.kubeflow.readiness import namespace, platform, servers
 from drivetrain.infra.kubeflow.readiness.place import Check, Finding, Kubectl, Place, UnaskedError, ok
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ def cluster(place: Place) -> Iterator[Finding]:
 
 
 CHECKS: Mapping[str, Check] = {
-    "Pipelines API": server.pipelines,
-    "namespace": server.namespace,
-    "object store": storage.object_store,
-    "registry": storage.registry,
+    "Pipelines API": servers.pipelines,
+    "namespace": servers.namespace,
+    "object store": servers.object_store,
+    "registry": servers.registry,
     "cluster": cluster,
     "labels": namespace.labels,
-    "services": storage.services,
+    "services": servers.services,
     "kfp-launcher": namespace.kfp_launcher,
     "secrets": namespace.secrets,
     "account": namespace.account,

@@ -9,10 +9,9 @@
     retries.py      how often the platform tries a step again
     mounts.py       Secrets and claims that the settings give it by name
     notices.py      the exit task that posts how a run ended
-    notes.py        what does not count there
+    notes.py        what does not count there, and how large a run becomes in the cluster
     checks.py       what cannot be expressed, by step and field
     deployable.py   what a cluster needs, and a run on this machine does not
-    size.py         how large a run becomes in the cluster
 
 A task runs `drivetrain.steps.kubeflow`, by the start file that its code archive brings: its document says which
 program, with which words. The same YAML runs in kfp's own local runner (../run).

@@ -35,12 +35,13 @@ from drivetrain.spec.steps import (
 from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Reference
 from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.steps.kubeflow.task import REGISTER
-from drivetrain.targets.kubeflow.compile import checks, deployable, fails, size
+from drivetrain.targets.kubeflow.compile import checks, deployable, fails
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES
 from drivetrain.targets.kubeflow.compile.imports import free_name
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of, variables_of
 from drivetrain.targets.kubeflow.compile.notes import notes as uncounted
+from drivetrain.targets.kubeflow.compile.notes import size_notes
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS, notice, notice_platform
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
@@ -163,7 +164,7 @@ class _Compiler(References):
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
         codes = {"" if task.step is None else task.step.name: task.code for task in self.tasks.values()}
-        said = (*notes, *size.notes(ir, platform))
+        said = (*notes, *size_notes(ir, platform))
         return Compiled(self.pipeline, ir, platform, assets, codes, said)
 
     def fill_notices(self, secret: str) -> None:

@@ -34,7 +34,7 @@ from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile.words import check_given
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import STOPPED, Book
-from drivetrain.targets.kubeflow.run.inputs import lost_inputs
+from drivetrain.targets.kubeflow.run.recorded import lost_inputs
 from drivetrain.targets.kubeflow.run.skeleton import TYPES, skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from drivetrain.catalog.quotas import MAX_DEFINITION_CHARACTERS
 from drivetrain.targets.sagemaker.deploy.wire import wire_text
 from drivetrain.targets.sagemaker.document.document import Definition, from_json
-from drivetrain.targets.sagemaker.permissions.condensing import condensed
 from drivetrain.targets.sagemaker.permissions.job_roles import job_statements
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.operators import (
@@ -31,7 +30,7 @@ from drivetrain.targets.sagemaker.permissions.operators import (
 )
 from drivetrain.targets.sagemaker.permissions.pipeline_role import SAGEMAKER, pipeline_statements
 from drivetrain.targets.sagemaker.permissions.places import PATTERNS, S3Place
-from drivetrain.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Statement, Trust
+from drivetrain.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Statement, Trust, condensed
 from drivetrain.targets.sagemaker.permissions.reading import read_uses
 from drivetrain.targets.sagemaker.permissions.uses import Use
 

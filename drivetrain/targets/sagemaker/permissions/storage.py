@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from drivetrain.targets.sagemaker.permissions.condensing import fewest
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import S3Place
-from drivetrain.targets.sagemaker.permissions.policy import Conditions, Statement, like, minimal
+from drivetrain.targets.sagemaker.permissions.policy import Conditions, Statement, fewest, like, minimal
 
 _MANY = re.compile(r"\*+")
 

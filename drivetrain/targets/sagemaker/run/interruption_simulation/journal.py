@@ -6,20 +6,64 @@
 
 A file beside the attempts at the step, brought up to date while the training runs: a job that failed or was killed has
 no description, and the job that goes on from its checkpoint counts as the same training for readers.
+
+A training (or, for programs that do not know of it, the launcher) records its starts itself: `attempts/NNNNN.json` in
+its checkpoint folder, one file a start; drivetrain/training/checkpointing tells what is in them. They are read on the
+host before it goes: what was written last may never reach the store.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.run_store.home import write_whole
 
 FILE = "journal.json"
+_MAX_BYTES = 64 * 1024
+Seen = Mapping[Path, bytes]
+
+
+def starts_seen(folders: Iterable[Path]) -> Seen:
+    """The files of earlier starts, as they lie in the checkpoint folders now."""
+    return {path: _content(path) for folder in folders for path in _files(folder)}
+
+
+def latest_start(folders: Iterable[Path], before: Seen) -> dict[str, Any]:
+    """Read the record of the latest start whose file is new or differs from `before`. Its `training` is the name of the
+    subfolder with its checkpoints ("": the checkpoint folder itself). Empty without such a record."""
+    changed = [
+        (path.name, content, "" if path.parents[1] == folder else path.parents[1].name)
+        for folder in folders
+        for path in _files(folder)
+        if (content := _content(path)) and before.get(path) != content
+    ]
+    for _, content, training in sorted(changed, reverse=True):
+        try:
+            given = json.loads(content)
+        except (ValueError, RecursionError):
+            continue  # half of it was written
+        if isinstance(given, dict):
+            return {**cast("dict[str, Any]", given), "training": training}
+    return {}
+
+
+def _files(folder: Path) -> list[Path]:
+    found = [*folder.glob("attempts/*.json"), *folder.glob("*/attempts/*.json")]
+    # A launcher's own count of starts (.drivetrain/) knows of no steps.
+    return [path for path in found if not path.parents[1].name.startswith(".") or path.parents[1] == folder]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MAX_BYTES)
+    except OSError:
+        return b""  # it is no file, or went meanwhile
 
 
 @dataclass
@@ -33,7 +77,7 @@ class Start:
     gap: int = 0
     """Steps between two that were logged."""
     told: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Its own record (attempts.py)."""
+    """Its own record."""
     reached: int | None = None
     """The step at which it was interrupted, where that is known exactly."""
     gone: float | None = None

@@ -20,7 +20,7 @@ from drivetrain.run_store.starting_point import StartingPoint
 from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.sagemaker.run.execution import StepFailedError, StepStoppedError
 from drivetrain.targets.sagemaker.run.execution.context import StepContext, raise_unless_succeeded
-from drivetrain.targets.sagemaker.run.interruption_simulation import attempts, journal
+from drivetrain.targets.sagemaker.run.interruption_simulation import journal
 from drivetrain.targets.sagemaker.run.interruption_simulation.course import Transitions, limit
 from drivetrain.targets.sagemaker.run.interruption_simulation.interruptions import Interruption, of_step
 from drivetrain.targets.sagemaker.run.interruption_simulation.simulation import Rehearsal
@@ -209,7 +209,7 @@ class TrainingJob:
         by: Interruption | None = None
         # Not those that it worked: the end of a start is seen a moment late, and times of metrics never go back.
         noticed, before_s, hear_next = 0.0, self._watched_s, _HEAR_EVERY_S
-        seen = attempts.seen(folders)
+        seen = journal.starts_seen(folders)
 
         def tick(seconds: float, final: bool) -> None:
             nonlocal hear_next
@@ -224,7 +224,7 @@ class TrainingJob:
             if final and rehearsal is not None:
                 rehearsal.read_log(seconds, final=True)
             if seconds >= hear_next:
-                self._journal.heard(attempts.latest(folders, seen))
+                self._journal.heard(journal.latest_start(folders, seen))
                 hear_next = seconds + _HEAR_EVERY_S
 
         def interrupt(seconds: float) -> float | None:
@@ -256,7 +256,7 @@ class TrainingJob:
                 sync.finish()
             raise
         finally:
-            self._journal.ended(attempts.latest(folders, seen))
+            self._journal.ended(journal.latest_start(folders, seen))
         if agent is not None and by is not None and result.interrupted:
             agent.finish(max(0.0, noticed + by.notice_s - time.monotonic()))
         elif sync is not None:  # what a failed or stopped job saved is what its retry starts from

@@ -1,7 +1,7 @@
 """Programs that EMR and EMR Serverless are asked to run, with their options, read from a step's arguments.
 
-A Python file that lies in the object store (or in what --data gives for it) runs here; what only a cluster has does
-not.
+A Python file that lies in the object store (or in what --data gives for it) runs here; all else is refused unless
+stubbed.
 
 https://docs.aws.amazon.com/emr/latest/ReleaseGuide/emr-spark-submit-step.html
 https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_SparkSubmit.html
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,10 +20,11 @@ from drivetrain.base.json_text import object_in
 from drivetrain.processes.container import Host, Job
 from drivetrain.run_store.objects import ObjectStore, missing
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext
+from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 from drivetrain.targets.sagemaker.run.spark import here, submit
+from drivetrain.targets.sagemaker.run.step_types._absent import Describe, refusal
 
 # As Spark's file systems spell the objects of S3.
 _URI = re.compile(r"s3[an]?://[^\s,'\"]+")
@@ -89,17 +90,48 @@ def of_serverless(arguments: Mapping[str, Any]) -> Program:
     return _program([*options, *_words([asked.get("entryPoint")]), *_words(asked.get("entryPointArguments"))], settings)
 
 
-def problems(step: StepNode, plan: RunPlan, program: Program) -> list[str]:
-    """Why the program cannot run here, before anything starts."""
-    if problem := here.problem(step.name):
-        return [problem]
-    uri = program.program
-    if uri is None or plan.is_written(uri) or plan.store.exists(uri):
-        return []
-    return [missing(f"step {step.name!r}: its program", uri, plan.store)]
+def steps(
+    read: Callable[[Mapping[str, Any]], Program], needs: str, describe: Describe
+) -> tuple[
+    Callable[[StepNode, RunPlan], list[str]],
+    Callable[[StepContext], StepResult],
+    Callable[[Mapping[str, Any]], list[str]],
+]:
+    """A step type's `check`, `run` and `named`.
+
+    Args:
+        read: finds the program in the arguments.
+        needs: what its steps work with ("an EMR cluster").
+        describe: what the describe call says.
+    """
+
+    def check(step: StepNode, plan: RunPlan) -> list[str]:
+        try:
+            uri = read(plan.arguments).program
+            if problem := here.problem(step.name):
+                return [problem]
+            if uri is None or plan.is_written(uri) or plan.store.exists(uri):
+                return []
+            return [missing(f"step {step.name!r}: its program", uri, plan.store)]
+        except NotHereError as problem:
+            return [f"{refusal(step, needs)} It {problem}."]
+        except UserError as error:
+            return [f"step {step.name!r}: {error}"]
+
+    def run(context: StepContext) -> StepResult:
+        _run(context, read(context.arguments))
+        return StepResult(response={**context.arguments, **describe(context)})
+
+    def named(arguments: Mapping[str, Any]) -> list[str]:
+        try:
+            return read(arguments).uris
+        except UserError:  # check says it
+            return []
+
+    return check, run, named
 
 
-def run(context: StepContext, program: Program) -> None:
+def _run(context: StepContext, program: Program) -> None:
     """Run the program in `local[*]`; objects of S3 are those of this machine's store.
 
     Raises:

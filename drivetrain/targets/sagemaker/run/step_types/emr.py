@@ -11,9 +11,8 @@ from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.run.execution.context import StepContext
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries
 from drivetrain.targets.sagemaker.run.spark import clusters
-from drivetrain.targets.sagemaker.run.step_types import _cluster
 
-check, run, named = _cluster.steps(clusters.of_emr, "an EMR cluster", lambda context: described(context))
+check, run, named = clusters.steps(clusters.of_emr, "an EMR cluster", lambda context: described(context))
 
 
 def described(context: StepContext) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from typing import Any
 from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.run.execution.context import StepContext
 from drivetrain.targets.sagemaker.run.spark import clusters
-from drivetrain.targets.sagemaker.run.step_types import _cluster
 
-check, run, named = _cluster.steps(clusters.of_serverless, "EMR Serverless", lambda context: described(context))
+check, run, named = clusters.steps(clusters.of_serverless, "EMR Serverless", lambda context: described(context))
 
 
 def described(context: StepContext) -> dict[str, Any]:

@@ -5,27 +5,31 @@ The response has the shapes of DescribeHyperParameterTuningJob and ListTrainingJ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in
 from drivetrain.run_store.schema import ArtifactEntry
+from drivetrain.run_store.statuses import Facts
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import is_expression
 from drivetrain.targets.sagemaker.run.execution import StepFailedError
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs.job_data import Publication, entries, member
 from drivetrain.targets.sagemaker.run.step_types import training
-from drivetrain.targets.sagemaker.run.tuning import completion, strategies, summary, telling
-from drivetrain.targets.sagemaker.run.tuning.config import TuningConfig, read_config
+from drivetrain.targets.sagemaker.run.tuning import completion, strategies, telling
+from drivetrain.targets.sagemaker.run.tuning.completion import best, not_improving, ranked
+from drivetrain.targets.sagemaker.run.tuning.config import Objective, TuningConfig, read_config
 from drivetrain.targets.sagemaker.run.tuning.trial_job import job_arguments
 from drivetrain.targets.sagemaker.run.tuning.trials import Trial, Trials
 from drivetrain.targets.sagemaker.run.tuning.tuner import Tuner, job_name
 
 _LONGEST_NAME = 32
 _CONFIG = "HyperParameterTuningJobConfig"
+# A curve of more points, or of more than seven digits, says no more in the ledger.
+_MOST_VALUES = 200
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
@@ -100,7 +104,7 @@ def run(context: StepContext) -> StepResult:
         trials.worked(tuner.seconds, failed=True)
         raise StepFailedError(completion.failure(tuner.ended))
     return StepResult(
-        response=summary.response(
+        response=response(
             arguments,
             config,
             tuner.ended,
@@ -170,3 +174,93 @@ def _is_open(value: Any) -> bool:
             return True
         return any(map(_is_open, given.values()))
     return isinstance(value, list) and any(map(_is_open, cast("list[Any]", value)))
+
+
+def response(
+    arguments: Mapping[str, Any],
+    config: TuningConfig,
+    trials: Sequence[Trial],
+    *,
+    name: str,
+    facts: Facts,
+    seconds: float,
+    over: str | None,
+    seed: int,
+) -> dict[str, Any]:
+    """The tuning that is Completed. `trials` are in the order of their ends; TrainingJobSummaries has the best first,
+    so that `TrainingJobSummaries[0]` is the best training, as the SDK's get_top_model_s3_uri wants it."""
+    summaries = {
+        trial.number: _summary(trial, config.definition(trial.definition).objective, name, facts) for trial in trials
+    }
+    found, first = ranked(config, trials), best(config, trials)
+    in_order = found if first is None else [first, *(trial for trial in found if trial is not first)]
+    others = sorted((trial for trial in trials if trial.objective is None), key=lambda trial: trial.number)
+    ended = max((trial.ended or 0.0 for trial in trials), default=0.0)
+    counted = {status: sum(trial.status == status for trial in trials) for status in ("Completed", "Stopped", "Failed")}
+    given = ("HyperParameterTuningJobConfig", "TrainingJobDefinition", "TrainingJobDefinitions")
+    return {
+        **{key: arguments[key] for key in given if key in arguments},
+        "HyperParameterTuningJobName": name,
+        "HyperParameterTuningJobArn": facts.arn(f"hyper-parameter-tuning-job/{name}"),
+        "HyperParameterTuningJobStatus": "Completed",
+        "CreationTime": min((trial.created for trial in trials), default=0.0),
+        "HyperParameterTuningEndTime": ended,
+        "LastModifiedTime": ended,
+        "TrainingJobStatusCounters": {
+            "Completed": counted["Completed"],
+            "InProgress": 0,
+            "RetryableError": 0,
+            "NonRetryableError": counted["Failed"],
+            "Stopped": counted["Stopped"],
+        },
+        "ObjectiveStatusCounters": {"Succeeded": len(in_order), "Pending": 0, "Failed": len(others)},
+        "TrainingJobSummaries": [summaries[trial.number] for trial in (*in_order, *others)],
+        **({} if first is None else {"BestTrainingJob": summaries[first.number]}),
+        "TuningJobCompletionDetails": {
+            "NumberOfTrainingJobsObjectiveNotImproving": not_improving(config.objective, trials)
+        },
+        "ConsumedResources": {"RuntimeInSeconds": round(seconds)},
+        "Drivetrain": {
+            "seed": seed,
+            "over": over,
+            "notes": list(config.notes),
+            "trainings": _trainings(config, trials),
+        },
+    }
+
+
+def _summary(trial: Trial, objective: Objective, tuning: str, facts: Facts) -> dict[str, Any]:
+    """HyperParameterTrainingJobSummary of one training."""
+    optional: dict[str, Any] = {
+        "TrainingJobDefinitionName": trial.definition,
+        "TrainingStartTime": trial.started,
+        "TrainingEndTime": trial.ended,
+        "FailureReason": trial.reason if trial.status == "Failed" else None,
+        "FinalHyperParameterTuningJobObjectiveMetric": None
+        if trial.objective is None
+        else {"Type": objective.type, "MetricName": objective.metric, "Value": trial.objective},
+    }
+    return {
+        "TrainingJobName": trial.job,
+        "TrainingJobArn": facts.arn(f"training-job/{trial.job}"),
+        "TuningJobName": tuning,
+        "CreationTime": trial.created,
+        "TrainingJobStatus": trial.status,
+        "TunedHyperParameters": trial.parameters,
+        "ObjectiveStatus": "Failed" if trial.objective is None else "Succeeded",
+        **{key: value for key, value in optional.items() if value is not None},
+    }
+
+
+def _trainings(config: TuningConfig, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Facts for the report that the describe calls do not give: each training by its number, with its objective epoch
+    by epoch and why it was stopped."""
+    return [
+        {
+            "number": trial.number,
+            "job": trial.job,
+            **({} if trial.reason is None else {"reason": trial.reason}),
+            "values": [float(f"{value:.7g}") for value in trial.series[:_MOST_VALUES]],
+        }
+        for trial in sorted(trials, key=lambda trial: trial.number)
+    ]

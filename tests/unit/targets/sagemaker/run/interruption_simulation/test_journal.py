@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.sagemaker.run.interruption_simulation.journal import FILE, Journal, Start, told
+from drivetrain.targets.sagemaker.run.interruption_simulation.journal import (
+    FILE,
+    Journal,
+    Start,
+    latest_start,
+    starts_seen,
+    told,
+)
 
 WHERE = "s3://bucket/checkpoints/"
 
@@ -163,3 +170,33 @@ def test_of_a_training_that_another_job_went_on_with_it_is_told(tmp_path: Path) 
         journal.ended({"first_step": first_step, "step": first_step + 3})
     kept = told(tmp_path)
     assert kept is not None and [one["job"] for one in kept["attempts"]] == [1, 2, 3] and not kept["interruptions"]
+
+
+def write(folder: Path, number: int, **fields: object) -> None:
+    path = folder / "attempts" / f"{number:05d}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"number": number, **fields}))
+
+
+def test_the_file_of_this_start_is_the_newest_that_changed(tmp_path: Path) -> None:
+    hosts = [tmp_path / "a", tmp_path / "b"]
+    write(hosts[0] / "identity", 1, step=10)
+    write(hosts[1] / "other", 7, step=99)
+    before = starts_seen(hosts)
+    assert latest_start(hosts, before) == {}
+    write(hosts[0] / "identity", 2, step=20)
+    assert latest_start(hosts, before) == {"number": 2, "step": 20, "training": "identity"}
+    write(hosts[0], 3, step=30)
+    assert latest_start(hosts, before) == {"number": 3, "step": 30, "training": ""}
+    write(hosts[0] / ".drivetrain", 4, step=0)  # a launcher's count of starts
+    assert latest_start(hosts, before) == {"number": 3, "step": 30, "training": ""}
+    write(hosts[0] / "identity", 1, step=11)
+    assert latest_start(hosts, starts_seen(hosts)) == {}
+
+
+def test_half_a_file_and_other_things_say_nothing(tmp_path: Path) -> None:
+    write(tmp_path, 1, step=5)
+    (tmp_path / "attempts" / "00002.json").write_text('{"number": 2, "st')
+    (tmp_path / "attempts" / "00003.json").write_text("[1]")
+    (tmp_path / "attempts" / "00004.json").mkdir()
+    assert latest_start([tmp_path, tmp_path / "nowhere"], {}) == {"number": 1, "step": 5, "training": ""}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.run_store.statuses import Facts
+from drivetrain.targets.sagemaker.run.step_types.tuning import response
 from drivetrain.targets.sagemaker.run.tuning.completion import (
     MedianRule,
     SuccessiveHalving,
@@ -18,7 +19,6 @@ from drivetrain.targets.sagemaker.run.tuning.completion import (
     rule,
 )
 from drivetrain.targets.sagemaker.run.tuning.config import JobDefinition, Objective, TuningConfig
-from drivetrain.targets.sagemaker.run.tuning.summary import response
 from drivetrain.targets.sagemaker.run.tuning.trials import Status, Trial
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain import current_item, for_each, step
-from drivetrain.targets.kubeflow.compile.size import workflow_bytes
+from drivetrain.targets.kubeflow.compile.notes import workflow_bytes
 from tests.fixtures.kubeflow_examples import compiled, score
 
 # The bytes of Workflows that Pipelines 2.17.0 and Argo 4.0.5 made, and the IR that they were made of.
