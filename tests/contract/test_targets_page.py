@@ -48,7 +48,8 @@ def test_every_target_gets_a_column(found: str) -> None:
     )
 
 
-def test_the_command_writes_them_in_their_place(tmp_path: Path, found: str) -> None:
+def test_the_command_writes_them_in_their_place(tmp_path: Path, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.target_features.__main__.tables", lambda targets: found)
     page = tmp_path / "page.md"
     page.write_text(f"before\n\n{BEGIN}\nold\n{END}\nafter\n")
     assert list(main([str(page)])) == []

@@ -36,6 +36,7 @@ def pipe() -> Pipeline:
 """
 
 
+@pytest.mark.slow_cases(but=["none", "model+output+checkpoints"])
 @pytest.mark.parametrize(
     "folders",
     [

@@ -115,7 +115,9 @@ RING = list(pairwise([*RUNS, SINGLE]))
 STAR = [pair for run in RUNS[1:] for pair in ((run, SINGLE), (SINGLE, run))]
 
 
-@pytest.mark.slow_cases("pp-2-stage=2-tp-2-tensor=2", "fsdp-2-pp-2-stage=2", "cp-2-ddp-2", "tp-2-tensor=2-single-1")
+@pytest.mark.slow_cases(
+    "pp-2-stage=2-tp-2-tensor=2", "fsdp-2-pp-2-stage=2", "cp-2-ddp-2", "tp-2-tensor=2-single-1", "single-1-cp-2"
+)
 @pytest.mark.parametrize(
     ("run", "other"),
     [

@@ -46,6 +46,7 @@ def test_the_language_model_equals_one_process(
         assert other[0] == first[0]
 
 
+@pytest.mark.slow_cases("Padded-2")
 @dataclass(frozen=True, kw_only=True)
 class Uneven(decoder_lm.Recipe):
     """Of each sequence other tokens count, of one only the last."""

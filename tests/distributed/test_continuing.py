@@ -61,6 +61,7 @@ def described(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "model" / "model.json").read_bytes())
 
 
+@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_continuing_on_the_same_data_equals_one_longer_training(
     ranks: int, pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

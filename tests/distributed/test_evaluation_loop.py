@@ -181,7 +181,11 @@ def run_torn(process: Process, degrees: dict[str, int], probed: bool) -> Any:
 
 
 @pytest.mark.slow_cases(
-    "True-3-{'shard': 3}", "False-4-{'shard': 2, 'tensor': 2}", "False-3-{'shard': 3}", "True-2-{'tensor': 2}"
+    "True-3-{'shard': 3}",
+    "False-4-{'shard': 2, 'tensor': 2}",
+    "False-3-{'shard': 3}",
+    "True-2-{'tensor': 2}",
+    "True-4-{'shard': 2, 'tensor': 2}",
 )
 @pytest.mark.parametrize(("world_size", "degrees"), LAYOUTS, ids=str)
 @pytest.mark.parametrize("probed", [True, False])

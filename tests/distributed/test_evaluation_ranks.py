@@ -35,6 +35,7 @@ def measure(process: Process, data: Path, batch_size: int) -> Evaluation:
     )
 
 
+@pytest.mark.slow_cases("1", "7")
 @pytest.mark.parametrize("num_rows", [1, 2, 7, 50])
 def test_ranks_agree_and_count_once(num_rows: int, pooled: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
     data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(num_rows), num_shards=1)

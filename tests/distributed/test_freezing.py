@@ -76,7 +76,7 @@ def fit_each(process: Process, run: Run, settings: list[Setting]) -> list[Traine
     return [fit(process, run, each) for each in settings]
 
 
-@pytest.mark.slow_cases("fsdp-stays-whole", "hsdp")
+@pytest.mark.slow_cases("fsdp-stays-whole", "hsdp", "ddp")
 @pytest.mark.parametrize(
     ("run", "cases"),
     [

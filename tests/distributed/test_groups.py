@@ -146,6 +146,7 @@ def stay_away(group: Group, absent: int, done: Path) -> tuple[list[int], bool, b
     raise AssertionError("the other rank has not come and nothing was raised")
 
 
+@pytest.mark.slow_cases("gloo-0", "tcp-2")
 @pytest.mark.parametrize("absent", [0, 2])
 def test_a_missing_rank_is_named(absent: int, grouped: Any, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     answers = grouped(3, stay_away, absent, tmp_path / "done", timeout=0.5, may_die=(0, 1, 2))

@@ -179,6 +179,7 @@ def test_all_ranks_stop_early_at_the_same_step(
     assert files(tmp_path / "again") == files(tmp_path / "on-2")
 
 
+@pytest.mark.slow
 def test_the_best_model_is_handed_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
     """It is the one that a training of so many steps would have ended with."""
     config = replace(
@@ -228,6 +229,7 @@ def test_a_restart_in_the_middle_of_an_epoch(world_size: int, pooled: Any, digit
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_longer_training_resumes_but_a_shorter_one_is_refused(
     pooled: Any, forked: Any, digits: Path, tmp_path: Path
 ) -> None:

@@ -196,6 +196,7 @@ def predict_and_be_killed(process: Process, model: Path, data: Path, out: Path, 
             predict(process, model, data, out)
 
 
+@pytest.mark.slow_cases("1", "2", "5")
 @pytest.mark.parametrize("event", [0, 1, 2, 3, 5, 14])
 def test_killed_at_any_write_and_repeated(
     event: int, forked: Forked, model: Path, digits: Path, tmp_path: Path

@@ -61,6 +61,7 @@ def change_everything(process: Process, folder: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
+@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_job_sees_nothing_of_an_earlier_one(world_size: int, forked: Any, tmp_path: Path) -> None:
     pool = RankPool(world_size, tmp_path)  # (not the one of all tests, which may be at its last job)
@@ -105,6 +106,7 @@ def fail_on_one(process: Process) -> None:
     process.barrier()
 
 
+@pytest.mark.slow_cases("patch_a_class-strategies.ddp.Strategy.train_step")
 @pytest.mark.parametrize(
     ("job", "words"),
     [

@@ -83,7 +83,9 @@ def test_ranks_share_decoded_data(hosts: int, forked: Any, tmp_path: Path) -> No
     assert [len(list(cache.glob("*.safetensors"))) for cache in caches] == [1] * hosts
 
 
-@pytest.mark.slow_cases("image_folder", "npz", "mnist", "text", "huggingface", "webdataset", "tokenized")
+@pytest.mark.slow_cases(
+    "image_folder", "npz", "mnist", "text", "huggingface", "webdataset", "tokenized", "cifar10", "imdb"
+)
 @pytest.mark.parametrize("name", plugins.names("readers"))
 def test_one_copy_a_host_the_same_everywhere(
     name: str, forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -93,7 +93,7 @@ def test_every_recipe_has_a_config_that_says_what_it_changes(name: str) -> None:
 
 
 # (The largest of them is fine-tuned on two processes below.)
-@pytest.mark.slow_cases("mnist_cnn", "cifar10_resnet")
+@pytest.mark.slow_cases("mnist_cnn", "cifar10_resnet", "imdb_sentiment")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name == "ants_bees_resnet18" else []) for name in NAMES]
 )

@@ -125,6 +125,7 @@ def test_a_fresh_start_keeps_an_interrupted_training(
     assert (folder / "step-00000012").is_dir()
 
 
+@pytest.mark.slow
 def test_more_epochs_are_another_training(
     pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +189,7 @@ def write_recipe(path: Path, channels: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_edited_recipe_starts_afresh_beside_a_finished_training(
     forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def in_one_pass(process: Process, setting: Setting) -> tuple[list[float], float,
     return losses, mean(held_out).item(), {name: p.detach().numpy() for name, p in model.named_parameters()}
 
 
+@pytest.mark.slow_cases("cp-4-replicate=2")
 @pytest.mark.shows("equals one process")
 @pytest.mark.parametrize(
     "run", parameters([ALONE, *(run for run in ALL if "transformer" in run.models)], quick=("single", "ddp", "cp"))

@@ -44,6 +44,7 @@ def measure(process: Process, model: Path, data: Path, target: Path) -> dict[str
     return evaluate.run(model, data, process, batch_size=8)
 
 
+@pytest.mark.slow_cases("ddp-more0")
 @pytest.mark.parametrize(("strategy", "more"), [("ddp", {}), ("fsdp", {"workers": 1})])
 def test_a_tree_gives_the_bits_of_its_tensors(
     strategy: str, more: dict[str, Any], pooled: Any, digits: Path, tmp_path: Path

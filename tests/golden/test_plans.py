@@ -15,7 +15,7 @@ from tests.golden.sessions import kubeflow, sagemaker
 from tests.golden.sessions.session import Session
 
 HERE = Path(__file__).parent / "plans"
-QUICK = ["drift", "owner"]
+QUICK = ["drift"]
 
 
 @pytest.fixture

@@ -229,6 +229,7 @@ def test_a_failed_run_leaves_the_earlier_result_as_it_was(tmp_path: Path) -> Non
     assert content(tmp_path / "out") == before
 
 
+@pytest.mark.slow_cases(but=["0", "9", "21"])
 @pytest.mark.parametrize("survived", range(0, 24, 3))
 def test_a_run_killed_while_replacing_leaves_each_set_old_or_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survived: int

@@ -24,6 +24,7 @@ def models(make: Make, ours: np.ndarray, theirs: np.ndarray) -> list[Evaluation]
     return [replace(bare, evidence=Rows.of({}, means={"mae": np.abs(each)})) for each in (ours, theirs)]
 
 
+@pytest.mark.slow_cases("normal")
 @pytest.mark.parametrize("tail", ["normal", "heavy"])
 def test_intervals_cover_the_difference_for_any_tail(evaluation: Make, tail: str) -> None:
     """400 draws of 200 rows: 0.93 is 3 deviations above what may be, 0.90."""

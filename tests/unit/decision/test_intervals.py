@@ -40,6 +40,7 @@ def test_intervals_of_skewed_differences_are_longer_on_the_long_tail() -> None:
     assert skewed.high(0.025) > 1.2 * straight.high(0.025) and skewed.low(0.025) == straight.low(0.025)
 
 
+@pytest.mark.slow_cases("357-0.02-0.02", "357-0.04-0.03")
 @pytest.mark.parametrize(("won", "lost"), [(0.0, 0.0), (0.06, 0.0), (0.02, 0.02), (0.04, 0.03)])
 @pytest.mark.parametrize("size", [50, 357])
 def test_bonett_and_price_intervals_cover_the_truth_by_enumeration(size: int, won: float, lost: float) -> None:

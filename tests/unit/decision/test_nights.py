@@ -72,6 +72,7 @@ def test_nights_on_new_rows_are_one_unit_each() -> None:
     assert not by_nights([0.0] * 14, LEVEL).is_better
 
 
+@pytest.mark.slow_cases("True")
 @pytest.mark.parametrize("correlated", [True, False])
 def test_chance_spends_the_level_over_all_looks(correlated: bool) -> None:
     """2,000 lines that are no better, over looks at 20 %: rows that stay, and that change by half each night."""

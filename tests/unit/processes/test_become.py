@@ -140,6 +140,19 @@ def plain(result: JobResult, files: dict[str, Any], log: str) -> tuple[object, .
     return result.exit_code, result.signal, result.failure_reason, text, files, log
 
 
+@pytest.mark.slow_cases(
+    "pid-words1",
+    "pid-words2",
+    "pid-words3",
+    "pid-words4",
+    "pid-words5",
+    "pid-words6",
+    "pid-words7",
+    "pid-words8",
+    "pid-words9",
+    "pid-words10",
+    "pid-words11",
+)
 @pytest.mark.parametrize("words", [(word,) if word else () for word in WORDS])
 def test_a_command_in_a_warm_interpreter_sees_no_difference(
     words: tuple[str, ...], tmp_path: Path, spares_of_a_run: Spares, isolation: None

@@ -163,6 +163,7 @@ def test_a_slow_save_is_reported_and_never_refused(write_facts: Write) -> None:
     assert settled(write_facts(LARGE), training(strategy="fsdp")).notes == ()  # not on spot machines
 
 
+@pytest.mark.slow_cases("192-ants_bees_resnet18", "192-imdb_sentiment")
 @pytest.mark.parametrize("recipe", sorted(path.name.partition(".")[0] for path in SHIPPED.glob("*.facts.json")))
 @pytest.mark.parametrize("batch", [1, pytest.param(24, marks=pytest.mark.slow), 192])
 def test_every_feasible_row_breaks_no_rule(recipe: str, batch: int, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from drivetrain.targets.sagemaker.document.difference.difference import differen
 from drivetrain.targets.sagemaker.settings import settings_of
 from tests.fixtures.studio_edits import EDITS, PIPELINE, steps_of
 
-QUICK = ["rename middle", "several"]
+QUICK = ["several"]
 DEV, PROD = "111111111111", "222222222222"
 COMPILED: dict[bytes, Compiled] = {}
 """The content of all files of a pipeline -> the pipeline as it was compiled."""

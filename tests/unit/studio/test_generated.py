@@ -48,6 +48,7 @@ def of_before(studio: Studio) -> None:  # noqa: F811
     (studio.folder / "flow.studio.yaml").write_text(patches.Patch("flow", changes).text())
 
 
+@pytest.mark.slow_cases("rename middle")
 @pytest.mark.parametrize("kind", ["several", "rename middle"])
 def test_an_old_patch_file_is_migrated(studio: Studio, kind: str) -> None:  # noqa: F811
     studio.apply()

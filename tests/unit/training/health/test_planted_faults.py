@@ -27,7 +27,14 @@ def test_every_rule_has_a_fault() -> None:
     assert {*FAULTS, *INJECTED} == set(plugins.names(FAMILY))
 
 
-@pytest.mark.slow_cases("loss_not_decreasing")
+@pytest.mark.slow_cases(
+    "loss_not_decreasing",
+    "vanishing_gradients",
+    "poor_initialisation",
+    "slow_input",
+    "memory_growth",
+    "idle_accelerator",
+)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_rule_fires_on_its_fault(name: str, data: Path, tmp_path: Path) -> None:
     said = run(config_of(name), data, tmp_path)

@@ -39,6 +39,7 @@ def named(seconds: Floats, each: int) -> list[tuple[int, str]]:
     return found
 
 
+@pytest.mark.slow_cases(but=["4-2"])
 @pytest.mark.parametrize(("ranks", "each"), [(2, 1), (4, 2), (8, 3)])
 def test_ten_thousand_healthy_steps_raise_no_alarm(ranks: int, each: int) -> None:
     assert named(times(np.random.default_rng(ranks), HEALTHY_STEPS, ranks, 0.05), each) == []

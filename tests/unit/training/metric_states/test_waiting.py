@@ -26,6 +26,9 @@ def batch(start: int, count: int, **arrays: Any) -> Batch:
     return Batch(np.arange(start, start + count), Samples(losses=losses, **arrays), {"site": losses % 3})
 
 
+@pytest.mark.slow_cases(
+    "True-multiclass", "True-multilabel", "True-regression", "True-tokens", "True-segmentation", "True-values"
+)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("exact", [False, True])
 def test_together_they_count_the_same(kind: Kind, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,18 @@ def quotients(name: str, task: Task, samples: Samples) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow_cases(
+    but=[
+        "multiclass-precision",
+        "multiclass-recall",
+        "multiclass-f1",
+        "multiclass-dice",
+        "multiclass-iou",
+        "multilabel-f1",
+        "segmentation-f1",
+        "binary-f1",
+    ]
+)
 @pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("kind", ["multiclass", "multilabel", "segmentation", "binary"])
 @settings(deadline=None, max_examples=12)

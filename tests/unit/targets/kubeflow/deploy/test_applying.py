@@ -12,6 +12,7 @@ from tests.fixtures.kubeflow_pipelines.place import Place
 MOST_CALLS = 60
 
 
+@pytest.mark.slow_cases("429-at2", "gone for a minute-at3", "403 of this kind-at5")
 @pytest.mark.parametrize(
     ("kind", "at"),
     [

@@ -43,6 +43,7 @@ def test_a_foreign_recurring_run_is_reported(place: Place) -> None:
     assert "'theirs' of others stays, and fails from then on" in place.deployer().remains("nightly").kept[0]
 
 
+@pytest.mark.slow_cases(but=["10"])
 @pytest.mark.parametrize("number", [8, 10, 12])
 def test_the_next_destroy_continues_after_a_kill(place: Place, number: int) -> None:
     place.apply()
@@ -59,6 +60,7 @@ def test_the_next_destroy_continues_after_a_kill(place: Place, number: int) -> N
     assert place.deployer().remains("nightly").is_empty
 
 
+@pytest.mark.slow_cases("other1")
 @pytest.mark.parametrize("other", [{"namespace": "team-b"}, {"endpoint": "ANOTHER"}])
 def test_objects_of_another_owner_below_the_root_are_kept(shared_place: Place, other: dict[str, str]) -> None:
     place = shared_place
@@ -121,6 +123,7 @@ def test_a_run_started_meanwhile_by_a_schedule_is_deleted(place: Place) -> None:
     assert store.left() == EMPTY
 
 
+@pytest.mark.slow_cases(but=["2.17.0"])
 @pytest.mark.parametrize("version", ["2.5.0", "2.15.0", "2.17.0"])
 def test_every_version_of_the_server_is_left_empty(place: Place, version: str) -> None:
     place.apply()

@@ -78,9 +78,8 @@ def test_concurrent_starts_with_one_token_start_once(deployed: Place) -> None:
     assert left in ids
 
 
-@pytest.mark.parametrize(
-    ("request_", "says"),
-    [
+def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place) -> None:
+    for request, says in [
         (
             StartRequest(parameters={"MinAcuracy": "1"}),
             "There is no parameter 'MinAcuracy'. Did you mean 'MinAccuracy'",
@@ -95,12 +94,10 @@ def test_concurrent_starts_with_one_token_start_once(deployed: Place) -> None:
         (StartRequest(select=("prepare",)), "Kubeflow Pipelines has nothing like --select"),
         (StartRequest(parallel=2), "has nothing like --parallel"),
         (StartRequest(alias="live"), "has nothing like --alias"),
-    ],
-)
-def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place, request_: StartRequest, says: str) -> None:
-    with pytest.raises(UserError) as refused:
-        deployed.deployer().start("nightly", request_)
-    assert says in str(refused.value) and deployed.cluster.store.runs == {}
+    ]:
+        with pytest.raises(UserError) as refused:
+            deployed.deployer().start("nightly", request)
+        assert says in str(refused.value) and deployed.cluster.store.runs == {}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def ours(place: Place, where: str) -> Desired:
     return replace(place.wanted(**given), **({"root": f"s3://{place.bucket}/sound"} if where == "prefix" else {}))
 
 
+@pytest.mark.slow_cases("project")
 @pytest.mark.parametrize("where", ["prefix", "project"])
 def test_another_teams_pipeline_is_not_changed(place: Place, theirs: Desired, where: str) -> None:
     mine, before = ours(place, where), place.state()
@@ -42,6 +43,7 @@ def test_another_teams_pipeline_is_not_changed(place: Place, theirs: Desired, wh
     assert place.state() == before and place.plan(theirs).is_empty
 
 
+@pytest.mark.slow_cases("prefix")
 @pytest.mark.parametrize("where", ["prefix", "project"])
 def test_an_adopted_pipeline_is_refused_to_its_former_owner(place: Place, theirs: Desired, where: str) -> None:
     mine = ours(place, where)

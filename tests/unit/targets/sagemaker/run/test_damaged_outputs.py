@@ -65,7 +65,7 @@ def go_on(runs: LocalRuns) -> dict[str, tuple[str, ...]]:
     return {event.step: event.why for event in runs.of(StepStarted)}
 
 
-@pytest.mark.slow_cases("write_as_long", "unlink")
+@pytest.mark.slow_cases("write_as_long", "unlink", "truncate")
 @pytest.mark.parametrize("damage", [truncate, write_as_long, write_as_long_and_as_old, os.unlink])
 def test_a_step_whose_output_is_damaged_runs_again_and_what_needs_it(
     damage: Any, runs: LocalRuns, tmp_path: Path

@@ -222,6 +222,7 @@ def test_a_new_version_of_a_source_that_is_no_file_is_new(rows: Rows) -> None:
     assert rows.since(rows.run()) is None and rows.ran() == {"look", "table"}
 
 
+@pytest.mark.slow_cases(but=["program"])
 @pytest.mark.parametrize("what", ["program", "prefix", "time"])
 def test_a_step_that_may_read_unchecked_data_runs_each_time(
     rows: Rows, what: str, monkeypatch: pytest.MonkeyPatch

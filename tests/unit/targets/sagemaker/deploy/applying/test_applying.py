@@ -478,6 +478,7 @@ def test_a_kill_during_rollback_leaves_no_apparent_edit(place: Place, every: int
     assert account.calls.count("sagemaker:update_pipeline") == 2
 
 
+@pytest.mark.slow_cases("fault1-HalfDoneError")
 @pytest.mark.parametrize(("fault", "ends"), [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(), HalfDoneError)])
 def test_parts_that_stay_keep_their_tags(place: Place, fault: BaseException, ends: type[BaseException]) -> None:
     """Without them, the next apply would take the new definition for somebody's edit."""
