@@ -1,9 +1,10 @@
-"""Instance types: processors, memory, GPUs, and how fast they talk. The table is instances.json."""
+"""Instance types: processors, memory, GPUs, disks of their own, and how fast they talk. The table is instances.json."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,12 @@ DEFAULT_TYPE = "ml.m5.xlarge"
 """The machine of a step that asks for none."""
 GIB = 1024**3
 BITS = 8
+# Machines with NVMe disks of their own, so that no volume is made, paid or encrypted by a key for them.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ResourceConfig.html (VolumeSizeInGB, VolumeKmsKeyId)
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html
+_WITH_OWN_DISK = re.compile(
+    r"(c5d|c[68]gd|c6id|g4dn|g5|g6|g6e|g7|g7e|i3en|m5d|m[68]gd|m6id|p3dn|p[456].*|r5d|r[68]gd|r6id|trn.*)"
+)
 
 
 class Instance(NamedTuple):
@@ -149,3 +156,8 @@ def _instance(name: str, row: dict[str, Any]) -> Instance:
 @cache
 def _table() -> dict[str, Any]:
     return json.loads(TABLE.read_bytes())
+
+
+def has_own_disk(instance_type: str) -> bool:
+    """Return True if machines of a type such as `ml.g5.xlarge` have disks of their own."""
+    return _WITH_OWN_DISK.fullmatch(instance_type.removeprefix("ml.").partition(".")[0]) is not None

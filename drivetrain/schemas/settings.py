@@ -1,4 +1,5 @@
-"""The schema of a pipeline's settings file: its fields with what is said of them, and no others."""
+"""The schemas of the YAML files beside a pipeline: its settings, with what is said of each field, and no others; and
+NAME.studio.yaml, the edits made in Studio (drivetrain.studio.patch)."""
 
 from __future__ import annotations
 
@@ -14,12 +15,17 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
-from drivetrain.schemas import DIALECT
+from drivetrain.schemas import DIALECT, object_of
 from drivetrain.spec.deployment import Deployment, block_model
+from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.target import target_names
 
 # A field of text takes a list or a mapping too, as its JSON (see drivetrain.authoring.settings).
 _TEXT = ["string", "object", "array"]
+_EDIT = {
+    "was": "What the code has there. Without it something is added.",
+    "now": "What comes in its place. Without it something is taken out.",
+}
 
 
 def settings_schema(kind: type[Settings]) -> dict[str, Any]:
@@ -92,3 +98,35 @@ def _said(kind: type[BaseModel]) -> dict[str, str]:
             ):
                 found[line.target.id] = " ".join(inspect.cleandoc(below.value.value).split())
     return found
+
+
+def patch_schema() -> dict[str, Any]:
+    """The schema of the file that `drivetrain pull` writes."""
+    members: dict[str, Any] = {
+        "place": {
+            "type": "string",
+            "description": "Where in the definition, by names.",
+            "pattern": rf"^({'|'.join(places.ROOTS)})[.\[]",
+            "examples": ["steps.train.Arguments.ResourceConfig.InstanceType", "parameters.MinAccuracy.DefaultValue"],
+        }
+    }
+    for member, said in _EDIT.items():
+        members[member] = {"description": said}
+        members[f"{member}-json"] = {"type": "string", "description": f"{said} As JSON, for what YAML cannot hold."}
+    members["like"] = {
+        "type": "string",
+        "description": "The step of the code to copy. Later edits change the copy.",
+    }
+    edit = {
+        **object_of(("place",), **members),
+        "anyOf": [{"required": [member]} for member in members if member != "place"],
+        "not": {"anyOf": [{"required": [member, f"{member}-json"]} for member in _EDIT]},
+    }
+    hashes = "Hashes of what Studio had when it was pulled."
+    file = object_of(
+        ("pipeline", "edits"),
+        pipeline={"type": "string", "description": "Whose edits they are."},
+        edits={"type": "array", "items": edit, "description": "Laid on the definition in this order."},
+        pulled={"type": "array", "items": {"type": "string"}, "description": hashes},
+    )
+    return {"$schema": DIALECT, "title": "Edits made in SageMaker Studio", **file}

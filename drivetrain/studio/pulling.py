@@ -132,13 +132,13 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
     """
     from drivetrain.targets.sagemaker.account import Account
-    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
+    from drivetrain.targets.sagemaker.deploy.desired import check_place
     from drivetrain.targets.sagemaker.deploy.planning.account_resources import told_by_pull
     from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside
 
     pipeline = loaded.pipeline
     place = settings_of(pipeline.deployment)
-    check_bucket(place)
+    check_place(place, "bucket")
     built = compile_pipeline(pipeline, loaded.source, loaded.base)
     alone = dict(built.definition)
     file = loaded.edits
@@ -169,12 +169,12 @@ def sides_of_definition(name: str, definition: Definition, file: Path, deploymen
         UserError: as `sides_of`.
     """
     from drivetrain.targets.sagemaker.account import Account
-    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
+    from drivetrain.targets.sagemaker.deploy.desired import check_place
     from drivetrain.targets.sagemaker.deploy.planning.account_resources import told_by_pull
     from drivetrain.targets.sagemaker.deploy.planning.drift import edits_beside_definition
 
     place = settings_of(deployment)
-    check_bucket(place)
+    check_place(place, "bucket")
     account = Account(place.region)
     there, applied = in_the_account(account, name, deployment, f"-d {file}", adopt=adopt)
     beside = told_by_pull(edits_beside_definition(account, name, deployment, there))

@@ -19,7 +19,7 @@ from drivetrain.cli.runs import deployed as execution_text
 from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.deployer import Deployer, Handle
 from drivetrain.targets.kubeflow.deploy.deployer import Kubeflow
-from drivetrain.targets.kubeflow.deploy.executions.output import Output
+from drivetrain.targets.kubeflow.deploy.executions.following import Output
 from drivetrain.targets.kubeflow.deploy.rest import Api
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployer import SageMaker

@@ -514,7 +514,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("nothing new: since a fresh run", "row.parameters != self.execution.parameters", "False"),
     ),
     *_of(
-        "drivetrain/targets/kubeflow/deploy/executions/output.py",
+        "drivetrain/targets/kubeflow/deploy/executions/following.py",
         ("targets/kubeflow/deploy/test_logs.py",),
         ("starting point: of the first attempt", "step.programs[0][-1]).pending", "step.programs[0][0]).pending"),
         (
@@ -1017,7 +1017,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("kubeflow: whole numbers are compared as such", "return repr(float(value))", "return repr(value)"),
     ),
     *_of(
-        "drivetrain/targets/kubeflow/compile/imports.py",
+        "drivetrain/targets/kubeflow/compile/references.py",
         ("targets/kubeflow/compile/test_compile.py",),
         ("kubeflow: an importer takes a step's name", "while found in taken:", "while False:"),
         ("kubeflow: a place is imported twice", "if known in self._known:", "if False:"),

@@ -54,7 +54,7 @@ def patch(output: Output = None) -> None:
     Examples:
       drivetrain schema patch -o studio.schema.json
     """
-    from drivetrain.schemas.patch import patch_schema
+    from drivetrain.schemas.settings import patch_schema
 
     _give(patch_schema(), output)
 

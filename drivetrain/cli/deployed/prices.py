@@ -106,7 +106,8 @@ def _lines(table: PriceTable) -> list[str]:
             cells = (row[0].ljust(widths[0]), *(row[n].rjust(widths[n]) for n in (1, 2, 3)), row[4])
             lines.append(("  " + "  ".join(cells)).rstrip())
     lines += ["", "sources"]
-    lines += [f"  {name}, {date}: {source}" for name, date, source in sorted(_sources(table))]
+    sources = {(sheet.region, sheet.date.isoformat(), sheet.source) for sheet in table.sheets}
+    lines += [f"  {name}, {date}: {source}" for name, date, source in sorted(sources)]
     return lines
 
 
@@ -123,10 +124,6 @@ def _rows(table: PriceTable, region: str) -> list[tuple[str, ...]]:
         days = sorted({price.date.isoformat() for price in prices if price})
         rows.append((name, *("–" if price is None else f"{price.amount:.10g}" for price in prices), ", ".join(days)))
     return rows
-
-
-def _sources(table: PriceTable) -> set[tuple[str, str, str]]:
-    return {(sheet.region, sheet.date.isoformat(), sheet.source) for sheet in table.sheets}
 
 
 def _by_size(name: str) -> tuple[str, int, str]:

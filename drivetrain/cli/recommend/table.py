@@ -27,7 +27,8 @@ def say_recommendations(found: Sequence[tuple[Case, Recommendation]], *, as_json
         return
     for place, (case, made) in enumerate(found):
         plan, facts = made.plan, made.plan.facts
-        unit, name = (GIB, "GiB") if plan.usable_memory >= 4 * GIB and _largest(made) >= GIB else (MIB, "MiB")
+        largest = max((row.memory.total for row in made.rows if row.memory), default=0)
+        unit, name = (GIB, "GiB") if plan.usable_memory >= 4 * GIB and largest >= GIB else (MIB, "MiB")
         whose = "GPU" if plan.instance.gpus else "process"
         if place:
             say()
@@ -96,10 +97,6 @@ def _style(made: Recommendation, row: Row, column: str) -> str:
     if made.choice is not None and row.strategy == made.choice.strategy:
         return "bold"
     return "Failed" if column == "fits" and not row.fits else ""
-
-
-def _largest(made: Recommendation) -> int:
-    return max((row.memory.total for row in made.rows if row.memory), default=0)
 
 
 def _bytes(count: float) -> str:

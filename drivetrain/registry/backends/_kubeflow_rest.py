@@ -1,4 +1,5 @@
-"""Requests to Kubeflow Model Registry: repeated where another attempt can help, and told in words that say what to do.
+"""Requests to Kubeflow Model Registry: repeated where another attempt can help, and told in words that say what to do;
+and models, versions and artifacts as its answers describe them.
 
 Every request may be repeated: names and external ids are unique in the registry, so what was made already is refused.
 A server that has lost its database says so with 500, with 400 ("invalid filter query, type mismatch") and with 404 for
@@ -10,6 +11,7 @@ followed: it leads to a page for people to log in, which would get the token.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -44,6 +46,8 @@ _NONE_FOUND = re.compile(r"no [a-z ]+s found for ")
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 Json = dict[str, Any]
+NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+"""The name of a version of ours: no 007, no digits but ASCII's."""
 
 
 class AnswerError(Exception):
@@ -247,3 +251,50 @@ def _token(file: str) -> str:
             "letters that no token has. Put one token there."
         )
     return token
+
+
+def has_number(version: Json) -> bool:
+    """True for a version that is named by a number. Others are left alone."""
+    return NUMBER.fullmatch(str(version.get("name"))) is not None
+
+
+def is_ours(version: Json) -> bool:
+    """True for a version with a number that is not archived."""
+    return has_number(version) and version.get("state") != "ARCHIVED"
+
+
+def texts(tags: Mapping[str, str]) -> Json:
+    """Properties that are texts."""
+    return {name: {"metadataType": "MetadataStringValue", "string_value": text} for name, text in tags.items()}
+
+
+def properties(resource: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The properties of a resource: its own name for a value, and its type."""
+    return cast("Mapping[str, Mapping[str, Any]]", resource.get("customProperties") or {})
+
+
+def with_texts(resource: Json, tags: Mapping[str, str]) -> Json:
+    """All properties of a resource, since a change replaces them, with these texts. The registry answers a struct as
+    JSON and takes it as base64."""
+    found: Json = {}
+    for name, value in properties(resource).items():
+        struct = str(value.get("struct_value", ""))
+        is_json = struct.startswith("{")
+        found[name] = {**value, "struct_value": base64.b64encode(struct.encode()).decode()} if is_json else value
+    return {**found, **texts(tags)}
+
+
+def tags_in(resource: Mapping[str, Any]) -> dict[str, str]:
+    """The properties that are texts."""
+    return {name: str(value["string_value"]) for name, value in properties(resource).items() if "string_value" in value}
+
+
+def count(resource: Json, name: str) -> int:
+    """A property that counts; 0 if it is missing."""
+    text = str(properties(resource).get(name, {}).get("int_value"))
+    return int(text) if NUMBER.fullmatch(text) else 0
+
+
+def seconds(resource: Mapping[str, Any]) -> float:
+    """When a resource was made, in seconds since 1970."""
+    return int(resource.get("createTimeSinceEpoch") or 0) / 1000

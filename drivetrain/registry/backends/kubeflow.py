@@ -31,8 +31,13 @@ from drivetrain.base.addresses import address_problem
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends._backend import NewVersion, Service, no_group, no_version
-from drivetrain.registry.backends._kubeflow_resources import (
+from drivetrain.registry.backends._kubeflow_rest import (
+    BASE,
     NUMBER,
+    PAGE,
+    AnswerError,
+    Json,
+    Rest,
     count,
     has_number,
     is_ours,
@@ -42,7 +47,6 @@ from drivetrain.registry.backends._kubeflow_resources import (
     texts,
     with_texts,
 )
-from drivetrain.registry.backends._kubeflow_rest import BASE, PAGE, AnswerError, Json, Rest
 from drivetrain.registry.backends._tags import (
     APPROVED,
     DECIDED,

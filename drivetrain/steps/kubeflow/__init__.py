@@ -2,10 +2,9 @@
 
 __main__.py     from the executor input to an exit code, and what an earlier attempt of the task left
 task.py         what the task is given, and its document's words as text
-program.py      the step's program, its log, and the metrics in it
+program.py      the step's program, its log, the metrics in it, and reports to a runner on this machine
 forks.py        one interpreter from which the tasks of a run on one machine are forked
 notice.py       a program of its own: posts how a run ended
-reports.py      reports to the runner of the task on this machine
 
 On several nodes:
 

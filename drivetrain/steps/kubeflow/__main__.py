@@ -43,6 +43,7 @@ from drivetrain.base.errors import BAD_INPUT, FAILED, RETRY
 from drivetrain.steps.kubeflow.program import (
     Become,
     Log,
+    Reporter,
     arguments_of,
     command_of,
     environment_of,
@@ -50,7 +51,6 @@ from drivetrain.steps.kubeflow.program import (
     start,
     tell,
 )
-from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, Json, RetryError, Task, TaskError, local_path, stored
 
 METRICS, METRICS_FILE = "metrics", "metrics.json"

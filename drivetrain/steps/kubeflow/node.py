@@ -22,8 +22,16 @@ from typing import Any, NoReturn, cast
 
 from drivetrain.base.errors import BAD_INPUT, RETRY
 from drivetrain.steps.kubeflow import objects
-from drivetrain.steps.kubeflow.program import Log, arguments_of, command_of, environment_of, reason_of, start, tell
-from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.program import (
+    Log,
+    Reporter,
+    arguments_of,
+    command_of,
+    environment_of,
+    reason_of,
+    start,
+    tell,
+)
 from drivetrain.steps.kubeflow.task import COPIES, DOCUMENT, Json, RetryError, Task, TaskError, local_path
 
 # Where the kubelet reads what it keeps of a container's end, at most 4,096 bytes (`terminationMessagePath`).

@@ -1,4 +1,5 @@
-"""The step's program as a process: what it writes goes on, and metrics are read from it.
+"""The step's program as a process: what it writes goes on, metrics are read from it, and a runner on this machine
+learns of its begin and end.
 
 Of the standard library it imports what is fast to import: a task of a moment is mostly imports.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import runpy
@@ -18,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
-from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
 from drivetrain.steps.kubeflow.task import DOCUMENT, EXECUTION, OBJECT_STORE, REGISTER, Json, Task, TaskError
 
 LOGS = "DRIVETRAIN_TASK_LOGS"
@@ -27,6 +28,9 @@ REGISTRY = "DRIVETRAIN_REGISTRY"
 LOOKS = "drivetrain.components.source_version:source_version"
 # Variables that no interpreter and no library reads as it is loaded.
 _OF_THE_PLATFORM = re.compile(r"PYTHONUNBUFFERED|(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
+REPORTS = "DRIVETRAIN_TASK_REPORTS"
+# In a run on one machine the iteration of a loop is a folder above the task's own: kfp's local runner names it so.
+_ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/[^/]+$")
 
 
 class Log:
@@ -247,3 +251,27 @@ def _read(output: int) -> bytes | None:
         return os.read(output, 65_536)
     except BlockingIOError:
         return None
+
+
+class Reporter:
+    """Reports to the task's runner on this machine; to nobody if $DRIVETRAIN_TASK_REPORTS is not set."""
+
+    def __init__(self, task: Task) -> None:
+        self.path = os.environ.get(REPORTS)
+        found = _ITERATION.search(task.outputs["outputFile"])
+        self.about = {"step": task.step, "iteration": None if found is None else int(found[1])}
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        if self.path is None:
+            return
+        line = json.dumps({"event": event, **self.about, **facts, "pid": os.getpid()}) + "\n"
+        # One write is one message: shorter than what a pipe takes in one piece, or in a file of its own.
+        if len(line) > 4000:
+            name = Path(self.path).with_name(f"report-{os.urandom(8).hex()}.json")
+            name.write_text(line, encoding="utf-8")
+            line = json.dumps({"event": "file", "path": str(name)}) + "\n"
+        pipe = os.open(self.path, os.O_WRONLY)
+        try:
+            os.write(pipe, line.encode())
+        finally:
+            os.close(pipe)

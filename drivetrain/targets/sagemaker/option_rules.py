@@ -119,7 +119,7 @@ def runs_of_mlflow_are_of_one_job(graph: Graph) -> Iterator[str]:
 def keys_fit_the_disks(step: JobStep, graph: Graph) -> Iterator[str]:
     if settings_of(graph.pipeline.deployment).keys.volume is None:
         return
-    from drivetrain.catalog.instance_storage import has_own_disk
+    from drivetrain.catalog.instances import has_own_disk
 
     types = instance_types(step, graph)
     if types is None:

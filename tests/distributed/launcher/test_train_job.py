@@ -24,9 +24,8 @@ from drivetrain.components.train import train
 from drivetrain.spec.deployment import Deployment
 from drivetrain.steps.kubeflow import objects
 from drivetrain.steps.kubeflow.nodes import Nodes
-from drivetrain.steps.kubeflow.program import Log
+from drivetrain.steps.kubeflow.program import Log, Reporter
 from drivetrain.steps.kubeflow.reasons import End
-from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import Task
 from tests.fixtures.kubeflow_tasks import compiled, document_of, executor_input, put_assets
 from tests.fixtures.kubernetes_server import Cluster as StandIn

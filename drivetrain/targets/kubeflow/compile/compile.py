@@ -37,13 +37,12 @@ from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.steps.kubeflow.task import REGISTER
 from drivetrain.targets.kubeflow.compile import checks, deployable, fails
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES
-from drivetrain.targets.kubeflow.compile.imports import free_name
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of, variables_of
 from drivetrain.targets.kubeflow.compile.notes import notes as uncounted
 from drivetrain.targets.kubeflow.compile.notes import size_notes
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS, notice, notice_platform
-from drivetrain.targets.kubeflow.compile.references import References
+from drivetrain.targets.kubeflow.compile.references import References, free_name
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of

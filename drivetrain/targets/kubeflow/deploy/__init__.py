@@ -18,7 +18,7 @@ executions/: what a deployed pipeline then does
 
     executions.py   list, describe, stop                starting.py     start one, once
     steps.py        what happened of the steps of one   workflow.py     the Argo Workflow, which says it
-    following.py    look at one again; read a log       output.py       what its pods printed
+    following.py    look at one again; what its pods printed
 
 A version of a pipeline is named NUMBER-HASH: the hash is that of the IR, and the number grows, so that going back to an
 earlier IR is a new version, too. The newest version is the deployed one, as for the platform itself.

@@ -24,8 +24,7 @@ from drivetrain.targets.kubeflow.deploy.desired import Desired
 from drivetrain.targets.kubeflow.deploy.destroying import Remains, destroy, remains
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.executions import starting
-from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
-from drivetrain.targets.kubeflow.deploy.executions.output import Output
+from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution, Output
 from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import make_plan

@@ -82,7 +82,7 @@ def machines(step: JobStep, graph: Graph) -> Json:
     found["VolumeSizeInGB"] = cluster.volume_gb
     key = settings_of(graph.pipeline.deployment).keys.volume
     if key is not None:
-        from drivetrain.catalog.instance_storage import has_own_disk
+        from drivetrain.catalog.instances import has_own_disk
 
         # A rule has seen to it that all of them have disks of their own or none.
         if not any(map(has_own_disk, instance_types(step, graph) or ())):

@@ -118,7 +118,7 @@ class SageMaker(DeployedRuns):
     def remains(self, name: str, *, foreign: bool = False) -> Remains:
         from drivetrain.targets.sagemaker.deploy.applying.destroying import remains
 
-        wishing.check_bucket(self.settings)
+        wishing.check_place(self.settings, "bucket")
         return remains(self.account, name, self.owner, foreign=foreign)
 
     def destroy(self, what: Remains, tell: Tell) -> Remains:

@@ -164,30 +164,17 @@ def _checked(name: str, place: Settings, tags: Mapping[str, str], account: Accou
     return arn or account.arn("sagemaker", f"pipeline/{name}")
 
 
-def check_place(place: Settings) -> None:
-    """Refuse the defaults, which name no account's bucket and role.
+def check_place(place: Settings, *names: str) -> None:
+    """Refuse the defaults of these settings (bucket and role unless given), which name none of an account.
 
     Raises:
         UserError: naming the setting to give.
     """
-    check_bucket(place)
-    _check_set(place, "role")
-
-
-def check_bucket(place: Settings) -> None:
-    """Refuse the default, which names no account's bucket.
-
-    Raises:
-        UserError: naming the setting to give.
-    """
-    _check_set(place, "bucket")
-
-
-def _check_set(place: Settings, name: str) -> None:
-    given = getattr(place, name)
-    if given == getattr(Settings(), name):
-        raise UserError(
-            f"deployment.targets.sagemaker.{name} is not set: {given!r} stands for this machine. Say where the "
-            f"pipeline lives, in the settings file or with --set deployment.targets.sagemaker.{name}=... "
-            "(docs/deploying.md)."
-        )
+    for name in names or ("bucket", "role"):
+        given = getattr(place, name)
+        if given == getattr(Settings(), name):
+            raise UserError(
+                f"deployment.targets.sagemaker.{name} is not set: {given!r} stands for this machine. Say where the "
+                f"pipeline lives, in the settings file or with --set deployment.targets.sagemaker.{name}=... "
+                "(docs/deploying.md)."
+            )

@@ -18,7 +18,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import duration
-from drivetrain.catalog.instance_storage import has_own_disk
+from drivetrain.catalog.instances import has_own_disk
 from drivetrain.spec.binding import typed
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope

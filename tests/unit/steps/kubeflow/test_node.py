@@ -18,7 +18,7 @@ from drivetrain.steps import START_KUBEFLOW_NODE
 from drivetrain.steps.kubeflow import __main__ as program
 from drivetrain.steps.kubeflow import node, objects
 from drivetrain.steps.kubeflow.__main__ import run
-from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.program import Reporter
 from drivetrain.steps.kubeflow.task import COPIES, RetryError, Task, TaskError
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 

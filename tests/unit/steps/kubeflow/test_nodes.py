@@ -14,9 +14,8 @@ import pytest
 
 from drivetrain.steps.kubeflow import cluster_api, nodes, pod_log, reasons
 from drivetrain.steps.kubeflow.nodes import Nodes
-from drivetrain.steps.kubeflow.program import Log
+from drivetrain.steps.kubeflow.program import Log, Reporter
 from drivetrain.steps.kubeflow.reasons import End
-from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import RetryError, Task, TaskError
 from drivetrain.steps.kubeflow.train_job import Identity, manifest
 from tests.fixtures.kubernetes_server import Cluster, RefusedError, kubernetes

@@ -12,7 +12,7 @@ import pytest
 
 from drivetrain.steps.kubeflow import __main__ as program
 from drivetrain.steps.kubeflow.__main__ import Earlier
-from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.program import Reporter
 from drivetrain.steps.kubeflow.task import COPIES, Task
 from drivetrain.steps.kubeflow.train_job import Identity
 from tests.fixtures.kfp_launcher import LOGS, Launched, Recorded, launched, recorded

@@ -10,9 +10,8 @@ import pytest
 
 from drivetrain.steps.kubeflow import nodes
 from drivetrain.steps.kubeflow.nodes import Nodes
-from drivetrain.steps.kubeflow.program import Log
+from drivetrain.steps.kubeflow.program import Log, Reporter
 from drivetrain.steps.kubeflow.reasons import End
-from drivetrain.steps.kubeflow.reports import Reporter
 from tests.fixtures.train_job_runs import Replay
 from tests.unit.steps.kubeflow.test_nodes import task_in
 

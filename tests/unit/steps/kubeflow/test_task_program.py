@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.steps.kubeflow.program import Log, command_of, environment_of, start, tell
-from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.program import Log, Reporter, command_of, environment_of, start, tell
 from drivetrain.steps.kubeflow.task import REGISTER, Task, TaskError, local_path, spelled, stored
 
 MODULE = """

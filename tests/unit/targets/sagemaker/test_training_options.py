@@ -221,7 +221,7 @@ def test_settings_reach_the_options_of_the_deployment() -> None:
 
 def test_the_types_with_disks_of_their_own_are_types_of_the_service() -> None:
     """A family that is misspelt would never be asked for."""
-    from drivetrain.catalog.instance_storage import has_own_disk
+    from drivetrain.catalog.instances import has_own_disk
 
     known: list[str] = service()["shapes"]["TrainingInstanceType"]["enum"]
     families = {name.split(".")[1] for name in known if has_own_disk(name)}

@@ -11,8 +11,12 @@ from typing import Any
 
 from drivetrain.base.json_text import object_in
 from drivetrain.targets.sagemaker.run.batch_transform import records
-from drivetrain.targets.sagemaker.run.batch_transform.data_processing import DataProcessing, kind_of
-from drivetrain.targets.sagemaker.run.batch_transform.filters import Filter, FilterError
+from drivetrain.targets.sagemaker.run.batch_transform.data_processing import (
+    DataProcessing,
+    Filter,
+    FilterError,
+    kind_of,
+)
 
 MOST_PAYLOAD_MB = 100
 DEFAULT_PAYLOAD_MB = 6

@@ -154,11 +154,7 @@ def _is_covered(step: StepNode) -> bool:
     if step.type in _JUDGING_TYPES or any(runs_program(step.arguments, program) for program in _JUDGES):
         return True
     key = key_fields(step.type, step.arguments)
-    return step.cache.enabled and key is not None and not _names_execution(key)
-
-
-def _names_execution(node: Any) -> bool:
-    return any(get.root == "Execution" for get in references(node))
+    return step.cache.enabled and key is not None and all(get.root != "Execution" for get in references(key))
 
 
 def _but_fresh(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,11 @@ def is_one(arguments: Mapping[str, Any]) -> bool:
 def problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
     """Why a notebook job cannot run here."""
     given = object_in(arguments, "Environment")
-    found = [f"step {step.name!r}: a notebook job needs {name} in its Environment." for name in _lacking(given)]
+    found = [
+        f"step {step.name!r}: a notebook job needs {name} in its Environment."
+        for name in (INPUT_PATH, NOTEBOOK, OUTPUT)
+        if not given.get(name)
+    ]
     found += [
         f"step {step.name!r}: hyperparameter {name!r} would be a variable of the notebook, and that is no name of one. "
         "Allowed: letters, digits and '_', no digit first, no word of Python's."
@@ -49,7 +53,3 @@ def problems(step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
 def command() -> tuple[str, ...]:
     """The command that runs in place of the image."""
     return (sys.executable, "-P", str(_PROGRAM), "/opt/ml")
-
-
-def _lacking(environment: Mapping[str, Any]) -> list[str]:
-    return [name for name in (INPUT_PATH, NOTEBOOK, OUTPUT) if not environment.get(name)]

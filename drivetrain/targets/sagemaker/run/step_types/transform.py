@@ -11,7 +11,6 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
@@ -95,7 +94,10 @@ def run(context: StepContext) -> StepResult:
         servers.append(serving(container, host.root, folder, context.options))
     data, files = inputs.bring_data(context, host.root)
     told = [{"command": server.command, "environment": server.environment} for server in servers]
-    _lay_out(host.root, {"servers": told, "arguments": arguments, "files": files})
+    (host.root / inputs.OUTPUT).mkdir(parents=True)
+    (host.root / "output").mkdir(exist_ok=True)
+    plan = {"servers": told, "arguments": arguments, "files": files}
+    (host.root / inputs.PLAN).write_text(json.dumps(plan), encoding="utf-8")
     context.logs.mkdir(parents=True, exist_ok=True)
     notes = [note for server in servers for note in server.notes]
     if "DataCaptureConfig" in arguments:
@@ -124,12 +126,6 @@ def run(context: StepContext) -> StepResult:
         publication=publication,
         inputs=(*model, data),
     )
-
-
-def _lay_out(root: Path, plan: Mapping[str, Any]) -> None:
-    (root / inputs.OUTPUT).mkdir(parents=True)
-    (root / "output").mkdir(exist_ok=True)
-    (root / inputs.PLAN).write_text(json.dumps(plan), encoding="utf-8")
 
 
 def _environment(context: StepContext) -> dict[str, str]:

@@ -13,8 +13,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.deploying.following import copy_log
 from drivetrain.deploying.runs import RemoteRun
-from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution
-from drivetrain.targets.kubeflow.deploy.executions.output import Output, program_lines
+from drivetrain.targets.kubeflow.deploy.executions.following import FollowedExecution, Output, program_lines
 from drivetrain.targets.kubeflow.deploy.executions.steps import PodStep
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
 from drivetrain.targets.kubeflow.deploy.objects import Objects

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from drivetrain.spec.values import All, AnyOf, Comparison, Condition, In, Not, ParameterRef
-from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.program import Reporter
 from drivetrain.targets.kubeflow.compile.words import cel
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.conditions import holds as holds_here
