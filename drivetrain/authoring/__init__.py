@@ -103,7 +103,7 @@ def step(
         SpecError: for an unknown, missing or ill-typed input or parameter.
     """
     if not isinstance(component, Component):  # type: ignore[reportUnnecessaryIsInstance]
-        from drivetrain.authoring.called_now import called_now
+        from drivetrain.authoring.import_failures import called_now
 
         raise SpecError(f"step({shown(component)}): not a component. {called_now(component)}")
     label = name or component.name

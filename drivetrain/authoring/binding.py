@@ -107,7 +107,7 @@ def listed_steps(word: str, name: str, given: Any) -> tuple[Any, ...]:
                 f"made = step(...), then {name}=[made], and made['output'] where another step reads it."
             )
         if not isinstance(one, BaseStep | dict):
-            from drivetrain.authoring.called_now import called_now
+            from drivetrain.authoring.import_failures import called_now
 
             said = called_now(one, "Give what step(...) returns.")
             raise SpecError(f"{where} holds {shown(one)}, which is no step. {said}")

@@ -23,11 +23,10 @@ from drivetrain.serve.local_events import Watch, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.pipeline import EventTrigger, Schedule
 from drivetrain.targets.sagemaker.run.options import region_of
-from drivetrain.triggers.formatting import when
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
 from drivetrain.triggers.starting import start_name
-from drivetrain.triggers.timing import Clock, clock
+from drivetrain.triggers.timing import Clock, clock, when
 
 if TYPE_CHECKING:
     from pathlib import Path

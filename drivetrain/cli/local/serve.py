@@ -161,8 +161,7 @@ def _announce(pipeline: Pipeline, say: Says) -> None:
 
     from drivetrain.serve.local_events import is_seen
     from drivetrain.spec.pipeline import Schedule
-    from drivetrain.triggers.formatting import when
-    from drivetrain.triggers.timing import clock
+    from drivetrain.triggers.timing import clock, when
 
     for trigger in pipeline.triggers:
         notes: list[str] = []

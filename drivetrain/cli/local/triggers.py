@@ -44,7 +44,7 @@ def list_(target: Target, config: Config = None, set_: Set = None, as_json: Json
     from datetime import UTC
 
     from drivetrain.authoring.loading import load
-    from drivetrain.triggers.formatting import when
+    from drivetrain.triggers.timing import when
 
     pipeline, now = load(target, config, set_ or ()).pipeline, datetime.now(UTC)
     rows = [(trigger, _next_times(trigger, now)) for trigger in pipeline.triggers]
@@ -159,9 +159,8 @@ def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dic
     from drivetrain.targets.sagemaker.permissions.names import role_account
     from drivetrain.targets.sagemaker.settings import settings_of
     from drivetrain.triggers.event_values import is_path
-    from drivetrain.triggers.formatting import when
     from drivetrain.triggers.patterns import Where, pattern
-    from drivetrain.triggers.timing import clock
+    from drivetrain.triggers.timing import clock, when
 
     # A place in an event is no secret, whatever it is called.
     fixed = {name: value for name, value in trigger.parameters.items() if not is_path(str(value))}
