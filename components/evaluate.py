@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,36 +33,43 @@ _CHECKPOINT = re.compile(r"step-\d{8,18}(\.[1-9]\d{0,5})?", re.ASCII)
 
 @component(needs=("torch", "pyarrow", "numpy", "safetensors"), settings=Settings)
 def evaluate(
-    model: Input,
+    model: Input | None,
     data: Input,
     report: Output | None = None,
+    answers: Input | None = None,
     *,
     checkpoint: str = "newest",
     processes: int = 0,
     **settings: Any,
 ) -> dict[str, float]:
-    """Evaluate a trained model on prepared data.
+    """Evaluate a trained model on prepared data, or the answers that some model gave to it.
 
     Every host runs this command. The first one has the numbers and the report; the others return nothing.
 
     Args:
         model: the output `model` of a training step, as a folder or as model.tar.gz; or the checkpoints of a training.
+            With answers it is not asked, and need not be one of ours: it says which model's they are.
         data: the prepared data to measure on.
+        answers: a table with the data's key and what any model answered, as batch_predict writes it: Parquet or CSV
+            (docs/evaluation.md).
         report: gets evaluation.json, bootstrap.json, rows.npz, curves.json, model_quality.json, plots/, predictions/.
         checkpoint: of a folder of checkpoints: newest, best or a step.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
 
     Raises:
-        InputError: no model that can be opened.
+        InputError: neither answers nor a model that can be opened.
     """
+    if model is None and answers is None:
+        raise InputError("evaluate needs a model, or answers that one gave before. Give one of them.")
     process = programs.ahead("drivetrain.components.evaluate")
     with (
-        _opened(model, checkpoint) as folder,
+        nullcontext(model) if model is None or answers is not None else _opened(model, checkpoint) as folder,
         tempfile.TemporaryDirectory(prefix="drivetrain-evaluate-") as results,
     ):
         numbers = Path(results) / "metrics.json"
-        folders = {"model": folder, "data": data, "metrics": numbers, "report": report}
-        told = {"model_hash": content_hash(folder), **settings}
+        asked = folder if answers is None else None
+        folders = {"model": asked, "answers": answers, "data": data, "metrics": numbers, "report": report}
+        told = {"model_hash": "" if folder is None else content_hash(folder), **settings}
         programs.run(
             programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told), process=process
         )

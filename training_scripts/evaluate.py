@@ -13,7 +13,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +26,18 @@ from drivetrain.training import plugins
 from drivetrain.training.evaluation import document, files, model_quality, plots, table
 from drivetrain.training.evaluation.predictions import Predictions
 from drivetrain.training.evaluation.progress import Progress
-from drivetrain.training.evaluation.run import evaluate, probe
 from drivetrain.training.evaluation.settings import Settings, parser
 from drivetrain.training.evaluation.slicing import slice_columns
+from drivetrain.training.evaluation.subject import AskedModel, Count, GivenAnswers, Subject
 from drivetrain.training.evaluation.worst import Worst
-from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, keys_of
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.parent import die_with_parent
-from drivetrain.training.metric import Ints, Metric, Samples, Task, load_metrics
+from drivetrain.training.metric import Ints, Metric, Samples
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
-from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
 from drivetrain.training.model_folder import framework_of
-from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process, join_group
-from drivetrain.training.recipe import Recipe
 
 # Decoded rows that are kept in memory; if there are more, only those in use.
 MOST_HELD_ROWS = 2_000_000
@@ -52,18 +47,21 @@ WHERE = "Free some room there, or give another place."
 
 
 def run(
-    model_folder: Path,
+    model_folder: Path | None,
     data: Path,
     process: Process,
     *,
+    answers: Path | None = None,
     batch_size: int = 256,
     settings: Settings | None = None,
     report: Path | None = None,
     model_hash: str = "",
 ) -> dict[str, float]:
-    """Evaluate a model folder on a folder of data, on all processes together; the first one writes the report.
+    """Evaluate a model folder, or answers, on a folder of data, on all processes; the first one writes the report.
 
     Args:
+        model_folder: the model to ask; not needed where there are answers.
+        answers: a table of a model's answers to this data (drivetrain/training/answers), in place of asking it.
         settings: all that can be asked for; by default the metrics of the task, with `batch_size`.
         report: the folder for evaluation.json and what goes with it; None for the numbers alone.
         model_hash: the name of the model's content, for the report.
@@ -78,47 +76,25 @@ def run(
     settings = settings or Settings(batch_size=batch_size)
     if settings.predictions and report is None:
         raise InputError("predictions=True needs a folder to write them to. Give --report.")
-    framework: Framework = plugins.load_framework(framework_of(model_folder))
-    recipe, model, description = framework.load_model(model_folder)
-    task = task_of(recipe, description)
-    metrics = metrics_of(settings, task)
-    task = replace(task, threshold=settings.threshold or task.threshold)
-    trained_on = description.get("data", {})
-    dataset = Dataset(
-        data,
-        recipe,
-        process,
-        reader=trained_on.get("reader", "auto"),
-        reader_options=trained_on.get("reader_options", {}),
-        split="test",
-        fitted=trained_on.get("fitted"),
-        shuffle_window=_window(data, recipe, trained_on.get("reader", "auto"), settings.batch_size),
-        columns=settings.columns,
-        key=True,
-    )
+    subject: Subject
+    if answers is not None:
+        subject = GivenAnswers(answers, data, process, settings)
+    elif model_folder is not None:
+        subject = AskedModel(model_folder, data, process, settings)
+    else:
+        raise InputError("neither a model nor answers are given. Give one of them.")
+    dataset, metrics = subject.dataset, subject.metrics
     slices = slice_columns(dataset.reader, settings.columns)
-    values = probe(framework, recipe, model, dataset, task)
-    precision = framework.precision_of(model)
     progress = Progress(len(dataset), shows=process.is_main)
     if report is not None and process.is_main:
         with files.writable(report, WHERE):
             files.clear(report)
     with ExitStack() as stack:
         stack.callback(progress.clear)
-        stack.enter_context(framework.computing_threads(settings.threads))
-        predictions = stack.enter_context(Predictions(report, process, task)) if settings.predictions else None
+        predictions = stack.enter_context(Predictions(report, process, subject.task)) if settings.predictions else None
         # (The first rank alone may have a report.)
-        worst = Worst(settings.worst, process, framework, dataset) if settings.worst else None
-        forward, layout = stack.enter_context(
-            framework.placed(
-                recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options
-            )
-        )
-
-        def watched(inputs: Any) -> Any:
-            outputs = forward(inputs)
-            progress.add(settings.batch_size * layout.data_size)
-            return outputs
+        has_worst = settings.worst and subject.loss != "none"
+        worst = Worst(settings.worst, process, subject.image, dataset) if has_worst else None
 
         def keep(rows: Ints, samples: Samples) -> None:
             if worst is not None:
@@ -127,22 +103,14 @@ def run(
                 keys = dataset.reader.read(rows, [dataset.key])[dataset.key] if dataset.key else None
                 predictions.add(int(rows[0]), samples, keys)
 
-        result = evaluate(
-            watched,
-            dataset,
-            layout,
-            framework=framework,
-            batch_size=settings.batch_size,
-            precision=precision,
-            task=task,
-            metrics=metrics,
+        counted = Count(
             slices=slices,
             bootstrap=_bootstrap(settings, dataset),
             exact=settings.mode == "exact",
-            values=values,
             on_batch=keep if predictions or worst else None,
-            on_counted=progress.stop,
+            progress=progress,
         )
+        result = stack.enter_context(subject.count(counted))
         said = progress.end()
         if settings.scoring:
             refuse_undefined(result, metrics)
@@ -155,13 +123,10 @@ def run(
             settings,
             data={
                 **{"content_hash": dataset.content_hash, "rows": len(dataset), "key": dataset.key},
-                **seen_before(dataset, trained_on),
+                **seen_before(dataset, subject.trained_on),
             },
-            model={
-                "content_hash": model_hash or None,
-                "recipe": description["recipe"],
-                "step": description.get("step"),
-            },
+            model={"content_hash": model_hash or None, **subject.model},
+            loss=subject.loss,
             processes=process.local_world_size,
             hosts=process.world_size // process.local_world_size,
         )
@@ -172,34 +137,6 @@ def run(
             with files.writable(report, WHERE):
                 write_report(report, content, result, worst_samples)
     return document.numbers(result, metrics)
-
-
-def metrics_of(settings: Settings, task: Task) -> dict[str, Metric]:
-    """The metrics to measure, besides the loss and the recipe's own.
-
-    Raises:
-        InputError: an impossible metric, or a setting of a binary model's threshold for a model without one.
-    """
-    costs = {name: getattr(settings, name) for name in ("false_positive_cost", "false_negative_cost")}
-    metrics = load_metrics(settings.scoring, task, {"threshold": costs})
-    if settings.threshold and task.kind != "binary":
-        raise InputError(f"threshold={settings.threshold:g} is for binary models, and this one is {task.kind}.")
-    if set(costs.values()) != {1.0} and not any(isinstance(metric, ThresholdMetric) for metric in metrics.values()):
-        raise InputError(
-            "false_positive_cost and false_negative_cost are for the metric threshold of a binary model, which is not "
-            "measured here. Leave them out, or name it in scoring."
-        )
-    return metrics
-
-
-def _window(data: Path, recipe: Recipe, reader: str, batch_size: int) -> int:
-    """How many rows are held at once: 0, which is all of them, or a batch (and two row groups) where they are many.
-
-    Each rank then decodes all rows: memory that does not grow with the data is worth that only where there is much.
-    """
-    name = getattr(recipe, "reader", "auto") if reader == "auto" else reader
-    is_prepared = name in ("auto", "prepared") and (data / MANIFEST_FILE).is_file()
-    return batch_size if is_prepared and PreparedData(data).rows > MOST_HELD_ROWS else 0
 
 
 def seen_before(dataset: Dataset, trained_on: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,17 +248,19 @@ def main() -> None:
 
     def program() -> None:
         given: dict[str, Any] = vars(parser(__doc__).parse_args())
-        folders = {name: given.pop(name) for name in ("model", "data", "metrics", "report", "model_hash")}
+        folders = {name: given.pop(name) for name in ("model", "answers", "data", "metrics", "report", "model_hash")}
         settings = Settings(**given)
         plugins.forget_current_folder()  # the model says which recipe it is of
-        with join_group(framework=framework_of(folders["model"])) as process:
+        asked = folders["model"] if folders["answers"] is None else None
+        with join_group(framework=framework_of(asked) if asked else "") as process:
             if process.is_main:
                 with files.writable(folders["metrics"], WHERE):
                     files.check(folders["metrics"])
             numbers = run(
-                folders["model"],
+                asked,
                 folders["data"],
                 process,
+                answers=folders["answers"],
                 settings=settings,
                 report=folders["report"],
                 model_hash=folders["model_hash"],

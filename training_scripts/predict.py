@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
+from drivetrain.training.answers import KEY, ROW
+from drivetrain.training.answers.written import check_names, described_task, parquet, table_columns
 from drivetrain.training.framework import Framework, Values
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.failure import run_rank
@@ -30,14 +33,14 @@ from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.metric import Task
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, check_finite
+from drivetrain.training.metric_states.samples import margins_of
 from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
-from drivetrain.training.prediction import shards, table
+from drivetrain.training.prediction import shards
 from drivetrain.training.prediction.identity import Identity, difference, identity_of, model_hash
 from drivetrain.training.prediction.settings import Settings, parser
 from drivetrain.training.process import Process, join_group
-from drivetrain.training.serving.predictions import Predictions, predictions_of
-from drivetrain.training.serving.response import named_columns
+from drivetrain.training.serving.predictions import predictions_of
 from drivetrain.training.strategy import WHOLE
 
 
@@ -76,7 +79,7 @@ def run(
             cannot be, or an answer that is not finite.
     """
     settings = settings or Settings()
-    table.check_names(settings.columns)
+    check_names(settings.columns)
     framework: Framework = plugins.load_framework(framework_of(model_folder))
     recipe, model, description = framework.load_model(model_folder)
     task = task_of(recipe, description)
@@ -132,7 +135,7 @@ def run(
         everything |= {int(number): shards.Record(**record) for number, record in found.items()}
     complete = [everything[number] for number in range(num_shards)]
     if process.is_main:
-        shards.write_manifest(output, complete, identity)
+        shards.write_manifest(output, complete, identity, described_task(task))
     process.barrier()
     if work.missing:
         seconds = time.monotonic() - begun
@@ -276,16 +279,18 @@ def _rounds(
             yield None, 0, 1
 
 
-def _answers(framework: Values, recipe: Any, task: Task, outputs: Any, where: Where) -> Predictions:
-    """
+def _answers(framework: Values, recipe: Any, task: Task, outputs: Any, where: Where) -> dict[str, NDArray[Any]]:
+    """The columns of a batch's answers.
+
     Raises:
         InputError: an answer is not finite.
     """
     answers = predictions_of(framework, recipe, task, outputs)
-    for what, values in (("score", answers.scores), ("prediction", answers.predicted)):
+    margins = margins_of(framework, task, outputs, answers.scores)
+    for what, values in (("score", answers.scores), ("prediction", answers.predicted), ("output", margins)):
         if values is not None and values.dtype.kind == "f":
             check_finite(what, values, where, EXTREME)
-    return answers
+    return table_columns(task, answers.predicted, answers.scores, margins)
 
 
 class _Shards:
@@ -298,22 +303,22 @@ class _Shards:
         self._rows, self._begun = 0, time.monotonic()
         self.records: dict[int, shards.Record] = {}
 
-    def add(self, number: int, start: int, stop: int, answers: Predictions) -> None:
+    def add(self, number: int, start: int, stop: int, answers: Mapping[str, NDArray[Any]]) -> None:
         dataset = self._dataset
-        columns: dict[str, Any] = {table.ROW: np.arange(start, stop, dtype=np.int64)}
-        besides = {table.KEY: dataset.key} if dataset.key else {}
+        columns: dict[str, Any] = {ROW: np.arange(start, stop, dtype=np.int64)}
+        besides = {KEY: dataset.key} if dataset.key else {}
         besides |= {name: name for name in self._settings.columns}
         if besides:
             read = dataset.reader.read(slice(start, stop), list(dict.fromkeys(besides.values())))
             columns |= {name: read[source] for name, source in besides.items()}
-        self._parts.append(columns | named_columns(answers))
+        self._parts.append({**columns, **answers})
         self._rows += stop - start
         if stop == min(len(dataset), (number + 1) * self._settings.shard_rows):
             self._commit(number)
 
     def _commit(self, number: int) -> None:
         whole = {name: np.concatenate([part[name] for part in self._parts]) for name in self._parts[0]}
-        content, schema = table.parquet(whole)
+        content, schema = parquet(whole)
         record = shards.write_shard(self._output, number, content, self._rows, schema, self._identity)
         self.records[number] = record
         now = time.monotonic()

@@ -150,7 +150,9 @@ def decide(
     losses: tuple[Regression, ...] = ()
     anchored: Difference | None = None
     if champion is not None and champion.evaluation is not None:
-        check_comparable(candidate, champion.evaluation)
+        check_comparable(
+            candidate, champion.evaluation, (policy.metric, *(limit.metric for limit in policy.budget_limits))
+        )
         measured(champion.evaluation, policy.metric, ALL, "metric")
         every = tuple(differences(candidate, champion.evaluation, policy.confidence))
         difference = next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,8 @@ from drivetrain.decision.evaluation import Evaluation
 from drivetrain.decision.evidence import evidence
 from drivetrain.decision.intervals import REPLICATES, UNLESS, Estimate
 from drivetrain.decision.rows import WonLost, check_same
+
+LOSS = "loss"
 
 
 class Interval(NamedTuple):
@@ -92,10 +94,11 @@ class Difference:
 
 def differences(candidate: Evaluation, champion: Evaluation, confidence: float) -> Iterator[Difference]:
     """Give the difference of every metric that both have: on the whole test set first, then on each slice."""
+    other = {LOSS} if candidate.loss != champion.loss else set[str]()
     for name, group in candidate.groups.items():
         theirs = champion.groups[name].metrics
         for metric, ours in group.metrics.items():
-            if metric in theirs:
+            if metric in theirs and metric not in other:
                 known = evidence(candidate, champion, metric, name)
                 bounds = (group.bounds.get(metric, 0.0), champion.groups[name].bounds.get(metric, 0.0))
                 of_replicates = known.estimate is not None and known.estimate.method == REPLICATES
@@ -118,8 +121,11 @@ def _reversed(counts: WonLost | None) -> WonLost | None:
     return None if counts is None else counts._replace(won=counts.lost, lost=counts.won)
 
 
-def check_comparable(candidate: Evaluation, champion: Evaluation) -> None:
+def check_comparable(candidate: Evaluation, champion: Evaluation, metrics: Collection[str] = ()) -> None:
     """Refuse to compare what was not measured on the same samples, slices and replicates.
+
+    Args:
+        metrics: those that decide; `loss` is among them only if it is the same loss.
 
     Raises:
         InputError: naming what differs, on both sides.
@@ -138,6 +144,12 @@ def check_comparable(candidate: Evaluation, champion: Evaluation) -> None:
                 f"{what}: {ours or 'none'}, and {theirs or 'none'}. Give compare the data on which the candidate was "
                 "evaluated."
             )
+    if LOSS in metrics and candidate.loss != champion.loss:
+        ours, theirs = (one.loss or "the one of its recipe" for one in (candidate, champion))
+        raise InputError(
+            f"{LOSS} cannot be compared: the candidate's is {ours}, and the champion's is {theirs}. Decide by another "
+            "metric, such as log_loss or mse."
+        )
     if candidate.evidence is not None and champion.evidence is not None:
         check_same(candidate.evidence, champion.evidence)
     for one in (candidate, champion):

@@ -78,6 +78,8 @@ class Evaluation:
     report."""
     report_hash: str = ""
     """The hash of all that the report says (drivetrain/registry/report_hash.py)."""
+    loss: str = ""
+    """What `loss` is, where it is not the loss that the model's recipe was trained with."""
     seen: tuple[str, ...] = ()
     """The model's knowledge of the test set from its training, a sentence each."""
 
@@ -151,6 +153,7 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
         resampling=resampling,
         evidence=evidence,
         report_hash=report_hash,
+        loss=str(found.get("loss", "")),
         seen=tuple(seen(data)),
     )
 

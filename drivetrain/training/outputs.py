@@ -130,17 +130,25 @@ def _answers(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Ans
     return Answers(None, None)
 
 
-def answer_columns(task: Task, predicted: NDArray[Any] | None, scores: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
-    """As columns of a table: predicted, and score or score_<class>, where there are any."""
+def answer_columns(
+    task: Task,
+    predicted: NDArray[Any] | None,
+    scores: NDArray[Any] | None,
+    margins: NDArray[Any] | None = None,
+) -> dict[str, NDArray[Any]]:
+    """As columns of a table: predicted, score or score_<class>, margin or margin_<class>, where there are any."""
     columns: dict[str, NDArray[Any]] = {}
     if predicted is not None:
         columns["predicted"] = one_value(predicted)
-    if scores is None:
-        return columns
-    if scores.ndim == 1 or scores.shape[1] > MAX_SCORE_COLUMNS:
-        return columns | {"score": scores}
-    names = task.class_names or tuple(map(str, range(scores.shape[1])))
-    return columns | {f"score_{name}": scores[:, number] for number, name in enumerate(names)}
+    for name, values in (("score", scores), ("margin", margins)):
+        if values is None:
+            continue
+        if values.ndim == 1 or values.shape[1] > MAX_SCORE_COLUMNS:
+            columns[name] = values
+        else:
+            classes = task.class_names or tuple(map(str, range(values.shape[1])))
+            columns |= {f"{name}_{each}": values[:, number] for number, each in enumerate(classes)}
+    return columns
 
 
 def one_value(values: NDArray[Any]) -> NDArray[Any]:

@@ -65,7 +65,8 @@ class Process:
 def join_group(
     collective_timeout: float = COLLECTIVE_TIMEOUT, framework: str = "torch", backend: str = ""
 ) -> Generator[Process]:
-    """Join the processes that the launcher started, as `framework` does it; one process alone needs no group.
+    """Join the processes that the launcher started, as `framework` does it; one process alone needs no group. Without
+    a framework ("") the processes have no device, and join as torch's do.
 
     A collective fails after `collective_timeout` seconds, in which some other process has not come to it. `backend` is
     what moves a strategy's tensors, where its file names one (`BACKEND`).
@@ -76,7 +77,10 @@ def join_group(
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    joining = plugins.load_framework(framework)
+    if world_size == 1 and not framework:
+        yield Process(rank, world_size, local_rank, local_world_size, None)
+        return
+    joining = plugins.load_framework(framework or "torch")
     process = Process(rank, world_size, local_rank, local_world_size, joining.device(local_rank))
     if world_size == 1:
         yield process

@@ -20,6 +20,7 @@ import torch
 from drivetrain.base.errors import InputError
 from drivetrain.data.key_sample import KeySample
 from drivetrain.registry.report_hash import report_hash
+from drivetrain.training.evaluation import subject
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.model_folder import with_threshold
 from drivetrain.training.process import Process
@@ -121,6 +122,31 @@ def test_any_number_of_ranks_gives_the_same_bytes(
         assert contents(tmp_path / str(world_size)) == expected
 
 
+def told(process: Process, data: Path, answers: Path, report: Path, settings: Settings) -> dict[str, float]:
+    return run(None, data, process, answers=answers, settings=settings, report=report, model_hash="abc")
+
+
+def test_any_number_of_ranks_gives_the_same_bytes_of_answers(
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    """From the table that an evaluation of the model wrote, whose columns are the same again."""
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 50))
+    pooled(1, evaluated, model, data, tmp_path / "model-report", SETTINGS)
+    table = tmp_path / "model-report/predictions"
+    settings = replace(SETTINGS, task="multiclass", worst=3)
+    (alone,) = pooled(1, told, data, table, tmp_path / "1", settings)
+    expected = contents(tmp_path / "1")
+    assert {"worst.json", "rows.npz", "curves.json", "plots/confusion_matrix.svg"} < set(expected)
+    for world_size in (2, 3):
+        several = pooled(world_size, told, data, table, tmp_path / str(world_size), settings)
+        assert several == [alone] * world_size
+        assert contents(tmp_path / str(world_size)) == expected
+    theirs, ours = (
+        parquet.read_table(folder / "predictions").drop(["loss"]) for folder in (table.parent, tmp_path / "1")
+    )
+    assert theirs.equals(ours)
+
+
 @pytest.mark.slow
 def test_data_that_is_too_large_to_be_held(
     forked: Any, prepared_data: ModuleType, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -129,7 +155,7 @@ def test_data_that_is_too_large_to_be_held(
     given = columns(prepared_data, 50)
     data = write_data(prepared_data, tmp_path / "data", given)
     forked(1, evaluated, model, data, tmp_path / "held", SETTINGS)
-    monkeypatch.setattr(evaluate, "MOST_HELD_ROWS", 49)
+    monkeypatch.setattr(subject, "MOST_HELD_ROWS", 49)
     for world_size in (1, 2):
         forked(world_size, evaluated, model, data, tmp_path / "read", SETTINGS)
         assert contents(tmp_path / "read") == contents(tmp_path / "held")
@@ -343,7 +369,7 @@ def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -
     settings = Settings(batch_size=8, bootstrap=20, predictions=True, mode="exact")
     pooled(3, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
     table = parquet.read_table(tmp_path / "report/predictions")
-    assert table.column_names == ["row", "key", "target", "predicted", "score", "loss"]
+    assert table.column_names == ["row", "key", "target", "predicted", "score", "margin", "loss"]
     targets, scores = table["target"].to_numpy(), table["score"].to_numpy()
     found = {name: entry["value"] for name, entry in read(tmp_path / "report")["metrics"].items()}
     assert found["auroc"] == pytest.approx(metrics.roc_auc_score(targets, scores), rel=1e-12)

@@ -55,7 +55,7 @@ def samples(rows: NDArray[np.int64]) -> Samples:
 
 
 def kept(process: Process, data: Data, batches: list[list[int]], number: int = 3) -> Worst:
-    worst = Worst(number, process, None, data)  # type: ignore[arg-type]
+    worst = Worst(number, process, lambda rows: None, data)  # type: ignore[arg-type]
     for batch in batches:
         rows = np.array(batch, np.int64)
         worst.add(rows, samples(rows))
@@ -96,7 +96,7 @@ def test_an_image_stands_for_the_columns_of_the_model() -> None:
 
 
 def test_samples_without_columns_are_kept() -> None:
-    worst = Worst(2, ALONE, None, Data(10))  # type: ignore[arg-type]
+    worst = Worst(2, ALONE, lambda rows: None, Data(10))  # type: ignore[arg-type]
     for start in range(0, 10, 2):
         worst.add(np.arange(start, start + 2), Samples(losses=LOSSES[start : start + 2]))
     assert [one["row"] for one in worst.merged()["samples"]] == [8, 3]

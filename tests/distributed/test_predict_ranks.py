@@ -105,7 +105,8 @@ def test_the_number_of_host_threads_does_not_matter(
 def test_predictions_are_in_the_order_of_rows(pooled: Forked, model: Path, digits: Path, tmp_path: Path) -> None:
     pooled(2, predict, model, digits, tmp_path / "out")
     found = rows_of(tmp_path / "out")
-    assert list(found) == ["row", "key", "label", "p3", "predicted", *(f"score_{number}" for number in range(10))]
+    of_classes = [f"{name}_{number}" for name in ("score", "margin") for number in range(10)]
+    assert list(found) == ["row", "key", "label", "p3", "predicted", *of_classes]
     assert found["row"] == list(range(ROWS))
     assert found["key"] == [f"row-{row}" for row in range(ROWS)]
     recipe, network, _ = load_model(model)

@@ -25,6 +25,7 @@ def document(
     *,
     data: Mapping[str, Any],
     model: Mapping[str, Any],
+    loss: str = "",
     processes: int = 1,
     hosts: int = 1,
 ) -> dict[str, Any]:
@@ -32,7 +33,8 @@ def document(
 
     Args:
         data: what was measured on: content_hash, rows, key.
-        model: what was measured: content_hash, recipe, step.
+        model: what was measured: content_hash, recipe, step, and of answers their hash.
+        loss: what the loss is, where it is not the recipe's own.
         processes: of each host.
     """
     task, bootstrap = result.task, result.bootstrap
@@ -45,6 +47,7 @@ def document(
             "class_names": list(task.class_names),
             **({"threshold": task.threshold} if task.threshold != 0.5 else {}),
         },
+        **({"loss": loss} if loss else {}),
         "data": dict(data),
         "model": dict(model),
         "settings": {

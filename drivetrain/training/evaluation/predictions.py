@@ -1,16 +1,8 @@
-"""Predictions of every row, as Parquet files in the order of the data.
+"""Predictions of every row, as Parquet files in the order of the data (drivetrain/training/answers says the columns).
 
-    row         int64: the place in the data, from 0
-    key         the data's key column, where it has one
-    target      what is right
-    predicted   what the model says
-    score       binary: the probability of class 1
-    score_<c>   multiclass and multilabel: the probability of class c (its name, where there are names)
-    loss        the loss of the row
-
-Targets and answers with several values a row are lists. Each rank keeps the batches that it was dealt in a file of its
-own; once all is counted they go to the first rank one after the other, which never holds more than a row group. So the
-files are the same bytes from any number of ranks, on any number of hosts.
+Each rank keeps the batches that it was dealt in a file of its own; once all is counted they go to the first rank one
+after the other, which never holds more than a row group. So the files are the same bytes from any number of ranks, on
+any number of hosts.
 """
 
 from __future__ import annotations
@@ -24,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.training.answers.written import arrow_array, table_columns
 from drivetrain.training.evaluation.files import PREDICTIONS_FOLDER, replacing, writable
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.metric import Samples, Task
-from drivetrain.training.outputs import answer_columns, one_value
-from drivetrain.training.prediction.table import arrow_array
+from drivetrain.training.outputs import one_value
 from drivetrain.training.process import Process
 
 ROW_GROUP_ROWS = 1 << 16
@@ -136,7 +128,7 @@ class Predictions:
         for name, values in (("key", keys), ("target", samples.targets)):
             if values is not None:
                 found[name] = one_value(values)
-        found |= answer_columns(self._task, samples.predicted, samples.scores)
+        found |= table_columns(self._task, samples.predicted, samples.scores, samples.margins)
         if samples.losses is not None:
             found["loss"] = samples.losses
         return found

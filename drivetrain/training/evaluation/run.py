@@ -111,12 +111,15 @@ def evaluate(
             beat()  # a long evaluation is no hang
             counts = index < len(starts)
             rows = np.arange(starts[index], min(stop, starts[index] + batch_size)) if counts else np.zeros(1, np.int64)
-            batch = framework.on_device(inputs.of(rows), process.device, precision)
+            read = inputs.of(rows)
+            batch = framework.on_device(read, process.device, precision)
             outputs = forward(batch.inputs)
             samples, failure = None, inputs.failure
             if outputs is not None and failure is None and (counts or accumulator is None):
                 try:
-                    samples = samples_of(framework, recipe, task, outputs, batch.targets, rows, dataset.reader.locate)
+                    samples = samples_of(
+                        framework, recipe, task, outputs, batch.targets, rows, dataset.reader.locate, read.targets
+                    )
                 except InputError as error:
                     failure = str(error)
             if accumulator is None:

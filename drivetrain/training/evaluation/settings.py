@@ -22,6 +22,8 @@ class Settings:
         batch_size: samples a forward pass; a forward pass sees the same ones whatever the number of processes.
         threads: threads that each process computes with on the CPU, whatever OMP_NUM_THREADS. Another number rounds
             otherwise in the last bits; more processes do not.
+        task: of answers in a table: binary, multiclass, multilabel, regression or text; "" for what batch_predict's
+            manifest says.
         scoring: the metrics, such as "accuracy, top_k(k=5), f1"; empty for those of the task. `loss` and the recipe's
             own are always among them.
         mode: how curves are counted: histogram (fixed memory, with a bound) or exact (the ranks exchange scores).
@@ -45,6 +47,7 @@ class Settings:
 
     batch_size: Annotated[int, Bounds(1)] = 256
     threads: Annotated[int, Bounds(1)] = 1
+    task: Literal["", "binary", "multiclass", "multilabel", "regression", "text"] = ""
     scoring: str = ""
     mode: Literal["histogram", "exact"] = "histogram"
     slices: str = ""
@@ -79,9 +82,10 @@ def parser(description: str | None) -> Parser:
     built = Parser(
         program="drivetrain.training_scripts.evaluate",
         description=description,
-        usage="--model FOLDER --data FOLDER --metrics FILE [--report FOLDER] [OPTION ...]",
+        usage="(--model FOLDER | --answers TABLE) --data FOLDER --metrics FILE [--report FOLDER] [OPTION ...]",
     )
-    built.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="a model folder")
+    built.add_argument("--model", type=Path, metavar="FOLDER", help="a model folder")
+    built.add_argument("--answers", type=Path, metavar="TABLE", help="a model's answers to the data, in its place")
     built.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the data to measure on")
     built.add_argument("--metrics", type=Path, required=True, metavar="FILE", help="the JSON file of numbers to write")
     built.add_argument("--report", type=Path, metavar="FOLDER", help="gets evaluation.json, curves, plots, predictions")

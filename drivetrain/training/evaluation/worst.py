@@ -11,13 +11,12 @@ import base64
 import math
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training import trees
-from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Ints, Samples
 from drivetrain.training.process import Process
@@ -49,10 +48,13 @@ class Worst:
 
     Args:
         number: how many, at least 1.
+        inputs: the model's inputs for some rows, shape [n, ...], where they may be images; else None.
     """
 
-    def __init__(self, number: int, process: Process, framework: Framework, dataset: Dataset) -> None:
-        self._number, self._process, self._framework, self._dataset = number, process, framework, dataset
+    def __init__(
+        self, number: int, process: Process, inputs: Callable[[Ints], NDArray[Any] | None], dataset: Dataset
+    ) -> None:
+        self._number, self._process, self._inputs, self._dataset = number, process, inputs, dataset
         self._entries: list[_Entry] = []
 
     def add(self, rows: Ints, samples: Samples) -> None:
@@ -110,11 +112,8 @@ class Worst:
         for values in columns.values():
             if values.dtype == np.uint8 and is_image(values):
                 return thumbnail(values[0])
-        inputs = self._dataset.batch(rows).inputs
-        if not trees.is_tensor(inputs):
-            return None
-        array = self._framework.array(inputs)
-        return thumbnail(array[0]) if is_image(array) else None
+        inputs = self._inputs(rows)
+        return thumbnail(inputs[0]) if inputs is not None and is_image(inputs) else None
 
 
 def _said(samples: Samples, place: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def samples_of(
     targets: Any,
     rows: Ints | None = None,
     locate: Locate | None = None,
+    unrounded: Any = None,
 ) -> Samples:
     """The samples of a batch.
 
@@ -39,13 +40,15 @@ def samples_of(
         targets: as the recipe's `batch` gave them.
         rows: the row numbers of the samples, for messages.
         locate: where those rows are.
+        unrounded: the targets before they were brought into the number format of the model, which the metrics are to
+            see; None for `targets`.
 
     Raises:
         InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
             that the task does not have.
     """
     where, num_samples = Where(rows, locate), trees.num_samples(targets)
-    truth = _truth(recipe, task, targets)
+    truth = _truth(recipe, task, targets if unrounded is None else unrounded)
     given = np.zeros(num_samples or 0) if truth is None else framework.array(truth)
     _check_classes(task, given, where)  # torch only says "out of bounds"
 

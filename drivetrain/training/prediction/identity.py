@@ -13,6 +13,8 @@ from drivetrain.training.prediction.settings import Settings
 Identity = Mapping[str, Any]
 """Plain JSON values."""
 _SHOWN = 12
+# 2: with margins.
+_COLUMNS = 2
 # Options of readers that say how data is held, and change nothing of it.
 _MERELY_HOW = ("held_mib", "shuffle_window")
 
@@ -43,6 +45,7 @@ def identity_of(
         "rows_per_shard": settings.shard_rows,
         "threads": settings.threads,
         "keep": settings.columns,
+        "columns": _COLUMNS,
         "strategy": settings.strategy,
         "strategy_options": json.loads(settings.strategy_options),
         "device": device,

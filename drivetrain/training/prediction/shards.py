@@ -132,8 +132,12 @@ def first_identity(folder: Path) -> Identity | None:
     return None
 
 
-def write_manifest(folder: Path, records: list[Record], identity: Identity) -> None:
-    """Say that all shards are there. What says so already is left as it is."""
+def write_manifest(folder: Path, records: list[Record], identity: Identity, task: Mapping[str, Any]) -> None:
+    """Say that all shards are there. What says so already is left as it is.
+
+    Args:
+        task: what the answers are of (`described_task`).
+    """
     described: dict[str, Any] = {
         "format": FORMAT,
         "rows": sum(record.rows for record in records),
@@ -148,7 +152,8 @@ def write_manifest(folder: Path, records: list[Record], identity: Identity) -> N
     }
     # The name of prepared data: drivetrain.data.manifest says how it is made.
     text = json.dumps(described, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    named = {"content_hash": hashlib.sha256(text.encode()).hexdigest(), "statistics": {}, "predictions": identity}
+    named = {"content_hash": hashlib.sha256(text.encode()).hexdigest(), "statistics": {}}
+    named |= {"predictions": identity, "task": task}
     content = _json({**described, **named})
     path = folder / MANIFEST_FILE
     if not path.is_file() or path.read_bytes() != content:

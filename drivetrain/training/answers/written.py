@@ -1,4 +1,4 @@
-"""The rows of a shard as a Parquet file: the same rows give the same bytes."""
+"""The writing of a table of answers: its columns, and a Parquet file whose bytes depend on the rows alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.answers import KEY, MARGIN, PREDICTED, ROW, SCORE
+from drivetrain.training.metric import Task
+from drivetrain.training.outputs import answer_columns
 
-ROW, KEY = "row", "key"
-_OURS = (ROW, KEY, "predicted", "score")
+_OURS = (ROW, KEY, PREDICTED, SCORE, MARGIN)
 
 
 def check_names(kept: Sequence[str]) -> None:
@@ -20,7 +22,7 @@ def check_names(kept: Sequence[str]) -> None:
         InputError: a column that is handed on would have the name of one that is written.
     """
     for name in kept:
-        if name in _OURS or name.startswith("score_"):
+        if name in _OURS or name.startswith((f"{SCORE}_", f"{MARGIN}_")):
             raise InputError(f"keep names {name!r}, which a column of the predictions is called. Leave it out.")
 
 
@@ -64,3 +66,22 @@ def arrow_array(values: NDArray[Any]) -> Any:
         return pa.array(values.tolist() if values.dtype.kind == "O" else np.ascontiguousarray(values))
     flat = np.ascontiguousarray(values).reshape(len(values), -1)
     return pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), flat.shape[1])
+
+
+def table_columns(
+    task: Task, predicted: NDArray[Any] | None, scores: NDArray[Any] | None, margins: NDArray[Any] | None
+) -> dict[str, NDArray[Any]]:
+    """The answers of n samples as columns; shapes are those of `Samples`. Raw scores are margins alone."""
+    return answer_columns(task, predicted, None if task.ranked_by == "raw scores" else scores, margins)
+
+
+def described_task(task: Task) -> dict[str, Any]:
+    """The task of a table's answers, as plain JSON values: what `read_table` needs to know."""
+    threshold = {"threshold": task.threshold} if task.kind == "binary" else {}
+    return {
+        "kind": task.kind,
+        "num_classes": task.num_classes,
+        "class_names": list(task.class_names),
+        "ranked_by": task.ranked_by,
+        **threshold,
+    }

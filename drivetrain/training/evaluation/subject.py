@@ -1,0 +1,241 @@
+"""The subject of an evaluation: a model, which is asked here, or answers that it gave before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from numpy.typing import NDArray
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.manifest import MANIFEST_FILE
+from drivetrain.training import plugins, trees
+from drivetrain.training.evaluation.progress import Progress
+from drivetrain.training.evaluation.run import evaluate, probe
+from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.framework import Framework
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.input_pipeline.prepared import PreparedData
+from drivetrain.training.metric import Ints, Metric, Samples, Task, load_metrics
+from drivetrain.training.metric_states.result import Bootstrap, Evaluation
+from drivetrain.training.metric_states.slices import SliceColumn
+from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
+from drivetrain.training.model_folder import framework_of
+from drivetrain.training.outputs import task_of
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Recipe
+
+# Decoded rows that are kept in memory; if there are more, only those in use.
+MOST_HELD_ROWS = 2_000_000
+# Columns of a worst row that are shown, where no model says which it reads.
+SHOWN_COLUMNS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """The measures of an evaluation besides the subject's metrics, and who is told of each batch."""
+
+    slices: Sequence[SliceColumn]
+    bootstrap: Bootstrap | None
+    exact: bool
+    on_batch: Callable[[Ints, Samples], None] | None
+    progress: Progress
+
+
+class Subject(Protocol):
+    """A model or its answers, opened."""
+
+    dataset: Dataset
+    task: Task
+    metrics: dict[str, Metric]
+    """What is measured besides the loss and what the subject itself measures, by the names of the results."""
+    model: dict[str, Any]
+    """What evaluation.json says of the model, besides its content's hash."""
+    trained_on: Mapping[str, Any]
+    """What model.json says of the training data."""
+    loss: str
+    """The name of the loss; "" for the recipe's own."""
+
+    def image(self, rows: Ints) -> NDArray[Any] | None:
+        """The model's inputs for some rows, where they may be images, shape [n, ...]."""
+        ...
+
+    def count(self, given: Count) -> AbstractContextManager[Evaluation]:
+        """Count all rows, on all ranks together. The ranks stay together while the block runs."""
+        ...
+
+
+class AskedModel:
+    """A model folder whose model answers here.
+
+    Raises:
+        InputError: a folder that is not what it should be, or a setting that cannot be.
+    """
+
+    loss = ""
+
+    def __init__(self, folder: Path, data: Path, process: Process, settings: Settings) -> None:
+        self._framework: Framework = plugins.load_framework(framework_of(folder))
+        self._process, self._settings = process, settings
+        recipe, self._loaded, description = self._framework.load_model(folder)
+        task = task_of(recipe, description)
+        self.metrics = metrics_of(settings, task)
+        self.task = replace(task, threshold=settings.threshold or task.threshold)
+        self.trained_on = description.get("data", {})
+        self.model: dict[str, Any] = {"recipe": description["recipe"], "step": description.get("step")}
+        reader = self.trained_on.get("reader", "auto")
+        own = getattr(recipe, "reader", "auto") if reader == "auto" else reader
+        self.dataset = Dataset(
+            data,
+            recipe,
+            process,
+            reader=reader,
+            reader_options=self.trained_on.get("reader_options", {}),
+            split="test",
+            fitted=self.trained_on.get("fitted"),
+            shuffle_window=_window(data, own, settings.batch_size),
+            columns=settings.columns,
+            key=True,
+        )
+        self._values = probe(self._framework, recipe, self._loaded, self.dataset, task)
+        self._precision = self._framework.precision_of(self._loaded)
+
+    def image(self, rows: Ints) -> NDArray[Any] | None:
+        inputs = self.dataset.batch(rows).inputs
+        return self._framework.array(inputs) if trees.is_tensor(inputs) else None
+
+    @contextmanager
+    def count(self, given: Count) -> Generator[Evaluation]:
+        settings, framework = self._settings, self._framework
+        with (
+            framework.computing_threads(settings.threads),
+            framework.placed(
+                self.dataset.recipe,
+                self._loaded,
+                self._process,
+                strategy=settings.strategy,
+                strategy_options=settings.strategy_options,
+            ) as (forward, layout),
+        ):
+
+            def watched(inputs: Any) -> Any:
+                outputs = forward(inputs)
+                given.progress.add(settings.batch_size * layout.data_size)
+                return outputs
+
+            yield evaluate(
+                watched,
+                self.dataset,
+                layout,
+                framework=framework,
+                batch_size=settings.batch_size,
+                precision=self._precision,
+                task=self.task,
+                metrics=self.metrics,
+                slices=given.slices,
+                bootstrap=given.bootstrap,
+                exact=given.exact,
+                values=self._values,
+                on_batch=given.on_batch,
+                on_counted=given.progress.stop,
+            )
+
+
+class GivenAnswers:
+    """Answers in a table, which are held against the data (drivetrain/training/answers).
+
+    Raises:
+        InputError: as `read_answers`; data without labels; a setting that is for a model.
+    """
+
+    trained_on: Mapping[str, Any] = {}
+
+    def __init__(self, table: Path, data: Path, process: Process, settings: Settings) -> None:
+        from drivetrain.training.answers.samples import LOSSES, read_answers
+
+        if settings.strategy != "ddp":
+            raise InputError(f"strategy={settings.strategy!r} shares out a model, and answers={table} are without one.")
+        self._process, self._settings = process, settings
+        self.dataset = Dataset(
+            data,
+            cast("Recipe", _AnyRows()),
+            process,
+            split="test",
+            shuffle_window=_window(data, "auto", settings.batch_size),
+            columns=list(dict.fromkeys([*settings.columns, *_shown(data, settings)])),
+            key=True,
+        )
+        self._answers = read_answers(table, self.dataset, settings.task, settings.threshold)
+        self.task = self._answers.task
+        self.metrics = metrics_of(settings, self.task)
+        self.model: dict[str, Any] = {"recipe": None, "step": None, "answers": self._answers.table.content_hash}
+        self.loss = LOSSES[self._answers.name] if self._answers.has_losses else "none"
+
+    def image(self, rows: Ints) -> NDArray[Any] | None:
+        return None
+
+    @contextmanager
+    def count(self, given: Count) -> Generator[Evaluation]:
+        from drivetrain.training.answers.counting import count_answers
+
+        def watched(rows: Ints, samples: Samples) -> None:
+            if given.on_batch is not None:
+                given.on_batch(rows, samples)
+            given.progress.add(len(rows) * self._process.world_size)
+
+        yield count_answers(
+            self._answers,
+            self._process,
+            batch_size=self._settings.batch_size,
+            metrics=self.metrics,
+            slices=given.slices,
+            bootstrap=given.bootstrap,
+            exact=given.exact,
+            on_batch=watched,
+            on_counted=given.progress.stop,
+        )
+
+
+class _AnyRows:
+    """In place of a recipe, where no model reads the data."""
+
+    columns: tuple[str, ...] = ()
+    num_classes = None
+
+
+def _shown(data: Path, settings: Settings) -> list[str]:
+    """The columns of prepared data to show of the worst rows; none where they would take much memory."""
+    if not settings.worst or not (data / MANIFEST_FILE).is_file():
+        return []
+    prepared = PreparedData(data)
+    return prepared.column_names[:SHOWN_COLUMNS] if prepared.rows <= MOST_HELD_ROWS else []
+
+
+def metrics_of(settings: Settings, task: Task) -> dict[str, Metric]:
+    """The metrics to measure, besides the loss and the recipe's own.
+
+    Raises:
+        InputError: an impossible metric, or a setting of a binary model's threshold for a model without one.
+    """
+    costs = {name: getattr(settings, name) for name in ("false_positive_cost", "false_negative_cost")}
+    metrics = load_metrics(settings.scoring, task, {"threshold": costs})
+    if settings.threshold and task.kind != "binary":
+        raise InputError(f"threshold={settings.threshold:g} is for binary models, and this one is {task.kind}.")
+    if set(costs.values()) != {1.0} and not any(isinstance(metric, ThresholdMetric) for metric in metrics.values()):
+        raise InputError(
+            "false_positive_cost and false_negative_cost are for the metric threshold of a binary model, which is not "
+            "measured here. Leave them out, or name it in scoring."
+        )
+    return metrics
+
+
+def _window(data: Path, reader: str, batch_size: int) -> int:
+    """How many rows are held at once: 0, which is all of them, or a batch (and two row groups) where they are many.
+
+    Each rank then decodes all rows: memory that does not grow with the data is worth that only where there is much.
+    """
+    is_prepared = reader in ("auto", "prepared") and (data / MANIFEST_FILE).is_file()
+    return batch_size if is_prepared and PreparedData(data).rows > MOST_HELD_ROWS else 0
