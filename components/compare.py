@@ -304,8 +304,7 @@ def _evaluated(model: ModelVersion, candidate: Evaluation, data: Path, processes
 
     from drivetrain.components.evaluate import evaluate
     from drivetrain.decision.evaluation import read_evaluation
-    from drivetrain.registry.artifacts import fetch
-    from drivetrain.registry.intact import difference
+    from drivetrain.registry.kept_answers import asked_or_kept
 
     named = f"{role}, version {model.version} of {model.group}"
     settings = _settings(candidate, processes)
@@ -313,11 +312,12 @@ def _evaluated(model: ModelVersion, candidate: Evaluation, data: Path, processes
     with tempfile.TemporaryDirectory(prefix="drivetrain-champion-") as folder:
         report, reason = Path(folder) / "report", Path(folder) / "reason"
         try:
-            fetched = fetch(model.artifact, Path(folder) / "model")
-            if model.content_hash and (problem := difference(fetched, model.content_hash)):
-                raise InputError(f"{model.artifact} does not hold the files that were registered: {problem}")
+            asked, kept = asked_or_kept(model, candidate.data_hash, Path(folder), prefer_kept=bool(candidate.loss))
+            if kept is not None:
+                # A table is whole on each process, however the candidate was placed.
+                settings |= {"answers": kept.folder, "task": kept.task, "strategy": "ddp", "strategy_options": "{}"}
             with _reason_to(reason):
-                evaluate(fetched, data, report, **settings)
+                evaluate(asked, data, report, **settings)
         except InputError as error:
             raise InputError(_cannot(role, named, str(error))) from None
         except SystemExit:

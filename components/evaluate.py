@@ -51,7 +51,7 @@ def evaluate(
             With answers it is not asked, and need not be one of ours: it says which model's they are.
         data: the prepared data to measure on.
         answers: a table with the data's key and what any model answered, as batch_predict writes it: Parquet or CSV
-            (docs/evaluation.md).
+            (docs/evaluation.md). The report keeps them, so that a later candidate can be compared with them.
         report: gets evaluation.json, bootstrap.json, rows.npz, curves.json, model_quality.json, plots/, predictions/.
         checkpoint: of a folder of checkpoints: newest, best or a step.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
@@ -70,6 +70,8 @@ def evaluate(
         asked = folder if answers is None else None
         folders = {"model": asked, "answers": answers, "data": data, "metrics": numbers, "report": report}
         told = {"model_hash": "" if folder is None else content_hash(folder), **settings}
+        if answers is not None and report is not None:
+            told["predictions"] = True  # a later candidate is compared with them
         programs.run(
             programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told), process=process
         )

@@ -79,7 +79,7 @@ class Evaluation:
     report_hash: str = ""
     """The hash of all that the report says (drivetrain/registry/report_hash.py)."""
     loss: str = ""
-    """What `loss` is, where it is not the loss that the model's recipe was trained with."""
+    """The name of the loss, where it is not the one that the model's recipe was trained with."""
     seen: tuple[str, ...] = ()
     """The model's knowledge of the test set from its training, a sentence each."""
 

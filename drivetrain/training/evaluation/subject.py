@@ -51,11 +51,11 @@ class Subject(Protocol):
     dataset: Dataset
     task: Task
     metrics: dict[str, Metric]
-    """What is measured besides the loss and what the subject itself measures, by the names of the results."""
+    """The metrics to measure, by the names of their results; the loss and the subject's own come on top."""
     model: dict[str, Any]
-    """What evaluation.json says of the model, besides its content's hash."""
+    """The model in evaluation.json, but for its content's hash."""
     trained_on: Mapping[str, Any]
-    """What model.json says of the training data."""
+    """The training data, as model.json describes it."""
     loss: str
     """The name of the loss; "" for the recipe's own."""
 
@@ -154,7 +154,8 @@ class GivenAnswers:
     trained_on: Mapping[str, Any] = {}
 
     def __init__(self, table: Path, data: Path, process: Process, settings: Settings) -> None:
-        from drivetrain.training.answers.samples import LOSSES, read_answers
+        from drivetrain.training.answers.reading import read_answers
+        from drivetrain.training.answers.samples import LOSSES
 
         if settings.strategy != "ddp":
             raise InputError(f"strategy={settings.strategy!r} shares out a model, and answers={table} are without one.")

@@ -13,7 +13,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.answers.samples import Answers, read_answers
+from drivetrain.training.answers.reading import read_answers
+from drivetrain.training.answers.samples import Answers
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.process import Process
 from tests.distributed.prepared_data import write_prepared

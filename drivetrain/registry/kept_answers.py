@@ -1,0 +1,98 @@
+"""The answers of a registered version to its test set, as the report of its evaluation keeps them.
+
+A version names its report (the place of model_quality.json) and the report's hash; evaluation.json there names the hash
+of each file of predictions. So answers that were changed since the registration are never compared.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from drivetrain.base.errors import InputError
+from drivetrain.base.json_text import object_in, text_in
+from drivetrain.registry.artifacts import fetch
+from drivetrain.registry.binding import REPORT
+from drivetrain.registry.intact import difference
+from drivetrain.registry.model_package import CONTINUES
+from drivetrain.registry.registration import EVALUATION_FILE, describe, is_evaluation, read_json
+from drivetrain.registry.report_hash import PARTS, hash_of, report_hash
+
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import ModelVersion
+
+_PART = re.compile(r"predictions/part-\d{5,}\.parquet")
+
+
+class KeptAnswers(NamedTuple):
+    """A folder of Parquet files, and the task of the answers as evaluation.json names it."""
+
+    folder: Path
+    task: str
+
+
+def fetch_answers(version: ModelVersion, data_hash: str, folder: Path) -> KeptAnswers | str:
+    """Bring a version's answers to a test set to this machine.
+
+    Args:
+        data_hash: of the test set's content.
+        folder: gets what has to be downloaded.
+
+    Returns:
+        The answers; or why there are none, as a clause.
+
+    Raises:
+        InputError: the report or a file of its answers is not the one that was registered.
+    """
+    place, _, file = version.record.quality.rpartition("/")
+    if not file.endswith(".json") or not place:
+        return "the version names no report of an evaluation"
+    registered = version.lineage.get(REPORT)
+    try:
+        path = fetch(f"{place}/{EVALUATION_FILE}", folder / "report")
+        evaluation = read_json(path, path.name, "Restore it.")
+    except InputError as error:
+        return f"its report cannot be read ({str(error).rstrip('.')})"
+    if not is_evaluation(evaluation) or registered is None:
+        return "its report is none of evaluate's, or the version does not name its hash"
+    if report_hash(evaluation) != registered:
+        raise InputError(f"{place}/{EVALUATION_FILE} is not the report that was registered. Restore it.")
+    if text_in(object_in(evaluation, "data"), "content_hash") != data_hash:
+        return "its report is of another test set"
+    parts = {name: hashed for name, hashed in object_in(evaluation, PARTS).items() if _PART.fullmatch(name)}
+    if not parts:
+        return "its report has no predictions (evaluate writes them with predictions=true)"
+    found = folder
+    for name, hashed in parts.items():
+        found = fetch(f"{place}/{name}", folder / "predictions")
+        if hash_of(found) != hashed:
+            raise InputError(f"{place}/{name} is not the file that {EVALUATION_FILE} names. Restore it.")
+    return KeptAnswers(found.parent, text_in(object_in(evaluation, "task"), "kind") or "")
+
+
+def asked_or_kept(
+    version: ModelVersion, data_hash: str, folder: Path, *, prefer_kept: bool
+) -> tuple[Path | None, KeptAnswers | None]:
+    """Bring a version's model to this machine, to be asked, or else its answers to a test set.
+
+    Args:
+        data_hash: of the test set's content.
+        folder: gets what has to be downloaded.
+        prefer_kept: take the answers where there are some. Without it only if the model cannot be asked.
+
+    Raises:
+        InputError: the model is gone or changed, or one of the user's own that keeps no answers to this data.
+    """
+    kept = fetch_answers(version, data_hash, folder / "kept") if prefer_kept else ""
+    if isinstance(kept, KeptAnswers):
+        return None, kept
+    fetched = fetch(version.artifact, folder / "model")
+    if version.content_hash and (problem := difference(fetched, version.content_hash)):
+        raise InputError(f"{version.artifact} does not hold the files that were registered: {problem}")
+    if set(describe(fetched) or ()) - {CONTINUES}:
+        return fetched, None
+    kept = kept or fetch_answers(version, data_hash, folder / "kept")
+    if isinstance(kept, KeptAnswers):
+        return None, kept
+    raise InputError(f"it is a model of your own, which cannot be asked, and it keeps no answers to this data: {kept}")
