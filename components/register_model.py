@@ -74,7 +74,8 @@ def register_model(
             as model; without one its path here, which only the local registry takes.
         image: the URI of the container image that serves the model.
         instance_types: where it may be deployed, such as "ml.m5.large, ml.c5.xlarge".
-        quality: the S3 URI of the report's model_quality.json, which SageMaker shows.
+        quality: the URI of the report, or of its model_quality.json, which SageMaker shows; later candidates are
+            compared with the answers that the report keeps. The local registry takes the report's path here.
         against_decision: why the model is registered, where the decision speaks against it; it is kept.
 
     Raises:
@@ -88,6 +89,7 @@ def register_model(
     from drivetrain.registry.intact import known
     from drivetrain.registry.model_package import is_training_image
     from drivetrain.registry.registry import checked_group, open_registry
+    from drivetrain.registry.report_hash import MODEL_QUALITY_FILE
 
     checked_group(group)  # before gigabytes are read
     if is_training_image(image):
@@ -97,6 +99,10 @@ def register_model(
         )
     opened = open_registry(registry)
     artifact = artifact or _place(model, registry)
+    if not quality and report is not None and _stays(report.absolute(), registry):
+        quality = (report if report.is_dir() else report.parent).absolute().as_uri()
+    if quality and not quality.endswith(".json"):
+        quality = f"{quality.rstrip('/')}/{MODEL_QUALITY_FILE}"
     metrics = None if evaluation is None else read_metrics(evaluation)
     measured = None if report is None else registration.read_evaluation(report)
     decided = None if decision is None else registration.read_decision(decision)
@@ -131,14 +137,21 @@ def register_model(
     return Registered(version, int(created))
 
 
-def _place(model: Path, registry: str) -> str:
-    """The model's path here as a URI, where others find it by that: on this machine, in a folder that stays."""
+def _stays(path: Path, registry: str) -> bool:
+    """Return True where others who ask the registry find a path: on this machine, in a folder that stays."""
     from drivetrain.registry.artifacts import OBJECT_STORE
     from drivetrain.registry.registry import kind_of
 
-    path, kind = model.absolute(), kind_of(registry)
     in_a_job = path.is_relative_to(_OF_THE_JOB) or OBJECT_STORE in os.environ
-    if kind == "local" and not in_a_job:
+    return kind_of(registry) == "local" and not in_a_job
+
+
+def _place(model: Path, registry: str) -> str:
+    """The model's path here as a URI, where others find it by that: on this machine, in a folder that stays."""
+    from drivetrain.registry.registry import kind_of
+
+    path, kind = model.absolute(), kind_of(registry)
+    if _stays(path, registry):
         return path.as_uri()
     why = "which goes with the job" if kind == "local" else f"where nobody finds it who asks the registry {kind}"
     raise InputError(

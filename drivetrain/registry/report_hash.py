@@ -17,6 +17,8 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 
+MODEL_QUALITY_FILE = "model_quality.json"
+"""The file of a report that SageMaker shows: by its place a version names its report."""
 REPORT_HASH, DECISION_HASH, PARTS = "report_hash", "decision_hash", "parts"
 EVALUATION_FORMAT = 2
 """The format of evaluation.json. Format 1 may lack `parts` and `report_hash`, so that an edit would not be seen."""

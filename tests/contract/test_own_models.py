@@ -68,7 +68,6 @@ class Place:
             *(model, None, report, self.folder / "decision", None),
             group="churn",
             registry=self.registry,
-            quality=(report / "model_quality.json").as_uri(),
         ).version
         open_registry(self.registry).set_status("churn", version, "Approved")
         return version

@@ -25,6 +25,7 @@ from drivetrain.training.metric import Ints
 
 compute: Any = _compute  # (whose functions are made when it is loaded)
 FORMATS = ("parquet", "csv")
+_LARGEST_BLOCK = 1 << 30
 ADVICE = "A table has a row for each row of the data, named by its key: docs/evaluation.md."
 
 
@@ -110,7 +111,7 @@ def read_table(source: Path, dataset: Dataset) -> Table:
 
     files = _files(source)
     keys = _keys(dataset)
-    text_keys = (dataset.key or "", KEY) if keys is not None and is_text(keys) else ()
+    text_keys = (dataset.key or KEY, KEY) if keys is not None and is_text(keys) else ()
     try:
         found = _opened(files, text_keys)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
@@ -168,12 +169,16 @@ def _files(source: Path) -> list[Path]:
 
 
 def _opened(files: Sequence[Path], text_columns: Sequence[str]) -> pa.Table:
-
     if files[0].suffix == ".parquet":
         return pa.concat_tables([parquet.ParquetFile(path).read(use_threads=False) for path in files])
-    options = csv.ConvertOptions(column_types=dict.fromkeys(filter(None, text_columns), pa.string()))
-    reading = csv.ReadOptions(use_threads=False)
-    return pa.concat_tables([csv.read_csv(path, reading, convert_options=options) for path in files])
+    types = csv.ConvertOptions(column_types=dict.fromkeys(text_columns, pa.string()))
+
+    def read(path: Path) -> pa.Table:
+        # In one block, as far as there can be: the types are those of its values.
+        reading = csv.ReadOptions(use_threads=False, block_size=min(path.stat().st_size + 1, _LARGEST_BLOCK))
+        return csv.open_csv(path, reading, convert_options=types).read_all()
+
+    return pa.concat_tables([read(path) for path in files])
 
 
 def _keys(dataset: Dataset) -> pa.ChunkedArray | None:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.report_hash import MODEL_QUALITY_FILE as MODEL_QUALITY_FILE
 from drivetrain.registry.report_hash import hash_of
 
 EVALUATION_FILE = "evaluation.json"
 BOOTSTRAP_FILE = "bootstrap.json"
 CURVES_FILE = "curves.json"
-MODEL_QUALITY_FILE = "model_quality.json"
 WORST_FILE = "worst.json"
 ROWS_FILE = "rows.npz"
 PLOTS_FOLDER = "plots"

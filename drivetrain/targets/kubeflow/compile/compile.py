@@ -296,6 +296,8 @@ class _Compiler(References):
             "artifact": {"uri": "model"},
             "execution": self.word(ExecutionRef(field="PipelineExecutionId"), task),
         }
+        if step.evaluation is not None:
+            given["quality"] = {"uri": "report"}
         if step.image:
             given["image"] = step.image
         if AGAINST in step.metadata:

@@ -17,6 +17,7 @@ from drivetrain.registry.model_package import (
     SERVING_OF_TENSORFLOW,
     is_training_image,
 )
+from drivetrain.registry.report_hash import MODEL_QUALITY_FILE
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import Reference
@@ -28,7 +29,6 @@ from drivetrain.targets.sagemaker.settings import Settings
 Json = dict[str, Any]
 
 # evaluate's report holds it; drivetrain/decision writes the other.
-MODEL_QUALITY_FILE = "model_quality.json"
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"
 # As SageMaker's images call it, and as it is imported.

@@ -95,6 +95,16 @@ def test_csv_files_of_a_folder_are_one_table(tmp_path: Path) -> None:
     assert samples_of(answers).scores.tolist() == SCORES
 
 
+def test_the_types_of_a_csv_file_are_those_of_all_its_rows(tmp_path: Path) -> None:
+    rows = 150_000
+    keys = np.arange(rows)
+    scores = np.where(keys < rows - 1, keys % 2, 0.5)
+    text = "".join(f"{key},{score:g}\n" for key, score in zip(keys, scores, strict=True))
+    (tmp_path / "answers.csv").write_text(f"id,score\n{text}")
+    answers = read_answers(tmp_path / "answers.csv", data_of(tmp_path, keys=keys, labels=keys % 2), "binary", 0.0)
+    assert samples_of(answers).scores.tolist() == scores.tolist()
+
+
 BAD_KEYS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no key": (
         {"name": KEYS, "score": SCORES},
