@@ -7,6 +7,7 @@ import signal
 import sys
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -42,10 +43,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-golden", action="store_true", help="write golden files anew instead of comparing")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A shell that starts pytest in the background has it ignore SIGINT, and so would all that the tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput") and not config.option.xmlpath and config.option.durations is None:
+        _send_what_is_shown(config)
+
+
+def _send_what_is_shown(config: pytest.Config) -> None:
+    """A worker of xdist sends five messages a test, which takes 2 ms of CPU time. Nobody looks at three of them."""
+    (worker,) = (each for each in config.pluginmanager.get_plugins() if type(each).__name__ == "WorkerInteractor")
+    send = worker.sendevent
+
+    def send_some(name: str, **content: Any) -> None:
+        report = content.get("data", {}) if name == "testreport" else {}
+        if name != "logstart" and not (report.get("outcome") == "passed" and report["when"] != "call"):
+            send(name, **content)
+
+    worker.sendevent = send_some
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

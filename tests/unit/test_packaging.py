@@ -3,7 +3,7 @@
 import ast
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import requires
@@ -85,16 +85,39 @@ def python_files(folder: str) -> list[Path]:
 
 
 @cache
+def import_statements(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Wherever they are in the text. No expression holds one, so that most of the tree need not be walked."""
+    found = list[ast.Import | ast.ImportFrom]()
+    left: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.append(node)
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, field, ())
+    return tuple(found)
+
+
+def name_of(node: ast.expr) -> str:
+    """The last word of a dotted name; ast.unparse, which gives all of it, takes longer than everything else here."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+@cache
 def imports(path: Path, *, top_level_only: bool = False) -> frozenset[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
     found: set[str] = set()
-    for node in _at_import_time(tree) if top_level_only else ast.walk(tree):
+    nodes: Iterable[ast.AST] = import_statements(path)
+    if top_level_only or "import_module" in text:
+        tree = ast.parse(text)
+        nodes = _at_import_time(tree) if top_level_only else ast.walk(tree)
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             found.add(node.module or "")
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and name_of(node.func).endswith("import_module"):
             found |= {str(named.value) for named in node.args[:1] if isinstance(named, ast.Constant)}
     return frozenset(found)
 
@@ -103,7 +126,7 @@ def _at_import_time(node: ast.AST) -> Iterator[ast.AST]:
     """What runs when a module is imported: bodies of functions and what is for type checkers do not."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         return
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
         return
     yield node
     for child in ast.iter_child_nodes(node):
@@ -161,10 +184,10 @@ def room_of(module: str) -> str:
 def of_ours(module: str) -> frozenset[str]:
     """The modules of ours that one imports, wherever in its text; the package itself has the authors' names alone."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(modules()[module].read_text(encoding="utf-8"))):
+    for node in import_statements(modules()[module]):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {name if name in modules() else node.module for name in names}
     return frozenset(found & modules().keys() - {"drivetrain", module})

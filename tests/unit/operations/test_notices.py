@@ -50,7 +50,7 @@ class Mailbox(socketserver.StreamRequestHandler):
 def mailbox() -> Iterator[socketserver.TCPServer]:
     with socketserver.TCPServer(("127.0.0.1", 0), Mailbox) as server:
         server.taken = []  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield server
         server.shutdown()
@@ -69,7 +69,7 @@ def test_a_webhook_gets_the_end_of_the_run_and_waiting_models() -> None:
         def log_message(self, format: str, *args: object) -> None: ...
 
     with HTTPServer(("127.0.0.1", 0), Hook) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         base = f"http://127.0.0.1:{server.server_port}"
         assert notices.send(RUN, {notices.URL: f"{base}/hook"}) == []

@@ -20,7 +20,10 @@ def using(marker: str) -> set[str]:
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "tests").rglob("test_*.py")
         if f"mark.{marker}" in (text := path.read_text(encoding="utf-8"))
-        and any(ast.unparse(node) == f"pytest.mark.{marker}" for node in ast.walk(ast.parse(text)))
+        and any(
+            isinstance(node, ast.Attribute) and node.attr == marker and ast.unparse(node) == f"pytest.mark.{marker}"
+            for node in ast.walk(ast.parse(text))
+        )
     }
 
 

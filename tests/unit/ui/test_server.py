@@ -45,7 +45,7 @@ class Asked:
     def __init__(self, home: Home) -> None:
         self.home = home
         self.server = Server(Pages(home, lambda: LocalRegistry(home.ledger)))
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
         self.host = f"127.0.0.1:{self.server.server_port}"
         self.own = {"Cookie": f"{self.server.cookie}={self.server.token}"}
