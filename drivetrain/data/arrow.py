@@ -10,6 +10,7 @@ import functools
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from drivetrain.base.errors import InputError
@@ -28,31 +29,24 @@ def arrow() -> Any:
     Raises:
         InputError: it is not installed.
     """
-    try:
-        if "pyarrow" not in sys.modules:
-            _import_with_jemalloc()
-        for part in ("compute", "csv", "json", "parquet"):
-            importlib.import_module(f"pyarrow.{part}")
-        return importlib.import_module("pyarrow")
-    except ModuleNotFoundError as error:
-        if error.name != "pyarrow":
-            raise
-        raise InputError("prepare_data needs pyarrow: python -m pip install 'drivetrain[data]'.") from None
+    found = required("pyarrow", "data", "prepare_data needs pyarrow", _import_with_jemalloc)
+    for part in ("compute", "csv", "json", "parquet"):
+        importlib.import_module(f"pyarrow.{part}")
+    return found
 
 
-def _import_with_jemalloc() -> None:
+def _import_with_jemalloc(name: str) -> Any:
     """Have Arrow take its memory from jemalloc, if nobody chose otherwise and its build has it (on Linux).
 
     Its usual allocator gives back what the next batch needs again, and the system clears each page before it gives it
     out: an eighth of the CPU time of preparing a table. Memory of the C library would grow with the data. Arrow
     reads this variable once, when it is first imported.
     """
-    if "ARROW_DEFAULT_MEMORY_POOL" in os.environ or not sys.platform.startswith("linux"):
-        importlib.import_module("pyarrow")
-        return
+    if name in sys.modules or "ARROW_DEFAULT_MEMORY_POOL" in os.environ or not sys.platform.startswith("linux"):
+        return importlib.import_module(name)
     os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "jemalloc"
     try:
-        importlib.import_module("pyarrow")
+        return importlib.import_module(name)
     finally:
         del os.environ["ARROW_DEFAULT_MEMORY_POOL"]
 
@@ -64,12 +58,23 @@ def numpy() -> Any:
     Raises:
         InputError: it is not installed.
     """
+    return required("numpy", "data", "numpy is needed here")
+
+
+def required(module: str, extra: str, why: str = "", load: Callable[[str], Any] = importlib.import_module) -> Any:
+    """A module of a package that one of our extras brings.
+
+    Raises:
+        InputError: it is not installed; `why` begins the message.
+    """
+    package = module.partition(".")[0]
     try:
-        return importlib.import_module("numpy")
+        return load(module)
     except ModuleNotFoundError as error:
-        if error.name != "numpy":
+        if error.name is None or error.name.partition(".")[0] != package:
             raise
-        raise InputError("numpy is needed here: python -m pip install 'drivetrain[data]'.") from None
+        why = why or f"{package} is not installed"
+        raise InputError(f"{why}: python -m pip install 'drivetrain[{extra}]'.") from None
 
 
 def plain_type(data_type: DataType) -> DataType:

@@ -125,22 +125,6 @@ def open_source(address: str, options: Options) -> Opened:
     return chosen.open_source(found["place"], options)
 
 
-def required(module: str, extra: str) -> Any:
-    """A module that a source needs.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
-            raise
-        raise InputError(
-            f"{module.partition('.')[0]} is not installed: python -m pip install 'drivetrain[{extra}]'."
-        ) from None
-
-
 def no_such_version(version: str, newest: str, what: str) -> InputError:
     return InputError(
         f"{what} has no version {version!r}: the newest is {newest!r}. Leave out version to read the newest."

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Batch, Schema, plain_schema
+from drivetrain.data.arrow import Batch, Schema, plain_schema, required
 from drivetrain.data.increments import NotUsableError
-from drivetrain.data.sources import Opened, Options, no_such_version, required
+from drivetrain.data.sources import Opened, Options, no_such_version
 from drivetrain.data.sources._batches import plain_batches
 
 SUMMARY = "Iceberg tables"

@@ -6,7 +6,8 @@ The password comes from the environment (PGPASSWORD, PGPASSFILE), as for every p
 from __future__ import annotations
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.sources import Options, required
+from drivetrain.data.arrow import required
+from drivetrain.data.sources import Options
 from drivetrain.data.sources._sql import ROWS, Query, opened
 
 SUMMARY = "a query of a PostgreSQL database"

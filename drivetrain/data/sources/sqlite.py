@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Schema, arrow
-from drivetrain.data.sources import Options, required
+from drivetrain.data.arrow import Schema, arrow, required
+from drivetrain.data.sources import Options
 from drivetrain.data.sources._sql import Query, opened, quoted_name
 
 # Two results a column; SQLite gives 2,000 at most.

@@ -30,7 +30,7 @@ from drivetrain.training.recipe import Recipe
 from drivetrain.training.seeds import seed_generators
 from drivetrain.training.serving import code_folder
 from drivetrain.training.strategy import WHOLE, framework_of
-from drivetrain.training.tensorflow import cluster, models, servers, weights
+from drivetrain.training.tensorflow import cluster, models, servers
 from drivetrain.training.tensorflow.health.profiler import Profiler
 from drivetrain.training.tensorflow.health.watcher import Watcher
 from drivetrain.training.tensorflow.strategy import variables_of
@@ -65,7 +65,7 @@ class Framework(Values):
     # Models.
 
     build_model = staticmethod(models.build_model)
-    load_weights = staticmethod(weights.load_weights)
+    load_weights = staticmethod(models.load_weights)
     save_model = staticmethod(models.save_model)
     load_model = staticmethod(models.load_model)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.arrow import Batch, arrow, required
 from drivetrain.data.transform import types
 from drivetrain.data.transform.verbs import Columns
 
@@ -31,12 +31,7 @@ def polars() -> Any:
     Raises:
         InputError: it is not installed.
     """
-    try:
-        return importlib.import_module("polars")
-    except ModuleNotFoundError as error:
-        if error.name != "polars":
-            raise
-        raise InputError("transformations need polars: python -m pip install 'drivetrain[data]'.") from None
+    return required("polars", "data", "transformations need polars")
 
 
 def data_type(name: str) -> DataType:

@@ -6,7 +6,6 @@ runs on all cores of this machine.
 
 from __future__ import annotations
 
-import importlib
 import os
 import secrets
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import required
 
 # What the values depend on, which nobody may change.
 _MEANING = {
@@ -57,12 +57,7 @@ def session(settings: Mapping[str, str]) -> Any:
         raise InputError(
             f"spark_settings: {fixed[0]} is {_MEANING[fixed[0]]}, since values depend on it. Leave it out."
         )
-    try:
-        sql = importlib.import_module("pyspark.sql")
-    except ModuleNotFoundError as error:
-        if error.name != "pyspark":
-            raise
-        raise InputError("engine=spark needs pyspark: python -m pip install 'drivetrain[spark]'.") from None
+    sql = required("pyspark.sql", "spark", "engine=spark needs pyspark")
     found = sql.SparkSession.getActiveSession()
     if found is None:
         builder = sql.SparkSession.builder.appName("drivetrain transform_data")

@@ -10,8 +10,7 @@ import boto3
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.components.source_version import source_version
-from drivetrain.data.prefix_listing import LOCAL_DATA, OBJECT_STORE, prefix_version
+from drivetrain.components.source_version import LOCAL_DATA, OBJECT_STORE, prefix_version, source_version
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 
 
