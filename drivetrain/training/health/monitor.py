@@ -20,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from types import TracebackType
@@ -111,7 +112,7 @@ class Health:
                 num_classes=num_classes,
                 scaled=watcher.is_scaled,
             )
-        names = joined([Names(**given) for given in self._group.gather_json(_of_rank(own))])
+        names = joined([Names(**given) for given in self._group.gather_json(asdict(own))])
         self._vectors = Vectors(names, own, process.rank)
         # A float of a number on a GPU would wait for it, so the sum stays there.
         self._on_host = strategy.framework.device_kind(process.device) == "cpu"
@@ -385,10 +386,6 @@ class Health:
             yield
         except OSError as error:
             self._journal.say(f"health cannot be written to {self._folder} ({error.strerror}): training goes on.")
-
-
-def _of_rank(names: Names) -> dict[str, Any]:
-    return {name: value for name, value in names.as_json().items() if name != "num_ranks"}
 
 
 def _shortest(steps: Floats) -> float:

@@ -116,16 +116,6 @@ class Names:
     num_ranks: int = 1
     scaled: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "tensors": list(self.tensors),
-            "matrices": list(self.matrices),
-            "layers": list(self.layers),
-            "num_classes": self.num_classes,
-            "num_ranks": self.num_ranks,
-            "scaled": self.scaled,
-        }
-
 
 def sampled_places(size: int) -> NDArray[np.int64]:
     """Positions of the sampled elements of a tensor; evenly spread, without a step that could be that of its rows."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Recording:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RULES_FILE).write_text(rules, encoding="utf-8")
         self.path, self._most = folder / RECORDS_FILE, most_bytes
-        self._head = json.dumps({"version": _VERSION, **names.as_json()}, separators=(",", ":"))
+        self._head = json.dumps({"version": _VERSION, **asdict(names)}, separators=(",", ":"))
         self._write(_lines_until(self.path, self._head, step) if step else [])
 
     def add(self, record: Record) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,15 +110,15 @@ def records(trial: Trial) -> Iterator[Record]:
         InputError: a tensor cannot be read.
     """
     names = names_of(trial)
-    losses = _Losses()
+    losses = {"validation_loss": list[float](), "train_loss": list[float]()}  # since the last validation
     reached, matrices = 0, [False] * len(names.tensors)
     for step in trial.steps:
         loss = float(step.tensor(names.loss).mean()) if names.loss is not None and names.loss in step.places else None
         if step.mode == _VALIDATES:
-            losses.validated(loss)
+            losses["validation_loss"] += [] if loss is None else [loss]
         elif step.mode in _TRAINS:
-            yield from losses.record(reached)
-            losses.trained(loss)
+            yield from _validation(losses, reached)
+            losses["train_loss"] += [] if loss is None else [loss]
             before, reached = reached, step.step + 1
             yield Record(
                 step=reached,
@@ -129,29 +129,15 @@ def records(trial: Trial) -> Iterator[Record]:
                 layers=_layers(step, names.layers) if names.layers else None,
                 matrices=tuple(matrices),
             )
-    yield from losses.record(reached)
+    yield from _validation(losses, reached)
 
 
-@dataclass
-class _Losses:
-    """Losses of the training since the last validation, and of the validation under way."""
-
-    training: list[float] = field(default_factory=list[float])
-    validation: list[float] = field(default_factory=list[float])
-
-    def trained(self, loss: float | None) -> None:
-        self.training += [] if loss is None else [loss]
-
-    def validated(self, loss: float | None) -> None:
-        self.validation += [] if loss is None else [loss]
-
-    def record(self, step: int) -> Iterator[Record]:
-        """The record of a validation that has ended; none if the training has no loss to compare."""
-        if self.validation and self.training:
-            means = {"validation_loss": self.validation, "train_loss": self.training}
-            yield Record(step=step, validation={name: float(np.mean(each)) for name, each in means.items()})
-            self.training = []
-        self.validation = []
+def _validation(losses: dict[str, list[float]], step: int) -> Iterator[Record]:
+    """The record of a validation that has ended; none if the training has no loss to compare."""
+    if all(losses.values()):
+        yield Record(step=step, validation={name: float(np.mean(each)) for name, each in losses.items()})
+        losses["train_loss"].clear()
+    losses["validation_loss"].clear()
 
 
 def _tensors(step: SavedStep, names: Sequence[str], matrices: list[bool]) -> Table:
