@@ -58,7 +58,9 @@ class Option:
         """The allowed values, for a value of the right type that is refused; None if it is allowed."""
         if self.choices and value not in self.choices:
             return ", ".join(self.choices)
-        return None if self.bounds == ANY_NUMBER or self.bounds.hold(value) else self.bounds.described()
+        if self.bounds == ANY_NUMBER or self.bounds.hold(value):
+            return None
+        return self.bounds.described(int if self.annotation == "int" else float)
 
 
 @dataclass(frozen=True)

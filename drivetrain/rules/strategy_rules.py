@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, NamedTuple
 
+from drivetrain.base.bounds import wrong_type
 from drivetrain.base.degrees import World, data_size, fill
 from drivetrain.base.errors import did_you_mean
-from drivetrain.catalog.json_options import parse_options, wrong_type
+from drivetrain.catalog.json_options import parse_options
 from drivetrain.catalog.strategies import (
     AUTO,
     DEFAULT_SCHEDULE,
@@ -97,7 +98,7 @@ def strategy_options_exist(training: Training) -> Iterator[str]:
         if name not in options:
             yield f"strategy {training.strategy!r} has no option {name!r}. {did_you_mean(name, options)}"
         elif wanted := wrong_type(value, options[name].annotation):
-            yield f"strategy {training.strategy!r}: {name}={value!r} should be of type {wanted}."
+            yield f"strategy {training.strategy!r}: {name}={value!r}; allowed is {wanted}."
         elif allowed := options[name].refuses(value):
             yield f"strategy {training.strategy!r}: {name}={value!r}; allowed are {allowed}."
 

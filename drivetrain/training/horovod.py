@@ -15,21 +15,6 @@ from drivetrain.training.process import Process
 
 # Framework -> the strategy over Horovod, and the same without Horovod.
 STRATEGIES = {"torch": ("horovod", "ddp"), "tensorflow": ("tf_horovod", "tf_multi_worker")}
-# The options that each of them has.
-GROUP_MB = (0.000001, 1_000_000)
-COMPRESSION = ("none", "fp16")
-
-
-def check_options(group_mb: float, compression: str) -> None:
-    """
-    Raises:
-        ValueError: one of them cannot be.
-    """
-    least, most = GROUP_MB
-    if not least <= group_mb <= most:
-        raise ValueError(f"group_mb={group_mb}; allowed are numbers from {least:f} to {most}")
-    if compression not in COMPRESSION:
-        raise ValueError(f"compression={compression!r}; allowed are {', '.join(COMPRESSION)}")
 
 
 def start(framework: str, process: Process) -> Any:

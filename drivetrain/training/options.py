@@ -1,40 +1,20 @@
-"""Options of a plug-in: a frozen dataclass with plain fields, filled from a JSON object."""
+"""Options of a plug-in: a frozen dataclass with plain fields, filled from a JSON object.
+
+channels: Annotated[int, Bounds(1)] = 32                    numbers that are allowed (drivetrain.base.bounds)
+split: Literal["train", "test"] = "train"                   texts that are allowed
+"""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from drivetrain.base.bounds import ANY_NUMBER, Bounds, wrong_type
 from drivetrain.base.errors import InputError, did_you_mean
 
 T = TypeVar("T")
-
-# torch keeps sizes in 64 bits, and JSON as Python reads it knows Infinity and NaN.
-LARGEST_INT = 2**63 - 1
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INT
-
-
-def _is_float(value: Any) -> bool:
-    return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
-
-
-_PLAIN: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "int": (_is_int, "a whole number (of 64 bits)"),
-    "float": (_is_float, "a number (finite)"),
-    "str": (lambda value: isinstance(value, str), "a text"),
-    "bool": (lambda value: isinstance(value, bool), "true or false"),
-    "tuple[str, ...]": (_is_texts, 'a list of texts, such as ["4", "8"]'),
-}
 
 
 def build_options(kind: type[T], given: dict[str, Any], owner: str) -> T:
@@ -48,12 +28,14 @@ def build_options(kind: type[T], given: dict[str, Any], owner: str) -> T:
     Raises:
         InputError: no such option (with the closest match), or a value that the dataclass refuses.
     """
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    known = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]
+    with suppress(NameError):  # of a name for type checkers alone: then types are as they are written
+        known = {name: each for name, each in get_type_hints(kind, include_extras=True).items() if name in known}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"{owner} has no option {name!r}. {did_you_mean(name, known)}")
-        annotation = known[name].type
-        _check_type(name, value, _written(annotation), owner)
+        if allowed := _refused(value, known[name]):
+            raise InputError(f"{owner}: {name}={json.dumps(value)}; allowed {allowed}.")
     # (JSON has lists only; the fields are tuples.)
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     try:
@@ -78,13 +60,15 @@ def parse_options(text: str, owner: str) -> dict[str, Any]:
     return options
 
 
-def _written(annotation: Any) -> str:
-    """An annotation as it stands in the file."""
-    return annotation.__name__ if type(annotation) is type else str(annotation)
-
-
-def _check_type(name: str, value: Any, annotation: str, owner: str) -> None:
-    """Hold a value against a plain annotation; others (such as unions) are the dataclass's own business."""
-    fits, words = _PLAIN.get(annotation, (None, ""))
-    if fits and not fits(value):
-        raise InputError(f"{owner}: {name}={json.dumps(value)}; allowed is {words}.")
+def _refused(value: Any, annotation: Any) -> str:
+    """The values that are allowed, in words, for one that is not; only plain annotations are held against values."""
+    bounds = ANY_NUMBER
+    if hasattr(annotation, "__metadata__"):
+        bounds = next((each for each in annotation.__metadata__ if isinstance(each, Bounds)), ANY_NUMBER)
+        annotation = annotation.__origin__
+    if get_origin(annotation) is Literal:
+        choices = [json.dumps(each) for each in get_args(annotation)]
+        return "" if json.dumps(value) in choices else f"are {', '.join(choices)}"
+    if allowed := wrong_type(value, annotation.__name__ if type(annotation) is type else str(annotation)):
+        return f"is {allowed}"
+    return "" if bounds == ANY_NUMBER or bounds.hold(value) else f"are {bounds.described(annotation)}"

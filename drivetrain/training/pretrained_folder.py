@@ -33,7 +33,6 @@ TOKENIZER_FILES = (
     *VOCABULARIES,
     *("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt", "chat_template.jinja"),
 )
-HEADS = ("sequence_classification", "token_classification", "causal_lm")
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_sequence_length")
 # Their positions begin behind that of the padding token.
 _OFFSET_TYPES = ("roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "data2vec-text")

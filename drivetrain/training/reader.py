@@ -13,7 +13,6 @@ Rows are numbered from 0 and any of them can be asked for at any time: which com
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import plugins
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.options import build_options
 
 if TYPE_CHECKING:
     from drivetrain.training.process import Process
@@ -150,74 +147,3 @@ def matrix(columns: Columns, names: Sequence[str]) -> NDArray[Any]:
                 f"prepare_data's schema='{name}:float64' names the first."
             )
     return np.stack([columns[name] for name in names], axis=1)
-
-
-def load_reader(
-    name: str, folder: Path, options: Mapping[str, Any], process: Process, *, defaults: Mapping[str, Any] | None = None
-) -> Reader:
-    """The reader `name` of a folder (`auto`: the reader that recognises it).
-
-    Args:
-        options: what the user asked for.
-        defaults: options that apply where the user says nothing and the format has them.
-
-    Raises:
-        InputError: no such reader or option (with the closest match), or a folder that is not of the format.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder} is no folder. Give the folder of the data.")
-    if name == "auto":
-        name = recognised(folder)
-    module = plugins.load("readers", name, kind="reader", own_modules=True)
-    reader: Any = getattr(module, "Reader", None)
-    if not isinstance(reader, type) or not dataclasses.is_dataclass(getattr(module, "Options", None)):
-        raise InputError(f"reader {name!r} ({module.__file__}) lacks a class Reader or a dataclass Options.")
-    fields = {field.name for field in dataclasses.fields(module.Options)}
-    given = {key: value for key, value in (defaults or {}).items() if key in fields} | dict(options)
-    return reader(folder, build_options(module.Options, given, f"reader {name!r}"), process)
-
-
-def recognised(folder: Path) -> str:
-    """The name of the reader whose format the folder has.
-
-    Raises:
-        InputError: none, or several.
-    """
-    available = plugins.names("readers")
-    # A manifest vouches for the folder: nobody else need be asked, or imported.
-    if "prepared" in available and plugins.load("readers", "prepared", kind="reader").recognises(folder):
-        return "prepared"
-    modules = {name: plugins.load("readers", name, kind="reader") for name in available}
-    found = [name for name, module in modules.items() if module.recognises(folder)]
-    found = [name for name in found if not getattr(modules[name], "FALLBACK", False)] or found
-    if not found:
-        raise InputError(
-            f"{folder} is not prepared data: no manifest.json. Run prepare_data first, or say what it is with "
-            f"reader: {', '.join(available)}, or a module of your own."
-        )
-    if len(found) > 1:
-        raise InputError(f"{folder} can be read as {' or as '.join(found)}. Say which with reader.")
-    return found[0]
-
-
-def check_whole_number(options: Any, *names: str, least: int = 1) -> None:
-    """Fields of a reader's options that are whole numbers from `least`.
-
-    Raises:
-        ValueError: naming the field.
-    """
-    for name in names:
-        value = getattr(options, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name}={value!r}; allowed are whole numbers from {least}")
-
-
-def check_choice(options: Any, name: str, allowed: Sequence[str]) -> None:
-    """A field of a reader's options that is one of a few words.
-
-    Raises:
-        ValueError: naming the field.
-    """
-    if getattr(options, name) not in allowed:
-        shown = ", ".join(repr(word) for word in allowed)
-        raise ValueError(f"{name}={getattr(options, name)!r}; allowed are {shown}")

@@ -26,6 +26,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from drivetrain.base.errors import InputError
+from drivetrain.catalog.strategies import read_strategy
 from drivetrain.training import plugins
 from drivetrain.training.config import Config
 from drivetrain.training.framework import Framework
@@ -124,7 +125,13 @@ def load_strategy(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     found: Any = module.Strategy
     found.name, found.dimensions = name, module.DIMENSIONS
     found.framework = plugins.load_framework(module.FRAMEWORK)
-    return found, build_options(module.Options, options, f"strategy {name!r}")
+    built = build_options(module.Options, options, f"strategy {name!r}")
+    folder = plugins.file_of("strategies", name, kind="strategy").parent
+    for option in read_strategy(name, folder).options.values():
+        value = getattr(built, option.name)
+        if allowed := option.refuses(value):
+            raise InputError(f"strategy {name!r}: {option.name}={value!r}; allowed are {allowed}.")
+    return found, built
 
 
 def framework_of(strategy: str) -> str:

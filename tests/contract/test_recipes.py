@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -93,7 +94,9 @@ def test_its_options_are_plain_values_and_explained(name: str) -> None:
     kind = type(recipe)
     source = inspect.getsource(kind)
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        assert field.type in ("int", "float", "str", "bool")
+        assert re.fullmatch(
+            r"(int|float|str|bool)|Annotated\[(int|float), Bounds\(.*\)\]|Literal\[.*\]", str(field.type)
+        )
         assert isinstance(field.default, (int, float, str))
         assert f"    {field.name}: {field.type} = " in source
         assert source.split(f"    {field.name}: {field.type} = ")[1].splitlines()[1].lstrip().startswith('"""'), field

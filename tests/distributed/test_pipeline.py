@@ -81,7 +81,7 @@ def layers_held(process: Process, options: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"schedule": "1f1p"}, "Did you mean '1f1b'?"),
+        ({"schedule": "1f1p"}, "schedule='1f1p'; allowed are gpipe, 1f1b, interleaved, zero_bubble"),
         ({"micro_batches": 1}, "micro_batches=1 for 2 stages; some would always wait"),
         ({"micro_batches": 3, "schedule": "interleaved"}, "allowed are multiples of 2"),
         ({"virtual": 2}, "only 'interleaved' and 'zero_bubble' cut more"),

@@ -17,11 +17,11 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
 from drivetrain.training.input_pipeline import content, decoded, host_memory
+from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.input_pipeline.cursor import Order
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.loader import Loader
 from drivetrain.training.process import Process
-from drivetrain.training.reader import load_reader
 from drivetrain.training.recipe import load_recipe
 
 ROWS = 24

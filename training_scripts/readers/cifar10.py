@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -17,14 +18,13 @@ from drivetrain.training import reader
 from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.host_memory import map_file
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_choice
+from drivetrain.training.reader import Columns, Indices
 
 SIDE, CHANNELS, CLASSES = 32, 3, 10
 RECORD = 1 + CHANNELS * SIDE * SIDE
 TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = ("test_batch.bin",)
 _INNER = "cifar-10-batches-bin"  # the folder in the archive
-_PLACES = {"image": (0, None), "label": (1, None)}
 
 
 def recognises(folder: Path) -> bool:
@@ -33,11 +33,8 @@ def recognises(folder: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    split: str = "train"
+    split: Literal["train", "test"] = "train"
     """train or test, in a folder that has the files of both; a folder with one of them is read as what it has."""
-
-    def __post_init__(self) -> None:
-        check_choice(self, "split", ("train", "test"))
 
 
 class Reader(reader.Reader):
@@ -85,7 +82,8 @@ class Reader(reader.Reader):
             chosen = np.flatnonzero(file == number)
             records[chosen] = self._records[number].take(indices[chosen] - self._starts[number], axis=0)
         images = records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE).transpose(0, 2, 3, 1)
-        return Rows({name: _PLACES[name] for name in names}, [images, records[:, 0].astype(np.int64)])
+        columns = {"image": images, "label": records[:, 0].astype(np.int64)}
+        return {name: columns[name] for name in names}
 
     def locate(self, row: int) -> str:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1

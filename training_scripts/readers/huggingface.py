@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from drivetrain.training.errors import unknown_name
 from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.picture_rows import PictureOptions, PictureRows
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_choice
+from drivetrain.training.reader import Columns, Indices
 
 _DICT, _STATE, _INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 _SPLITS = {"train": ("train",), "test": ("validation", "valid", "val", "test")}
@@ -45,12 +45,8 @@ class Options(PictureOptions):
     """The column to predict; empty: the only ClassLabel, else the one called label, labels, y, target or targets."""
     unlabelled: bool = False
     """Read data that has no labels."""
-    split: str = "train"
+    split: Literal["train", "test"] = "train"
     """train or test (validation, valid, val or test), of a folder with a DatasetDict."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "split", tuple(_SPLITS))
 
 
 class Reader(reader.Reader):
@@ -117,7 +113,7 @@ class Reader(reader.Reader):
                 return found.read(partial(self._picture, name), indices)
             return found[indices].copy() if isinstance(indices, slice) else found[indices]
 
-        return Rows({name: (number, None) for number, name in enumerate(names)}, [column(name) for name in names])
+        return {name: column(name) for name in names}
 
     def locate(self, row: int) -> str:
         file = int(np.searchsorted(self._ends, row, side="right"))

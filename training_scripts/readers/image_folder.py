@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -14,11 +15,10 @@ from drivetrain.training import reader
 from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.picture_rows import PictureOptions, PictureRows
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_choice
+from drivetrain.training.reader import Columns, Indices
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _SPLITS = {"train": ("train", "training"), "test": ("val", "valid", "validation", "test")}
-_PLACES = {"image": (0, None), "label": (1, None)}
 
 
 def recognises(folder: Path) -> bool:
@@ -29,12 +29,8 @@ def recognises(folder: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Options(PictureOptions):
-    split: str = "train"
+    split: Literal["train", "test"] = "train"
     """train or test, in a folder that has a folder of both (train; val, valid, validation or test)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self, "split", tuple(_SPLITS))
 
 
 class Reader(reader.Reader):
@@ -78,9 +74,7 @@ class Reader(reader.Reader):
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
         labels = self._labels[indices]
-        if "image" not in names:
-            return Rows({name: _PLACES[name] for name in names}, [labels, labels])
-        return Rows({name: _PLACES[name] for name in names}, [self._images.read(self._picture, indices), labels])
+        return {name: self._images.read(self._picture, indices) if name == "image" else labels for name in names}
 
     def locate(self, row: int) -> str:
         return str(self._files[row])

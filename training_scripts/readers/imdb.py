@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.data import tokens as _words
 from drivetrain.data.tokens import FIRST_WORD, PADDING, UNKNOWN, numbers_of, words_of
@@ -25,7 +26,7 @@ from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
 from drivetrain.training.input_pipeline.host_memory import HostArrays, host_folder
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_choice, check_whole_number
+from drivetrain.training.reader import Columns, Indices
 
 CLASSES = ("neg", "pos")
 _TRAIN, _TEST = ("train",), ("test", "val", "validation")
@@ -55,21 +56,16 @@ def recognises(folder: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    length: int = 256
+    length: Annotated[int, Bounds(1)] = 256
     """Tokens of a review: longer ones lose their end, shorter ones are filled up with 0."""
-    vocabulary_size: int = 20_000
+    vocabulary_size: Annotated[int, Bounds(FIRST_WORD + 1)] = 20_000
     """Different tokens at most: 0 is padding, 1 any other word."""
     vocabulary: str = ""
     """A file with one word a line; empty: the most frequent words of the training folder."""
-    split: str = "train"
+    split: Literal["train", "test"] = "train"
     """train or test, in a folder that has both."""
     fitted: Mapping[str, Any] | None = None
     """The fitted values of the training data; set for validation and evaluation."""
-
-    def __post_init__(self) -> None:
-        check_whole_number(self, "length")
-        check_whole_number(self, "vocabulary_size", least=FIRST_WORD + 1)
-        check_choice(self, "split", ("train", "test"))
 
 
 class Reader(reader.Reader):
@@ -135,7 +131,7 @@ class Reader(reader.Reader):
             "length": lambda: self._length[indices],
             "label": lambda: self._labels[indices],
         }
-        return Rows({name: (n, None) for n, name in enumerate(names)}, [columns[name]() for name in names])
+        return {name: columns[name]() for name in names}
 
     def locate(self, row: int) -> str:
         return str(self._files[row])

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,10 @@ from drivetrain.training import reader
 from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.host_memory import host_arrays, map_file
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_choice
+from drivetrain.training.reader import Columns, Indices
 
 _FILE = re.compile(r"(?P<set>train|t10k)-(?P<what>images|labels)[-.]idx[13]-ubyte(?:\.gz)?")
 _SETS = {"train": "train", "test": "t10k"}
-_PLACES = {"image": (0, None), "label": (1, None)}
 
 
 def recognises(folder: Path) -> bool:
@@ -37,11 +36,8 @@ def recognises(folder: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    split: str = "train"
+    split: Literal["train", "test"] = "train"
     """train or test, in a folder that has the files of both; a folder with one of them is read as what it has."""
-
-    def __post_init__(self) -> None:
-        check_choice(self, "split", tuple(_SETS))
 
 
 class Reader(reader.Reader):
@@ -64,7 +60,7 @@ class Reader(reader.Reader):
             )
         if not images[0]:
             raise InputError(f"{self._files[0]} holds no images.")
-        self._columns: list[NDArray[Any]] = []
+        self._columns: dict[str, NDArray[Any]] = {}
 
     def __len__(self) -> int:
         return self._shapes[0][0]
@@ -84,11 +80,10 @@ class Reader(reader.Reader):
                     for number, path in enumerate(self._files):
                         filling[str(number)][...] = _values(path, self._shapes[number])
             images, labels = filling["0"], filling["1"]
-        self._columns = [images[..., np.newaxis], labels.astype(np.int64)]
+        self._columns = {"image": images[..., np.newaxis], "label": labels.astype(np.int64)}
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
-        columns = [array[indices] for array in self._columns]
-        return Rows({name: _PLACES[name] for name in names}, columns)
+        return {name: self._columns[name][indices] for name in names}
 
     def locate(self, row: int) -> str:
         return f"{self._files[1]}, row {row + 1}"

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -26,7 +26,7 @@ from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
 from drivetrain.training.input_pipeline.host_memory import HostArrays, map_file
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_choice
+from drivetrain.training.reader import Columns, Indices
 
 LABELS = ("label", "labels", "y", "target", "targets")
 _SPLITS = ("train", "test")
@@ -44,11 +44,8 @@ class Options:
     """Read data that has no labels."""
     file: str = ""
     """The archive, where the folder has several."""
-    split: str = "train"
+    split: Literal["train", "test"] = "train"
     """train or test, of an archive whose arrays are called so (`x_train`, `x_test`)."""
-
-    def __post_init__(self) -> None:
-        check_choice(self, "split", _SPLITS)
 
 
 @dataclass(frozen=True)
@@ -111,15 +108,10 @@ class Reader(reader.Reader):
         }
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
-        return Rows(
-            {name: (number, None) for number, name in enumerate(names)},
-            [
-                self._columns[name][indices]
-                if isinstance(indices, slice)
-                else self._columns[name].take(indices, axis=0)
-                for name in names
-            ],
-        )
+        columns = {name: self._columns[name] for name in names}
+        if isinstance(indices, slice):
+            return {name: column[indices] for name, column in columns.items()}
+        return {name: column.take(indices, axis=0) for name, column in columns.items()}
 
     def locate(self, row: int) -> str:
         return f"{self._path}, row {row + 1}"

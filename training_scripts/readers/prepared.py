@@ -7,11 +7,12 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.data import fitted as _fitted
 from drivetrain.data.fitted import identity
@@ -21,7 +22,7 @@ from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
 from drivetrain.training.input_pipeline.host_memory import HostArrays
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, Shard, is_list
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_whole_number
+from drivetrain.training.reader import Columns, Indices, Rows
 
 
 def recognises(folder: Path) -> bool:
@@ -34,15 +35,12 @@ class Options:
     """The column to predict; empty: the label that the data was prepared with."""
     unlabelled: bool = False
     """Read data that has no label column."""
-    shuffle_window: int = 0
+    shuffle_window: Annotated[int, Bounds(0)] = 0
     """0 keeps every row at hand (decoded once a host). Otherwise rows are read as they come, in windows of as many
     rows: memory is that of a window and two row groups. The training's own field `shuffle_window` sets it."""
 
     fitted: Mapping[str, Any] | None = None
     """Fitted transforms of the data that a model was trained on; those of this data unless given."""
-
-    def __post_init__(self) -> None:
-        check_whole_number(self, "shuffle_window", least=0)
 
 
 class Reader(reader.Reader):

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.training import reader
 from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.host_memory import map_file
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_whole_number
+from drivetrain.training.reader import Columns, Indices
 
 VOCABULARY = 256
 FALLBACK = True  # other formats come with a readme
@@ -28,13 +29,12 @@ def recognises(folder: Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    length: int = 128
+    length: Annotated[int, Bounds(1)] = 128
     """Tokens that a model sees of a window; the window has one more, which is to be predicted."""
     pattern: str = "*.txt"
     """The files to read, relative to the folder (`**/*.txt`: those below it too), in the order of their names."""
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "length")
         if not self.pattern or Path(self.pattern).is_absolute() or ".." in Path(self.pattern).parts:
             raise ValueError(f"pattern={self.pattern!r}; allowed are patterns inside the folder, such as *.txt")
 
@@ -92,7 +92,7 @@ class Reader(reader.Reader):
         for number in np.unique(file).tolist():
             chosen = np.flatnonzero(file == number)
             tokens[chosen] = self._windows[number][indices[chosen] - self._starts[number]]
-        return Rows(dict.fromkeys(names, (0, None)), [tokens])
+        return dict.fromkeys(names, tokens)
 
     def locate(self, row: int) -> str:
         number = int(np.searchsorted(self._starts, row, side="right")) - 1

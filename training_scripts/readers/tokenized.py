@@ -16,11 +16,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.training import reader
 from drivetrain.training.input_pipeline import pretrained_tokenizer, text_columns
@@ -31,7 +32,7 @@ from drivetrain.training.input_pipeline.pretrained_tokenizer import Encoded, enc
 from drivetrain.training.input_pipeline.text_columns import TextColumns
 from drivetrain.training.pretrained_folder import TOKENIZER_FILES
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_whole_number
+from drivetrain.training.reader import Columns, Indices
 
 _TOGETHER = 256  # texts that the tokenizer gets at once
 _LABEL = "label"
@@ -45,7 +46,7 @@ def recognises(folder: Path) -> bool:
 class Options:
     tokenizer: str = ""
     """The folder whose tokenizer is used: one that save_pretrained wrote."""
-    length: int = 256
+    length: Annotated[int, Bounds(1)] = 256
     """Tokens of a row: longer texts lose their end, shorter ones are filled up (or packed)."""
     text: str = "text"
     """The column of the texts; of lists of words with `words`."""
@@ -69,7 +70,6 @@ class Options:
     """Rows are to be predicted: no label is read."""
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "length")
         if self.packed and (self.words or self.second or self.prompt):
             raise ValueError("packed=True lays plain texts end to end; leave words, second and prompt out")
         if self.words and (self.second or self.prompt):
@@ -143,7 +143,7 @@ class Reader(reader.Reader):
             found = self._arrays[name][indices]
             return found.astype(np.int64) if found.dtype != np.int64 else found.copy()
 
-        return Rows({name: (number, None) for number, name in enumerate(names)}, [column(name) for name in names])
+        return {name: column(name) for name in names}
 
     def locate(self, row: int) -> str:
         if not self.options.packed:

@@ -20,7 +20,7 @@ from drivetrain.training import reader
 from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.picture_rows import PictureOptions, PictureRows
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows
+from drivetrain.training.reader import Columns, Indices
 
 PICTURES = frozenset(("bmp", "gif", "jpeg", "jpg", "png", "ppm", "tif", "tiff", "webp"))
 _LONGEST_CLASS = 20
@@ -88,10 +88,10 @@ class Reader(reader.Reader):
             self._images.open(self._source, self.content_hash, sys.modules[__name__])
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
-        images = [self._images.read(self._source, indices)] if "image" in names else []
-        labels = [self._labels[indices]] if "label" in names else []
-        chosen = [name for name in ("image", "label") if name in names]
-        return Rows({name: (chosen.index(name), None) for name in names}, [*images, *labels])
+        return {
+            name: self._images.read(self._source, indices) if name == "image" else self._labels[indices]
+            for name in names
+        }
 
     def locate(self, row: int) -> str:
         return str(self._pictures[row])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.training.input_pipeline.augmentation import resized_crop_and_flip
 from drivetrain.training.input_pipeline.images import normalized
-from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models.parameter_groups import share_learning_rate
 from drivetrain.training.torch.models.resnet import imagenet_resnet
@@ -68,23 +69,16 @@ class Recipe:
     columns: ClassVar[tuple[str, ...]] = ("image",)
     reader: ClassVar[str] = "image_folder"
 
-    num_classes: int = 2
+    num_classes: Annotated[int, Bounds(1)] = 2
     """Classes: folders of pictures."""
     freeze: bool = False
     """Learn the last layer alone; all others stay what they were when training began."""
-    backbone_share: float = 0.1
+    backbone_share: Annotated[float, Bounds(above=0, most=1)] = 0.1
     """The share of the learning rate for the layers before the last one."""
-    size: int = 224
+    size: Annotated[int, Bounds(32)] = 224
     """Height and width of what is trained on, in pixels."""
-    smallest_box: float = 0.25
+    smallest_box: Annotated[float, Bounds(above=0, most=1)] = 0.25
     """The smallest area of a box, in parts of the picture; 1 for whole pictures."""
-
-    def __post_init__(self) -> None:
-        check_whole_number(self, "num_classes")
-        check_whole_number(self, "size", least=32)
-        for name in ("backbone_share", "smallest_box"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)!r}; allowed are numbers above 0, to 1")
 
     @property
     def reader_options(self) -> Mapping[str, Any]:

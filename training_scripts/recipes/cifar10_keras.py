@@ -11,13 +11,14 @@ Serving's image has none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
-from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Batch
 from drivetrain.training.tensorflow.decay import decay_matrices
 from drivetrain.training.tensorflow.pictures import crop_and_flip, normalized
@@ -37,19 +38,16 @@ class Recipe:
     columns: ClassVar[tuple[str, ...]] = ("image",)
     reader: ClassVar[str] = "cifar10"
 
-    num_classes: int = 10
+    num_classes: Annotated[int, Bounds(1)] = 10
     """Classes; labels are 0 to num_classes - 1."""
-    depth: int = 20
+    depth: Annotated[int, Bounds(8)] = 20
     """Layers with weights: 6n + 2, as 20, 32, 44, 56 or 110."""
-    width: int = 16
+    width: Annotated[int, Bounds(1)] = 16
     """Feature maps of the first layers; the last have four times as many."""
-    padding: int = 4
+    padding: Annotated[int, Bounds(0)] = 4
     """Pixels by which training images are shifted at most; 0 for none."""
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "num_classes", "width")
-        check_whole_number(self, "depth", least=8)
-        check_whole_number(self, "padding", least=0)
         if (self.depth - 2) % 6:
             raise ValueError(f"depth={self.depth}; allowed are numbers 6n + 2, such as 20, 32, 44 and 56")
 

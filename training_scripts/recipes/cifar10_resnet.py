@@ -8,7 +8,7 @@ K. He and others, "Deep Residual Learning for Image Recognition", CVPR 2016, sec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.training.input_pipeline.augmentation import crop_and_flip
 from drivetrain.training.input_pipeline.images import normalized
-from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
 from drivetrain.training.torch.models.resnet import cifar_resnet
@@ -41,25 +42,20 @@ class Recipe:
     columns: ClassVar[tuple[str, ...]] = ("image",)
     reader: ClassVar[str] = "cifar10"
 
-    num_classes: int = 10
+    num_classes: Annotated[int, Bounds(1)] = 10
     """Classes; labels are 0 to num_classes - 1."""
-    depth: int = 20
+    depth: Annotated[int, Bounds(8)] = 20
     """Layers with weights: 6n + 2, as 20, 32, 44, 56 or 110."""
-    width: int = 16
+    width: Annotated[int, Bounds(1)] = 16
     """Feature maps of the first layers; the last have four times as many."""
-    padding: int = 4
+    padding: Annotated[int, Bounds(0)] = 4
     """Pixels by which training images are shifted at most; 0 for none."""
-    label_smoothing: float = 0.0
+    label_smoothing: Annotated[float, Bounds(0, below=1)] = 0.0
     """Share of the target that is spread over all classes while training, against overconfidence."""
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "num_classes", "width")
-        check_whole_number(self, "depth", least=8)
-        check_whole_number(self, "padding", least=0)
         if (self.depth - 2) % 6:
             raise ValueError(f"depth={self.depth}; allowed are numbers 6n + 2, such as 20, 32, 44 and 56")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing={self.label_smoothing!r}; allowed are numbers from 0 to below 1")
 
     def model(self) -> nn.Module:
         return cifar_resnet((self.depth - 2) // 6, self.width, self.num_classes)

@@ -14,14 +14,15 @@ import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.base.bounds import Bounds
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Batch, check_tokens
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
 
@@ -43,32 +44,28 @@ class Recipe:
     task: ClassVar[str] = "tokens"
     reader: ClassVar[str] = "text"
 
-    vocabulary: int = 256
+    vocabulary: Annotated[int, Bounds(1)] = 256
     """Different tokens; 256 for bytes."""
-    length: int = 256
+    length: Annotated[int, Bounds(1)] = 256
     """Tokens of a sequence, and the longest that the model takes."""
-    layers: int = 6
+    layers: Annotated[int, Bounds(1)] = 6
     """Blocks."""
-    width: int = 384
+    width: Annotated[int, Bounds(1)] = 384
     """Features of a token between the blocks."""
-    heads: int = 8
+    heads: Annotated[int, Bounds(1)] = 8
     """Heads of an attention; they share the width out among them."""
-    hidden: int = 0
+    hidden: Annotated[int, Bounds(0)] = 0
     """Features inside the two-layer network of a block; 0 for four times the width."""
     bias: bool = False
     """Give linear layers and normalizations a bias."""
-    dropout: float = 0.0
+    dropout: Annotated[float, Bounds(0, below=1)] = 0.0
     """Share of the features that each part of a block drops while training."""
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "vocabulary", "length", "layers", "width", "heads")
-        check_whole_number(self, "hidden", least=0)
         if self.width % (2 * self.heads):
             raise ValueError(
                 f"width={self.width} with heads={self.heads}; allowed is a width of an even number of features a head"
             )
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout!r}; allowed are numbers from 0 to below 1")
 
     @property
     def reader_options(self) -> Mapping[str, Any]:

@@ -7,12 +7,14 @@ The data has one row an image: columns p0 to p63, the pixels row by row with val
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.training.reader import Columns, matrix
 from drivetrain.training.recipe import Batch
 
@@ -26,22 +28,14 @@ class Recipe:
     """Two convolutions, a pooling, a hidden layer. Nothing in it looks across samples (no batch normalization), so
     its gradients do not depend on how a batch is dealt to processes."""
 
-    channels: int = 32
+    channels: Annotated[int, Bounds(1)] = 32
     """Feature maps of the first convolution; the second has twice as many."""
-    hidden: int = 128
+    hidden: Annotated[int, Bounds(1)] = 128
     """Units of the hidden layer."""
-    num_classes: int = 10
+    num_classes: Annotated[int, Bounds(1)] = 10
     """Classes; labels are 0 to num_classes - 1."""
-    label_smoothing: float = 0.1
+    label_smoothing: Annotated[float, Bounds(0, below=1)] = 0.1
     """Share of the target that is spread over all classes while training, against overconfidence."""
-
-    def __post_init__(self) -> None:
-        for name in ("channels", "hidden", "num_classes"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r}; allowed are whole numbers from 1")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing={self.label_smoothing!r}; allowed are numbers from 0 to below 1")
 
     @property
     def columns(self) -> tuple[str, ...]:

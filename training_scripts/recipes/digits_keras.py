@@ -9,11 +9,12 @@ Keras is imported where it is used: TensorFlow Serving's image, where requests b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from drivetrain.training.reader import Columns, check_whole_number, matrix
+from drivetrain.base.bounds import Bounds
+from drivetrain.training.reader import Columns, matrix
 from drivetrain.training.recipe import Batch
 
 FRAMEWORK = "tensorflow"
@@ -25,19 +26,14 @@ BRIGHTEST = 16.0
 class Recipe:
     """Two convolutions, a pooling, a hidden layer; nothing in it looks across samples."""
 
-    channels: int = 32
+    channels: Annotated[int, Bounds(1)] = 32
     """Feature maps of the first convolution; the second has twice as many."""
-    hidden: int = 128
+    hidden: Annotated[int, Bounds(1)] = 128
     """Units of the hidden layer."""
-    num_classes: int = 10
+    num_classes: Annotated[int, Bounds(1)] = 10
     """Classes; labels are 0 to num_classes - 1."""
-    optimizer_name: str = "adamw"
+    optimizer_name: Literal["adamw", "sgd"] = "adamw"
     """adamw, or sgd: with a momentum of 0.9 and without weight decay."""
-
-    def __post_init__(self) -> None:
-        check_whole_number(self, "channels", "hidden", "num_classes")
-        if self.optimizer_name not in ("adamw", "sgd"):
-            raise ValueError(f"optimizer_name={self.optimizer_name!r}; allowed are adamw and sgd")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -16,17 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.training.input_pipeline.pretrained_tokenizer import IGNORED, load_tokenizer
-from drivetrain.training.pretrained_folder import HEADS, PretrainedFolder
-from drivetrain.training.reader import Columns, check_choice, check_whole_number
+from drivetrain.training.pretrained_folder import PretrainedFolder
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models import transformers_model
 from drivetrain.training.torch.models.chunked_head import LABELS, LIKELIEST, LOSS, in_chunks
@@ -53,11 +54,11 @@ class Recipe:
 
     pretrained: str = ""
     """The folder of the pretrained model; empty: the training's input `weights`."""
-    head: str = "sequence_classification"
+    head: Literal["sequence_classification", "token_classification", "causal_lm"] = "sequence_classification"
     """The task to learn: sequence_classification, token_classification (texts are lists of words) or causal_lm."""
-    num_labels: int = 2
+    num_labels: Annotated[int, Bounds(1)] = 2
     """Labels of a classification; they are 0 to num_labels - 1, or as many names."""
-    length: int = 256
+    length: Annotated[int, Bounds(1)] = 256
     """Tokens of a row; longer texts lose their end."""
     packed: bool = False
     """Lay texts end to end instead of filling up each row (causal_lm); no token sees another text."""
@@ -65,27 +66,22 @@ class Recipe:
     """The column of a second text, for pairs."""
     prompt: str = ""
     """The column of prompts: text before each text, which is not learnt (causal_lm)."""
-    loss_chunk: int = 0
+    loss_chunk: Annotated[int, Bounds(0)] = 0
     """Tokens with logits in memory at a time (causal_lm): less memory, computed twice; 0: all of a batch at once."""
-    lora_rank: int = 0
+    lora_rank: Annotated[int, Bounds(0)] = 0
     """The rank of LoRA's adapters: only they and a classifier are learnt and kept; 0 learns everything."""
-    lora_alpha: float = 16.0
+    lora_alpha: Annotated[float, Bounds(above=0)] = 16.0
     """Adapters are scaled by lora_alpha / lora_rank."""
-    lora_dropout: float = 0.0
+    lora_dropout: Annotated[float, Bounds(0, below=1)] = 0.0
     """Share of the adapters' inputs that is dropped while training."""
     lora_targets: tuple[str, ...] = ()
     """Names of the layers that get adapters, such as q_proj; none: those that peft knows for the model."""
-    adapter: str = "merged"
+    adapter: Literal["merged", "apart"] = "merged"
     """How a model with adapters is handed on: merged into the weights, or apart, with the base model beside it."""
-    optimizer_kind: str = "adamw"
+    optimizer_kind: Literal["adamw", "sgd"] = "adamw"
     """adamw, or sgd (with a momentum of 0.9)."""
 
     def __post_init__(self) -> None:
-        check_choice(self, "head", HEADS)
-        check_choice(self, "adapter", ("merged", "apart"))
-        check_choice(self, "optimizer_kind", ("adamw", "sgd"))
-        check_whole_number(self, "num_labels", "length")
-        check_whole_number(self, "lora_rank", "loss_chunk", least=0)
         if self.loss_chunk and self.head != "causal_lm":
             raise ValueError(f"loss_chunk is for head='causal_lm', not {self.head!r}; leave it out")
         if (self.packed or self.prompt) and self.head != "causal_lm":
@@ -94,11 +90,6 @@ class Recipe:
             raise ValueError(f"second is for head='sequence_classification', not {self.head!r}; leave it out")
         if self.packed and self.prompt:
             raise ValueError("packed=True lays plain texts end to end; leave prompt out, or packed")
-        if not 0 <= self.lora_dropout < 1 or self.lora_alpha <= 0:
-            raise ValueError(
-                f"lora_dropout={self.lora_dropout!r}, lora_alpha={self.lora_alpha!r}; allowed are a share from 0 to "
-                "below 1, and a number above 0"
-            )
         if not self.lora_rank and (self.lora_targets or self.lora_dropout or self.adapter == "apart"):
             raise ValueError("lora_targets, lora_dropout and adapter='apart' are for LoRA: give lora_rank from 1")
 

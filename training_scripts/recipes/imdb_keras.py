@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.base.bounds import Bounds
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Batch, check_tokens
 from drivetrain.training.tensorflow.decay import decay_matrices
 
@@ -33,30 +34,26 @@ class Recipe:
     columns: ClassVar[tuple[str, ...]] = ("tokens",)
     reader: ClassVar[str] = "imdb"
 
-    num_classes: int = 2
+    num_classes: Annotated[int, Bounds(1)] = 2
     """Classes; labels are 0 to num_classes - 1."""
-    vocabulary: int = 20_000
+    vocabulary: Annotated[int, Bounds(1)] = 20_000
     """Different words at most, padding and the unknown word included."""
-    length: int = 256
+    length: Annotated[int, Bounds(1)] = 256
     """Words of a review; longer ones lose their end."""
-    layers: int = 1
+    layers: Annotated[int, Bounds(0)] = 1
     """Blocks; 0 for a plain mean of word vectors."""
-    width: int = 64
+    width: Annotated[int, Bounds(1)] = 64
     """Features of a word."""
-    heads: int = 4
+    heads: Annotated[int, Bounds(1)] = 4
     """Heads of an attention; they share the width out among them."""
-    hidden: int = 128
+    hidden: Annotated[int, Bounds(1)] = 128
     """Features inside the two-layer network of a block."""
-    dropout: float = 0.2
+    dropout: Annotated[float, Bounds(0, below=1)] = 0.2
     """Share of the features that are dropped while training."""
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "num_classes", "vocabulary", "length", "width", "heads", "hidden")
-        check_whole_number(self, "layers", least=0)
         if self.width % self.heads:
             raise ValueError(f"width={self.width} with heads={self.heads}; allowed is a width that heads divides")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout!r}; allowed are numbers from 0 to below 1")
 
     @property
     def reader_options(self) -> Mapping[str, Any]:

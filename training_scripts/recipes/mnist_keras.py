@@ -9,12 +9,13 @@ Keras is imported where it is used: TensorFlow Serving's image, where requests b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
-from drivetrain.training.reader import Columns, check_whole_number
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Batch
 from drivetrain.training.tensorflow.decay import decay_matrices
 from drivetrain.training.tensorflow.pictures import normalized
@@ -31,19 +32,14 @@ class Recipe:
     columns: ClassVar[tuple[str, ...]] = ("image",)
     reader: ClassVar[str] = "mnist"
 
-    num_classes: int = 10
+    num_classes: Annotated[int, Bounds(1)] = 10
     """Classes; labels are 0 to num_classes - 1."""
-    channels: int = 32
+    channels: Annotated[int, Bounds(1)] = 32
     """Feature maps of the first convolution; the second has twice as many."""
-    hidden: int = 128
+    hidden: Annotated[int, Bounds(1)] = 128
     """Units of the hidden layer."""
-    dropout: float = 0.25
+    dropout: Annotated[float, Bounds(0, below=0.5)] = 0.25
     """Share of the features before the hidden layer that are dropped while training; after it, twice as many."""
-
-    def __post_init__(self) -> None:
-        check_whole_number(self, "num_classes", "channels", "hidden")
-        if not 0 <= self.dropout < 0.5:
-            raise ValueError(f"dropout={self.dropout!r}; allowed are numbers from 0 to below 0.5")
 
     def model(self) -> Any:
         import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]

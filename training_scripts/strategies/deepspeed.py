@@ -75,9 +75,6 @@ class Options:
     """A DeepSpeed configuration; what contradicts the common options is refused."""
 
     def __post_init__(self) -> None:
-        least, most = BOUNDS["stage"]
-        if not least <= self.stage <= most:
-            raise ValueError(f"stage={self.stage}; allowed are whole numbers from {least} to {most}")
         check_zero(self.ds_config, self.stage)
 
 

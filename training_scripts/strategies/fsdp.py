@@ -50,10 +50,6 @@ class Options:
     cpu_offload: bool = False
     """Keep slices and optimizer in the host's memory, and take the steps there."""
 
-    def __post_init__(self) -> None:
-        if self.prefetch < 0:
-            raise ValueError(f"prefetch={self.prefetch}; allowed are whole numbers from 0")
-
 
 class Strategy(strategy.Strategy):
     """See drivetrain.training.torch.strategy.Strategy."""

@@ -43,7 +43,7 @@ MIN_TORCH = "2.5"
 LIBRARY = "smp"
 INSTEAD = "hsdp"
 SUMMARY = "slices within a host, copies between hosts, by SageMaker's model parallel library"
-BOUNDS = {"activation_loading_horizon": (1, None)}
+BOUNDS = {"context": (1, None), "tensor": (1, None), "activation_loading_horizon": (1, None)}
 
 WRAPPER = "_fsdp_wrapped_module."
 
@@ -73,18 +73,11 @@ class Options:
             raise ValueError(
                 f"shard=1 leaves every copy whole; allowed are whole numbers from 2, or 0. Use strategy {instead}"
             )
-        for name in ("context", "tensor"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1")
         if self.expert != 1:
             raise ValueError(
                 f"expert={self.expert}; allowed is 1: SMP deals tokens to experts by Megatron's routers, which do not "
                 "learn what transformers' do. Use strategy fsdp; or a script of your own by "
                 "train_script, with expert_parallel_degree in its distribution"
-            )
-        if self.activation_loading_horizon < 1:
-            raise ValueError(
-                f"activation_loading_horizon={self.activation_loading_horizon}; allowed are whole numbers from 1"
             )
 
 

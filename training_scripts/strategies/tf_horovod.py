@@ -39,9 +39,6 @@ class Options:
     compression: str = "none"
     """Send gradients in fp16, half the bytes of fp32, rounded; or none."""
 
-    def __post_init__(self) -> None:
-        shared.check_options(self.group_mb, self.compression)
-
 
 class Strategy(strategy.Strategy):
     """See drivetrain.training.tensorflow.strategy.Strategy. With one process it is the same as `tf_single`."""

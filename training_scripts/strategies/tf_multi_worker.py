@@ -27,10 +27,6 @@ class Options:
     communication: str = "auto"
     """The collectives: auto, ring (gRPC) or nccl (GPUs)."""
 
-    def __post_init__(self) -> None:
-        if self.communication not in CHOICES["communication"]:
-            raise ValueError(f"communication={self.communication!r}; allowed are auto, ring, nccl")
-
 
 class Strategy(strategy.Strategy):
     """See drivetrain.training.tensorflow.strategy.Strategy."""

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.config import check_sampling
+from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Reader, load_reader
+from drivetrain.training.reader import Columns, Indices, Reader
 from drivetrain.training.recipe import Batch, Recipe, unlabelled_batch, wrong_answer
 
 

@@ -9,16 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.training.input_pipeline import picture_files
 from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
 from drivetrain.training.input_pipeline.host_memory import HostArrays
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Indices, check_choice, check_whole_number
+from drivetrain.training.reader import Indices
 
 Source = Callable[[int], tuple["Path | IO[bytes]", str]]
 _COLUMN = "image"
@@ -28,21 +29,14 @@ _COLUMN = "image"
 class PictureOptions:
     """The options that every reader of pictures has."""
 
-    size: int = 224
+    size: Annotated[int, Bounds(1)] = 224
     """Height and width of pictures as they are read, in pixels."""
-    fit: str = "crop"
+    fit: Literal["crop", "stretch"] = "crop"
     """crop: the middle square of the picture; stretch: all of it, whatever its shape."""
-    channels: int = 3
+    channels: Literal[1, 3] = 3
     """3 (red, green, blue) or 1 (grey)."""
-    held_mib: int = 2048
+    held_mib: Annotated[int, Bounds(0)] = 2048
     """Decode all pictures once, before training, where they take up to as much; else each time they are read."""
-
-    def __post_init__(self) -> None:
-        check_whole_number(self, "size")
-        check_whole_number(self, "held_mib", least=0)
-        check_choice(self, "fit", ("crop", "stretch"))
-        if self.channels not in picture_files.MODES:
-            raise ValueError(f"channels={self.channels}; allowed are 1 and 3")
 
 
 class PictureRows:

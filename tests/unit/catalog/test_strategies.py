@@ -66,7 +66,7 @@ def test_allowed_values_of_options_are_inherited(tmp_path: Path) -> None:
         options = read_strategy(name, tmp_path).options
         assert [options["must"].refuses(each) for each in ("a", "c")] == [None, "a, b"]
         assert [options["stage"].refuses(each) for each in (0, 1, 4, 5)] == [
-            "numbers from 1 to 4", None, None, "numbers from 1 to 4"
+            "whole numbers from 1 to 4", None, None, "whole numbers from 1 to 4"
         ]  # fmt: skip
         assert options["names"].refuses(["x"]) is None
 

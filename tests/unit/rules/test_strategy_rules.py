@@ -114,9 +114,9 @@ def test_rule_auto_is_settled_when_compiled() -> None:
 
 def test_rule_strategy_options_exist() -> None:
     assert "Did you mean 'bucket_mb'?" in refusal(training(options={"bucket": 1}))
-    assert "bucket_mb='25' should be of type int" in refusal(training(options={"bucket_mb": "25"}))
-    assert "bucket_mb=True should be of type int" in refusal(training(options={"bucket_mb": True}))
-    assert "bucket_mb=-1; allowed are numbers from 1 to 100." in refusal(training(options={"bucket_mb": -1}))
+    assert "bucket_mb='25'; allowed is a whole number (of 64 bits)." in refusal(training(options={"bucket_mb": "25"}))
+    assert "bucket_mb=True; allowed is a whole number (of 64 bits)." in refusal(training(options={"bucket_mb": True}))
+    assert "bucket_mb=-1; allowed are whole numbers from 1 to 100." in refusal(training(options={"bucket_mb": -1}))
     message = refusal(training(strategy="stages", options={"schedule": "1f1p"}))
     assert "strategy 'stages': schedule='1f1p'; allowed are gpipe, 1f1b, interleaved, zero_bubble." in message
     assert "are not JSON" in refusal(training(options="{"))

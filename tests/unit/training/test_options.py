@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.training.options import build_options, parse_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +20,10 @@ class Options:
     name: str = "any"
     flag: bool = False
     names: tuple[str, ...] = ()
+    places: Annotated[int, Bounds(1, 4)] = 1
+    decay: Annotated[float, Bounds(0, below=1)] = 0.0
+    split: Literal["train", "test"] = "train"
+    channels: Literal[1, 3] = 3
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -46,12 +54,31 @@ def test_values_of_the_right_kind() -> None:
         ({"names": "6"}, r"strategy 'x': names=\"6\"; allowed is a list of texts"),
         ({"names": None}, r"strategy 'x': names=null; allowed is a list of texts"),
         ({"names": [1]}, r"strategy 'x': names=\[1\]; allowed is a list of texts"),
+        ({"places": 0}, r"strategy 'x': places=0; allowed are whole numbers from 1 to 4\."),
+        ({"places": 1.5}, r"strategy 'x': places=1\.5; allowed is a whole number"),
+        ({"decay": 1}, r"strategy 'x': decay=1; allowed are numbers from 0 to below 1\."),
+        ({"split": "val"}, r"strategy 'x': split=\"val\"; allowed are \"train\", \"test\"\."),
+        ({"channels": True}, r"strategy 'x': channels=true; allowed are 1, 3\."),
         ({"count": 0}, r"strategy 'x' with options \{\"count\": 0\}: count=0; allowed are whole numbers from 1"),
     ],
 )
 def test_values_that_cannot_be(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         build_options(Options, given, "strategy 'x'")
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """One of its types has a name for type checkers alone."""
+
+    count: int = 1
+    path: Path | None = None
+
+
+def test_types_that_cannot_be_resolved_are_taken_as_they_are_written() -> None:
+    assert build_options(Unresolved, {"count": 2, "path": "x"}, "recipe 'x'").count == 2
+    with pytest.raises(InputError, match=r"recipe 'x': count=true; allowed is a whole number"):
+        build_options(Unresolved, {"count": True}, "recipe 'x'")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", "null", '{"a": 1', "[" * 100_000])

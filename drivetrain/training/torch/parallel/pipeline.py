@@ -25,7 +25,6 @@ from torch.distributed.pipelining import (
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
-from drivetrain.training.errors import unknown_name
 from drivetrain.training.recipe import Batch, HasExample
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
@@ -85,14 +84,12 @@ def plan_of(options: Options, ranks: int, owner: str) -> StagePlan:
     Raises:
         InputError: options that no schedule can follow.
     """
-    if options.schedule not in SCHEDULES:
-        raise unknown_name("schedule", options.schedule, SCHEDULES)
     virtual = options.virtual or SCHEDULES[options.schedule][1]
     micro_batches = options.micro_batches or MICRO_BATCHES_A_STAGE * ranks
-    if virtual < 1 or (virtual > 1 and options.schedule in SINGLE_STAGE):
+    if virtual > 1 and options.schedule in SINGLE_STAGE:
         raise InputError(
-            f"{owner}: virtual={options.virtual} with schedule {options.schedule!r}; "
-            + ("allowed are whole numbers from 0." if virtual < 1 else "only 'interleaved' and 'zero_bubble' cut more.")
+            f"{owner}: virtual={virtual} with schedule {options.schedule!r}; only 'interleaved' and 'zero_bubble' cut "
+            "more."
         )
     if micro_batches < ranks:
         raise InputError(

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.choice import recognised
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, matrix, recognised
+from drivetrain.training.reader import Columns, matrix
 from drivetrain.training.recipe import Batch
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.input_pipeline.cursor import StreamOrder
 from drivetrain.training.input_pipeline.prepared import PreparedData
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Reader, load_reader
+from drivetrain.training.reader import Reader
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 NUM_ROWS, GROUP = 600, 25

@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.choice import load_reader, recognised
 from drivetrain.training.input_pipeline.text_columns import TextColumns
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Reader, load_reader, recognised
+from drivetrain.training.reader import Reader
 from tests.contract.readers.huggingface import IMAGE, png, save
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

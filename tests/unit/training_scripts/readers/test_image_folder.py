@@ -11,8 +11,9 @@ import torch
 from PIL import Image
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.choice import load_reader, recognised
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Reader, load_reader, recognised
+from drivetrain.training.reader import Reader
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
@@ -139,8 +140,8 @@ def test_pictures_without_classes(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"size": 0}, "size=0; allowed are whole numbers from 1"),
-        ({"fit": "pad"}, "fit='pad'; allowed are 'crop', 'stretch'"),
-        ({"channels": 4}, "channels=4; allowed are 1 and 3"),
+        ({"fit": "pad"}, 'fit="pad"; allowed are "crop", "stretch"'),
+        ({"channels": 4}, "channels=4; allowed are 1, 3"),
     ],
 )
 def test_invalid_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Reader, load_reader
+from drivetrain.training.reader import Reader
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
@@ -43,7 +44,7 @@ def test_a_folder_with_both_sets_and_one_with_either(tmp_path: Path) -> None:
     assert test.read(slice(0, 3), ["label"])["label"].tolist() == [5, 6, 7]
     assert test.read(slice(0, 3), ["image"])["image"].shape == (3, 5, 4, 1)
     assert len(opened(tmp_path / "test")) == 3
-    with pytest.raises(InputError, match=r"split='val'; allowed are 'train', 'test'"):
+    with pytest.raises(InputError, match=r'split="val"; allowed are "train", "test"'):
         opened(tmp_path / "both", split="val")
 
 

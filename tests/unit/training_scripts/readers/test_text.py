@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Reader, load_reader
+from drivetrain.training.reader import Reader
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Reader, load_reader
+from drivetrain.training.reader import Reader
 from tests.contract.readers.huggingface import png
 from tests.contract.readers.webdataset import tar
 

@@ -15,8 +15,8 @@ from drivetrain.training.recipe import load_recipe
     [
         ("ants_bees_resnet18", {"num_classes": 0}, "whole numbers from 1"),
         ("ants_bees_resnet18", {"size": 31}, "whole numbers from 32"),
-        ("ants_bees_resnet18", {"backbone_share": 0}, "numbers above 0, to 1"),
-        ("ants_bees_resnet18", {"smallest_box": 1.5}, "numbers above 0, to 1"),
+        ("ants_bees_resnet18", {"backbone_share": 0}, "numbers above 0 to 1"),
+        ("ants_bees_resnet18", {"smallest_box": 1.5}, "numbers above 0 to 1"),
         ("ants_bees_resnet18", {"freeze": 1}, "true or false"),
         ("cifar10_resnet", {"padding": -1}, "whole numbers from 0"),
         ("cifar10_resnet", {"label_smoothing": 1.0}, "numbers from 0 to below 1"),
