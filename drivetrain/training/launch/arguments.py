@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.signature import parameters_of
 from drivetrain.training import plugins
 from drivetrain.training.launch.job import Options, Program
 
@@ -28,10 +28,10 @@ def parse(words: Sequence[str], description: str | None = None) -> tuple[dict[st
     parser.add_argument("--nodes", help="MIN:MAX hosts of an elastic job [default: all]")
     parser.add_argument("--port", type=int, help="where the first of several hosts listens")
     parser.add_argument("--interface", help="the network interface that joins the hosts [default: by route]")
-    for field in fields(Options):
-        kind = _KINDS[str(field.type)]
-        text = f"auto, {launchers}" if field.name == "launcher" else _HELP[field.name]
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, help=f"{text} [default: {field.default}]")
+    for name, option in parameters_of(Options).items():
+        text = f"auto, {launchers}" if name == "launcher" else _HELP[name]
+        help_text = f"{text} [default: {option.default}]"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=option.type, help=help_text)
     parser.add_argument("--script", metavar="PATH", help="the program is this file; what follows are its arguments")
     given = vars(parser.parse_args(own))
     if not program:
@@ -53,7 +53,6 @@ def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(words[:at]), list(words[at:])
 
 
-_KINDS = {"str": str, "int": int, "float": float}
 _HELP = {
     "rendezvous": "auto, static or c10d",
     "max_restarts": "how often torchrun starts all processes anew",
@@ -77,17 +76,17 @@ def read_options(environment: Mapping[str, str], given: Mapping[str, Any]) -> Op
         InputError: a value that cannot be.
     """
     values: dict[str, Any] = {}
-    for field in fields(Options):
-        if (value := given.get(field.name)) is not None:
-            values[field.name] = value
+    for name, option in parameters_of(Options).items():
+        if (value := given.get(name)) is not None:
+            values[name] = value
             continue
-        variable = f"DRIVETRAIN_{field.name.upper()}"
+        variable = f"DRIVETRAIN_{name.upper()}"
         text = environment.get(variable, "").strip()
         if text:
             try:
-                values[field.name] = _KINDS[str(field.type)](text)
+                values[name] = option.type(text)
             except ValueError:
-                wanted = "whole numbers" if field.type == "int" else "numbers"
+                wanted = "whole numbers" if option.type is int else "numbers"
                 raise InputError(f"{variable}={text!r}; allowed are {wanted}.") from None
     return Options(**values)
 

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
 from drivetrain.steps.forked import Forked
+from drivetrain.steps.programs import check
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.processes.failure import Failure
 
@@ -62,29 +64,29 @@ class Options:
     launcher: str = "auto"
     """torchrun, mpirun, python or tf_config; auto: python for one process, and for Drivetrain's own programs on one
     host, without restarts; else torchrun."""
-    rendezvous: str = "auto"
+    rendezvous: Literal["auto", "static", "c10d"] = "auto"
     """static: ranks in the order of the hosts; c10d: hosts may come, go and restart; auto: static unless restarts or
     a range of hosts need c10d."""
-    max_restarts: int = 0
+    max_restarts: Annotated[int, Bounds(0)] = 0
     """How often torchrun starts all processes anew after one has failed."""
-    hang_timeout: float = 1800.0
+    hang_timeout: Annotated[float, Bounds(0, below=10**9)] = 1800.0
     """Seconds without a heartbeat after which a process is taken to hang; 0: never."""
-    resolve_timeout: float = 300.0
+    resolve_timeout: Annotated[float, Bounds(0, below=10**9)] = 300.0
     """Seconds to wait for the names of all hosts; a host of the same job can come up much later than the first."""
-    join_timeout: float = 600.0
+    join_timeout: Annotated[float, Bounds(0, below=10**9)] = 600.0
     """Seconds to wait for the other hosts' launchers once their names are known."""
-    last_call: float = 30.0
+    last_call: Annotated[float, Bounds(0, below=10**9)] = 30.0
     """Seconds to wait for more hosts when the least number of a range is there."""
-    stop_timeout: int = 90
+    stop_timeout: Annotated[int, Bounds(1)] = 90
     """Seconds that processes have to save and leave after SIGTERM. The platform sends SIGKILL after 120: the rest is
     for torchrun, for us, and for the platform's own clock."""
     checkpoints: str = ""
     """The folder or URI that outlives a start: interruptions are counted there."""
     publish: str = ""
     """The model's folder, which gets the files in `checkpoints` when the program has ended well."""
-    max_interruptions: int = 0
+    max_interruptions: Annotated[int, Bounds(0)] = 0
     """How often in a row the job may be interrupted and started again; 0: any number of times."""
-    spot_notice: str = "auto"
+    spot_notice: Literal["auto", "on", "off"] = "auto"
     """Ask the machine's metadata service if the machine is about to be taken away: on, off, or auto, which
     asks where a platform runs us."""
     roles: str = ""
@@ -92,24 +94,12 @@ class Options:
     workers."""
 
     def __post_init__(self) -> None:
-        for name in ("hang_timeout", "resolve_timeout", "join_timeout", "last_call"):
-            if not 0 <= getattr(self, name) < 1e9:
-                raise InputError(f"{name}={getattr(self, name)}; allowed are seconds from 0.")
-        if self.max_restarts < 0:
-            raise InputError(f"max_restarts={self.max_restarts}; allowed are whole numbers from 0.")
-        if self.max_interruptions < 0:
-            raise InputError(f"max_interruptions={self.max_interruptions}; allowed are whole numbers from 0.")
+        check(self)
         if self.max_interruptions and not self.checkpoints:
             raise InputError(
                 f"max_interruptions={self.max_interruptions} is counted in the checkpoints folder. Give "
                 "--checkpoints FOLDER, or leave max_interruptions out."
             )
-        if self.spot_notice not in ("auto", "on", "off"):
-            raise InputError(f"spot_notice={self.spot_notice!r}; allowed: auto, on, off.")
-        if self.stop_timeout < 1:
-            raise InputError(f"stop_timeout={self.stop_timeout}; allowed are whole seconds from 1.")
-        if self.rendezvous not in ("auto", "static", "c10d"):
-            raise InputError(f"rendezvous={self.rendezvous!r}; allowed: auto, static, c10d.")
         if self.launcher != "torchrun" and self.launcher != "auto" and (self.max_restarts or self.rendezvous != "auto"):
             raise InputError(f"launcher={self.launcher} has no restarts and no rendezvous; torchrun has.")
         if self.roles and self.launcher != "tf_config":
