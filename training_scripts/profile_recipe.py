@@ -35,11 +35,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_options import parse_options
 from drivetrain.training import trees
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.launch.processes.failure import run_rank
-from drivetrain.training.options import parse_options
 from drivetrain.training.recipe import (
     Batch,
     HasContextPlan,
@@ -269,7 +269,7 @@ def main() -> None:
     given = parser.parse_args()
 
     def program() -> None:
-        options = parse_options(given.recipe_options, f"recipe {given.recipe!r}")
+        options = parse_options(given.recipe_options, "recipe_options")
         facts = measure(load_recipe(given.recipe, options), given.recipe, options)
         if given.write_speed is not None:
             facts["write_bytes_per_second"] = round(write_speed(given.write_speed))

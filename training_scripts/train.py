@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_options import parse_options
 from drivetrain.registry.model_package import CONTINUES
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
 from drivetrain.training.class_weights import weigh_classes
@@ -43,7 +44,6 @@ from drivetrain.training.loop.schedule import Schedules, schedules_of
 from drivetrain.training.loop.validation import VALIDATION_BATCH, validate
 from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
-from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import HasFolder, direction, load_recipe
 from drivetrain.training.strategy import Strategy, joining_of, load_strategy, refuse_other_framework
@@ -60,12 +60,12 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     """
     watched = setup.is_watched(config, folders)
     refuse_other_framework(config.recipe, config.strategy)
-    recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
+    recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe_options"))
     given = read_continuation(folders.continue_from) if folders.continue_from else Continuation()
     weights = folders.weights if given.state or given.model is None else given.model
     if isinstance(recipe, HasFolder) and weights:
         recipe = recipe.started_from(weights)
-    strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
+    strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy_options"))
     framework = strategy_class.framework
     strategy_class.set_up(process, options)
     dataset, validation = setup.open_data(config, folders, recipe, process)

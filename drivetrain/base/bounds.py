@@ -1,11 +1,9 @@
-"""Bounds of allowed numbers, and the type of a value that JSON gave."""
+"""Bounds of allowed numbers."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeGuard, cast
-
-LARGEST_INT = 2**63 - 1  # torch keeps sizes in 64 bits
+from typing import Any, NamedTuple, TypeGuard
 
 
 class Bounds(NamedTuple):
@@ -53,30 +51,3 @@ def is_number(value: Any) -> TypeGuard[float]:
         return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
     except OverflowError:  # an int beyond a double
         return False
-
-
-def wrong_type(value: Any, annotation: str) -> str | None:
-    """The values that an option may have, in words, for one of another type; only plain annotations are held against
-    them."""
-    match annotation:
-        case "int":
-            return None if _is_int(value) else "a whole number (of 64 bits)"
-        case "float":
-            finite = isinstance(value, float) and math.isfinite(value)
-            return None if finite or _is_int(value) else "a number (finite)"
-        case "str":
-            return None if isinstance(value, str) else "a text"
-        case "bool":
-            return None if isinstance(value, bool) else "true or false"
-        case "tuple[str, ...]":
-            return None if _is_texts(value) else 'a list of texts, such as ["4", "8"]'
-        case _:
-            return None
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_INT
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in cast("list[Any]", value))

@@ -16,9 +16,9 @@ from typing import Any
 
 from drivetrain.base.degrees import World, fill
 from drivetrain.base.errors import SpecError, UserError
+from drivetrain.base.json_options import parse_options
 from drivetrain.base.records import dataclass
 from drivetrain.catalog.instances import GIB, get_instance
-from drivetrain.catalog.json_options import parse_options
 from drivetrain.catalog.strategies import (
     AUTO,
     TORCH,

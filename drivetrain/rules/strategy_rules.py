@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, NamedTuple
 
-from drivetrain.base.bounds import wrong_type
 from drivetrain.base.degrees import World, data_size, fill
 from drivetrain.base.errors import did_you_mean
-from drivetrain.catalog.json_options import parse_options
+from drivetrain.base.json_options import parse_options, wrong_type
 from drivetrain.catalog.strategies import (
     AUTO,
     DEFAULT_SCHEDULE,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError, did_you_mean, nearest
-from drivetrain.catalog.json_options import parse_options
+from drivetrain.base.json_options import parse_options
 from drivetrain.catalog.strategies import health_rules_folder, options_of_recipe, strategy_names
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph

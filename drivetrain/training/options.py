@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from drivetrain.base.bounds import ANY_NUMBER, Bounds, wrong_type
+from drivetrain.base.bounds import ANY_NUMBER, Bounds
 from drivetrain.base.errors import InputError, did_you_mean
+from drivetrain.base.json_options import wrong_type
 
 T = TypeVar("T")
 
@@ -42,22 +43,6 @@ def build_options(kind: type[T], given: dict[str, Any], owner: str) -> T:
         return kind(**values)
     except (TypeError, ValueError) as error:
         raise InputError(f"{owner} with options {json.dumps(given)}: {error}") from None
-
-
-def parse_options(text: str, owner: str) -> dict[str, Any]:
-    """Options from the JSON text of a command line.
-
-    Raises:
-        InputError: text that is not a JSON object.
-    """
-    example = 'Example: {"name": 32}'
-    try:
-        options = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{owner} options {text!r} are not JSON ({error}). {example}") from None
-    if not isinstance(options, dict):
-        raise InputError(f"{owner} options {text!r} are not a JSON object. {example}")
-    return options
 
 
 def _refused(value: Any, annotation: Any) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.files import write_text
+from drivetrain.base.json_options import parse_options
 from drivetrain.catalog.instances import LOCAL, get_instance
-from drivetrain.catalog.json_options import parse_options
 from drivetrain.catalog.strategies import TORCH, all_strategies, framework_of_recipe, recipe_file
 from drivetrain.cli.recommend.wanted import Wanted
 from drivetrain.recommend.choice import Recommendation, recommend

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.base.errors import did_you_mean
+from drivetrain.base.json_options import parse_options
 from drivetrain.catalog.debugger_rules import OURS_ALONE, SERVICE_RULES, rules_image
-from drivetrain.catalog.json_options import parse_options
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TrainingStep, is_our_training

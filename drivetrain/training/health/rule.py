@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_options import parse_options
 from drivetrain.training import plugins
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.health.record import Record
-from drivetrain.training.options import build_options, parse_options
+from drivetrain.training.options import build_options
 
 Watches = Literal["ranks", "loss", "tensors", "layers", "classes", "validation"]
 Action = Literal["note", "warn", "fail", "stop"]

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_options import parse_options
 from drivetrain.training import trees
 from drivetrain.training.config import check_sampling
 from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
-from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Columns, Indices, Reader
 from drivetrain.training.recipe import Batch, Recipe, unlabelled_batch, wrong_answer
@@ -61,7 +61,9 @@ class Dataset:
     ) -> None:
         self.recipe = recipe
         self.shuffle_window = shuffle_window
-        options = parse_options(reader_options, "reader") if isinstance(reader_options, str) else dict(reader_options)
+        if isinstance(reader_options, str):
+            reader_options = parse_options(reader_options, "reader_options")
+        options = dict(reader_options)
         own_reader = getattr(recipe, "reader", "auto")
         if reader == "auto":
             reader = own_reader

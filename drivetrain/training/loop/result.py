@@ -10,13 +10,13 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
+from drivetrain.base.json_options import parse_options
 from drivetrain.training.config import LOOKS_ON, Config, Folders
 from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import keys_of
 from drivetrain.training.loop.watch import Watch
 from drivetrain.training.model_folder import CODE, FRAMEWORK
-from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import HasFolder
 
@@ -82,7 +82,7 @@ def describe(
     return {
         FRAMEWORK: framework.name,
         "recipe": config.recipe,
-        "recipe_options": parse_options(config.recipe_options, "recipe"),
+        "recipe_options": parse_options(config.recipe_options, "recipe_options"),
         "precision": config.precision,
         "columns": list(recipe.columns),
         # What a request has to bring: types and shapes as the reader gave them, and how it made them.
@@ -95,7 +95,7 @@ def describe(
             "content_hash": dataset.content_hash,
             "rows": len(dataset),
             "reader": config.reader,
-            "reader_options": parse_options(config.reader_options, "reader"),
+            "reader_options": parse_options(config.reader_options, "reader_options"),
             "fitted": dataset.fitted,
             # By which an evaluation knows the keys of other data again.
             **({"keys": keys} if (keys := keys_of(dataset.reader)) else {}),

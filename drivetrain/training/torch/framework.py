@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_options import parse_options
 from drivetrain.training.checkpointing.tensors.index import Sizes
 from drivetrain.training.config import Config, Precision
 from drivetrain.training.framework import Operator
 from drivetrain.training.health.clock import Clock
 from drivetrain.training.layout import Layout
 from drivetrain.training.model_folder import write_folder
-from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, Recipe
 from drivetrain.training.serving import code_folder
@@ -55,7 +55,7 @@ def placed(
     Raises:
         InputError: no such strategy or option, or one that these processes or this model cannot have.
     """
-    options = parse_options(strategy_options, "strategy")
+    options = parse_options(strategy_options, "strategy_options")
     precision: Precision = "fp64" if next(model.parameters()).dtype == torch.float64 else "fp32"
     is_whole = strategy in WHOLE
     if options or not is_whole:  # (the strategies themselves take their time to import)

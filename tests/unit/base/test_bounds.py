@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base.bounds import ANY_NUMBER, Bounds, is_number, wrong_type
+from drivetrain.base.bounds import ANY_NUMBER, Bounds, is_number
+from drivetrain.base.json_options import wrong_type
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 
 from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
-from drivetrain.training.options import build_options, parse_options
+from drivetrain.base.json_options import parse_options
+from drivetrain.training.options import build_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,11 +82,11 @@ def test_types_that_cannot_be_resolved_are_taken_as_they_are_written() -> None:
         build_options(Unresolved, {"count": True}, "recipe 'x'")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "3", "null", '{"a": 1', "[" * 100_000])
+@pytest.mark.parametrize("text", ["{", "[1]", "3", "null", '{"a": 1', "[" * 100_000])
 def test_text_that_is_no_json_object(text: str) -> None:
-    with pytest.raises(InputError, match=r"strategy options .* are not (a )?JSON"):
-        parse_options(text, "strategy")
+    with pytest.raises(InputError, match=r"strategy_options .* are not (a )?JSON"):
+        parse_options(text, "strategy_options")
 
 
 def test_a_json_object() -> None:
-    assert parse_options('{"tensor": 2}', "strategy") == {"tensor": 2}
+    assert parse_options('{"tensor": 2}', "strategy_options") == {"tensor": 2}

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_options import parse_options
 from drivetrain.training import plugins
-from drivetrain.training.options import parse_options
 from drivetrain.training.recipe import Batch, Recipe, load_recipe
 
 OWN = """
@@ -47,7 +47,7 @@ def test_an_option_of_the_wrong_kind(value: object) -> None:
 @pytest.mark.parametrize("text", ["{", "[1]", "3", "[" * 100_000])
 def test_options_that_are_no_json_object(text: str) -> None:
     with pytest.raises(InputError, match="are not"):
-        parse_options(text, "recipe")
+        parse_options(text, "recipe_options")
 
 
 def test_a_recipe_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_rules_are_applied_anew(output: Path, said: Said) -> None:
     ("words", "says"),
     [
         (["show", "/nowhere"], "error: /nowhere holds no health/records.jsonl. Give the output folder"),
-        (["replay", "{output}", "--rules", "{"], "error: health_rules options '{' are not JSON"),
+        (["replay", "{output}", "--rules", "{"], "error: health_rules '{' are not JSON"),
         (["replay", "{output}", "--rules", '{"overfit": {}}'], "error: no health rule 'overfit'. Did you mean"),
         (
             ["replay", "{output}", "--rules", '{"overfitting": {"share": -1}}'],

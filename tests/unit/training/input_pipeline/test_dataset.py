@@ -140,7 +140,7 @@ def test_a_reader_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     [
         ({"reader": "imbd"}, r"no reader 'imbd'\. Did you mean 'imdb'\? Allowed: cifar10"),
         ({"reader_options": '{"labl": "x"}'}, r"reader 'prepared' has no option 'labl'\. Did you mean 'label'"),
-        ({"reader_options": "[1]"}, r"reader options '\[1\]' are not a JSON object"),
+        ({"reader_options": "[1]"}, r"reader_options '\[1\]' are not a JSON object"),
         ({"reader": "mnist"}, r"train-images-idx3-ubyte is missing"),
         ({"columns": ["wieght"]}, r"no column 'wieght'\. Did you mean 'weight'"),
         ({"reader_options": '{"shuffle_window": -1}'}, r"shuffle_window=-1; allowed are whole numbers from 0"),
