@@ -23,11 +23,12 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry.content_hash import content_hash
-from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, open_model
+from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, open_model, unpack
 from drivetrain.steps import Input, Output, programs
 from drivetrain.steps.declaration import component
 from drivetrain.training.evaluation.settings import Settings
 
+OUTPUT_ARCHIVE = "output.tar.gz"
 _CHECKPOINT = re.compile(r"step-\d{8,18}(\.[1-9]\d{0,5})?", re.ASCII)
 
 
@@ -50,8 +51,9 @@ def evaluate(
         model: the output `model` of a training step, as a folder or as model.tar.gz; or the checkpoints of a training.
             With answers it is not asked, and need not be one of ours: it says which model's they are.
         data: the prepared data to measure on.
-        answers: a table with the data's key and what any model answered, as batch_predict writes it: Parquet or CSV
-            (docs/evaluation.md). The report keeps them, so that a later candidate can be compared with them.
+        answers: a table with the data's key and what any model answered, as batch_predict writes it: Parquet or CSV,
+            or the output `output` of a training step that holds one (docs/evaluation.md). The report keeps it, so that
+            a later candidate can be compared with it.
         report: gets evaluation.json, bootstrap.json, rows.npz, curves.json, model_quality.json, plots/, predictions/.
         checkpoint: of a folder of checkpoints: newest, best or a step.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
@@ -63,12 +65,13 @@ def evaluate(
         raise InputError("evaluate needs a model, or answers that one gave before. Give one of them.")
     process = programs.ahead("drivetrain.components.evaluate")
     with (
+        nullcontext(None) if answers is None else _unpacked(answers) as table,
         nullcontext(model) if model is None or answers is not None else _opened(model, checkpoint) as folder,
         tempfile.TemporaryDirectory(prefix="drivetrain-evaluate-") as results,
     ):
         numbers = Path(results) / "metrics.json"
         asked = folder if answers is None else None
-        folders = {"model": asked, "answers": answers, "data": data, "metrics": numbers, "report": report}
+        folders = {"model": asked, "answers": table, "data": data, "metrics": numbers, "report": report}
         told = {"model_hash": "" if folder is None else content_hash(folder), **settings}
         if answers is not None and report is not None:
             told["predictions"] = True  # a later candidate is compared with them
@@ -77,6 +80,18 @@ def evaluate(
         )
         # The first process of all writes them; it is on another host, perhaps.
         return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
+
+
+@contextmanager
+def _unpacked(answers: Path) -> Generator[Path]:
+    """The table as it is given, or out of the archive that a platform makes of the output of a training step."""
+    archive = answers / OUTPUT_ARCHIVE
+    if not archive.is_file():
+        yield answers
+        return
+    with tempfile.TemporaryDirectory(prefix="drivetrain-answers-") as folder:
+        unpack(archive, Path(folder))
+        yield Path(folder)
 
 
 @contextmanager

@@ -40,10 +40,12 @@ def check_models(
         script = made.parameters.get("script")
         if not isinstance(script, str) or _may_describe(script, source, travelling):
             continue
-        ours = step.program.target in _READERS and name == "model"
+        ours = step.program.target in _READERS and name == "model" and "answers" not in step.inputs
         line = 0 if ours else _line_that_opens(name, function, content)
         if ours or line:
-            way = "Measure it in a component of your own, which opens your" if ours else "Open your own"
+            way = "Open your own"
+            if ours:
+                way = "Give what it answered as evaluate's answers, or measure it in a component that opens your"
             text = (
                 f"Step {step.name!r} opens the model of step {made.name!r} as one of `train`, but your script {script} "
                 f"writes no model.json. {way} files: tarfile.open({name} / 'model.tar.gz')."

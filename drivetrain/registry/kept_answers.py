@@ -15,7 +15,6 @@ from drivetrain.base.json_text import object_in, text_in
 from drivetrain.registry.artifacts import fetch
 from drivetrain.registry.binding import REPORT
 from drivetrain.registry.intact import difference
-from drivetrain.registry.model_package import CONTINUES
 from drivetrain.registry.registration import EVALUATION_FILE, describe, is_evaluation, read_json
 from drivetrain.registry.report_hash import PARTS, hash_of, report_hash
 
@@ -90,7 +89,7 @@ def asked_or_kept(
     fetched = fetch(version.artifact, folder / "model")
     if version.content_hash and (problem := difference(fetched, version.content_hash)):
         raise InputError(f"{version.artifact} does not hold the files that were registered: {problem}")
-    if set(describe(fetched) or ()) - {CONTINUES}:
+    if "format" in (describe(fetched) or {}):  # as each model.json of ours has
         return fetched, None
     kept = kept or fetch_answers(version, data_hash, folder / "kept")
     if isinstance(kept, KeptAnswers):

@@ -26,6 +26,12 @@ SAID = {
         "customers version 1, approved",
         "PROBABILITY",
     ),
+    "own_model": (
+        "churn version 1 is approved",
+        "No version of churn in the registry local is approved yet",
+        "churn version 2: waiting for approval",
+        "Keep the champion",
+    ),
     "own_training_script": ("epoch 5: loss=0.2000", "own version 2"),
     "kubeflow": ("customers succeeded in", "customers version 1"),
     "schedule_and_approval": ("0 2 * * ? *", "nightly version 1 is approved", "nothing new since", "nightly version 2"),

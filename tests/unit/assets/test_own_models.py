@@ -92,6 +92,13 @@ def test_a_script_that_may_write_model_json_is_accepted(text: str, tmp_path: Pat
     check(tmp_path, text, evaluate)
 
 
+def test_the_answers_of_a_scripts_model_are_accepted(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text(SCRIPT)
+    made = step(train_script, train="s3://b/t/", script="fit.py")
+    used = step(evaluate, model=made["model"], answers=made["output"], data="s3://b/d/", task="binary")
+    check_models(used, Graph(Pipeline(name="p", steps=[made, used])), tmp_path, {"fit.py"}, "evaluate", b"")
+
+
 def test_other_models_and_readers_are_accepted(tmp_path: Path) -> None:
     check(tmp_path, SCRIPT, read)
     check(tmp_path, SCRIPT, evaluate, by=train)
