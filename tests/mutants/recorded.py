@@ -885,8 +885,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: replicates too few by one", "len(found) < FEWEST_REPLICATES", "len(found) <= FEWEST_REPLICATES"),
     ),
     *_of(
-        "drivetrain/decision/evidence.py",
-        ("decision/test_evidence.py",),
+        "drivetrain/decision/differences.py",
+        ("decision/test_differences.py",),
         ("decision: ten rows are too few", "if rows < fewest:", "if rows <= fewest:"),
         ("decision: fifteen keys do not matter", "if shared and keys < FEWEST_KEYS", "if False"),
         ("decision: keys count as rows", "keys - 1 if shared else None", "None"),

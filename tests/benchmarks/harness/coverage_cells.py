@@ -13,8 +13,8 @@ import numpy as np
 
 from drivetrain.base.order_statistics import enclosing
 from drivetrain.decision.absolute_errors import QUANTILES, absolute_errors
+from drivetrain.decision.differences import evidence
 from drivetrain.decision.evaluation import Evaluation, Group, Measured
-from drivetrain.decision.evidence import evidence
 from drivetrain.decision.intervals import of_share
 from drivetrain.decision.row_forms import Average, Is, Mean, Ranking, Share
 from drivetrain.decision.rows import Rows

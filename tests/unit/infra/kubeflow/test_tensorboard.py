@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.infra.kubeflow.manifests import objects
-from drivetrain.training.loop.event_file import EventFile
+from drivetrain.training.loop.journal import EventFile
 from tests.fixtures.kubeflow_infra import one_node
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 

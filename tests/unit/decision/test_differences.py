@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from drivetrain.decision.differences import Evidence, evidence
 from drivetrain.decision.evaluation import Evaluation, Group, Measured
-from drivetrain.decision.evidence import Evidence, evidence
 from drivetrain.decision.intervals import BONETT_PRICE, HALL, of_share
 from drivetrain.decision.row_forms import Average, Is, Ranking, Share
 from drivetrain.decision.rows import Rows
