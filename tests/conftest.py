@@ -12,8 +12,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.fixtures.forked_supervisors import SUBPROCESS
-
 # Nothing that a property test finds may depend on the run or on how busy the machine is: the same examples each time.
 # `HYPOTHESIS_PROFILE=nightly` draws other ones every night, and ten times as many.
 hypothesis.settings.register_profile(
@@ -194,14 +192,3 @@ def own_account() -> Iterator[None]:
 
 def _account() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def forked_supervisors(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The supervisors of jobs that this process runs are forks, except in the tests of themselves."""
-    if "processes" in request.path.parts:
-        yield
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("drivetrain.processes.supervised.subprocess", SUBPROCESS)
-        yield

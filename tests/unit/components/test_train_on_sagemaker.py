@@ -28,7 +28,6 @@ class Service:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import boto3
-        from moto.core import responses
         from moto.sagemaker.models import SageMakerModelBackend, sagemaker_backends
         from moto.sagemaker.responses import SageMakerResponse
 
@@ -54,8 +53,6 @@ class Service:
 
         monkeypatch.setattr(SageMakerModelBackend, "create_training_job", begin)
         monkeypatch.setattr(SageMakerResponse, "stop_training_job", stop, raising=False)
-        names = responses.method_names_from_class  # (which tests keep by class: this one has a method more)
-        monkeypatch.setattr(responses, "method_names_from_class", getattr(names, "__wrapped__", names))
         self.s3.create_bucket(Bucket="models")
 
     def job(self, number: int = 1) -> str:
