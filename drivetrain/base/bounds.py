@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 
@@ -43,6 +44,13 @@ def _plain(limit: float) -> str:
 
 
 ANY_NUMBER = Bounds()
+
+
+def refused(value: Any, choices: Sequence[str], bounds: Bounds, kind: type) -> str:
+    """The allowed values, for a value of the right type that is none of the choices or out of bounds; else ""."""
+    if choices and value not in choices:
+        return ", ".join(choices)
+    return "" if bounds == ANY_NUMBER or bounds.hold(value) else bounds.described(kind)
 
 
 def is_number(value: Any) -> TypeGuard[float]:

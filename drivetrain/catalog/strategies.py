@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import drivetrain
-from drivetrain.base.bounds import ANY_NUMBER, Bounds
+from drivetrain.base.bounds import ANY_NUMBER, Bounds, refused
 
 AUTO = "auto"
 # DataParallel: one process drives all GPUs of a host by threads.
@@ -56,11 +56,7 @@ class Option:
 
     def refuses(self, value: Any) -> str | None:
         """The allowed values, for a value of the right type that is refused; None if it is allowed."""
-        if self.choices and value not in self.choices:
-            return ", ".join(self.choices)
-        if self.bounds == ANY_NUMBER or self.bounds.hold(value):
-            return None
-        return self.bounds.described(int if self.annotation == "int" else float)
+        return refused(value, self.choices, self.bounds, int if self.annotation == "int" else float) or None
 
 
 @dataclass(frozen=True)

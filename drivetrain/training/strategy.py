@@ -22,11 +22,13 @@ What every strategy promises: a step changes the parameters as one process would
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from drivetrain.base.bounds import Bounds, refused
 from drivetrain.base.errors import InputError
-from drivetrain.catalog.strategies import read_strategy
 from drivetrain.training import plugins
 from drivetrain.training.config import Config
 from drivetrain.training.framework import Framework
@@ -126,12 +128,18 @@ def load_strategy(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     found.name, found.dimensions = name, module.DIMENSIONS
     found.framework = plugins.load_framework(module.FRAMEWORK)
     built = build_options(module.Options, options, f"strategy {name!r}")
-    folder = plugins.file_of("strategies", name, kind="strategy").parent
-    for option in read_strategy(name, folder).options.values():
-        value = getattr(built, option.name)
-        if allowed := option.refuses(value):
-            raise InputError(f"strategy {name!r}: {option.name}={value!r}; allowed are {allowed}.")
+    for option, value in vars(built).items():
+        choices, bounds = (_of_option(module, option, literal) for literal in ("CHOICES", "BOUNDS"))
+        if allowed := refused(value, choices, Bounds(*bounds), type(value)):
+            raise InputError(f"strategy {name!r}: {option}={value!r}; allowed are {allowed}.")
     return found, built
+
+
+def _of_option(module: Any, option: str, literal: str) -> Sequence[Any]:
+    """The entry of an option in CHOICES or BOUNDS of a strategy's file, or of the file that it has the option from."""
+    files = [module, *(sys.modules[kind.__module__] for kind in module.Options.__mro__)]
+    entries = (getattr(file, literal, {}).get(option) for file in files)
+    return next((entry for entry in entries if entry is not None), ())
 
 
 def framework_of(strategy: str) -> str:
