@@ -78,6 +78,7 @@ def compare(
     model: Input,
     data: Input,
     decision: Output,
+    champion_evaluation: Input | None = None,
     *,
     group: str,
     registry: str = "auto",
@@ -103,6 +104,8 @@ def compare(
         model: the candidate, as evaluate was given it.
         data: the test set on which the candidate was evaluated.
         decision: gets decision.json and decision.md.
+        champion_evaluation: the output `report` of an evaluation of the champion on this data: of a model of your own
+            that keeps no answers to it, since the test set is a new one.
         group: the model's name in the registry.
         registry: KIND:LOCATION, or auto for the registry of the platform.
         metric: the metric that decides.
@@ -154,6 +157,7 @@ def compare(
     checked_group(group)
     policy = Policy(**{each.name: given[each.name] for each in fields(Policy)})
     candidate = read_evaluation(evaluation)
+    given_report = None if champion_evaluation is None else read_evaluation(champion_evaluation)
     check_policy(candidate, policy)  # before anything is fetched
     _check_data(candidate, data)
     check_unseen(candidate.seen, seen_data)
@@ -173,7 +177,7 @@ def compare(
     if found is not None:
         evaluated: Evaluation | None = None
         if registered is None:  # else the verdict does not depend on the champion
-            evaluated = _evaluated(found, candidate, data, processes, _CHAMPION)
+            evaluated = _evaluated(found, candidate, data, processes, _CHAMPION, given_report)
             if policy.pools:
                 pipeline = pipeline_of(description, files)
                 entered = standing_of(opened, found, candidate, evaluated, policy, candidate_hash, pipeline)
@@ -187,7 +191,7 @@ def compare(
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
 
         def measure(version: ModelVersion) -> Evaluation:
-            return _evaluated(version, candidate, data, processes, _BEST)
+            return _evaluated(version, candidate, data, processes, _BEST, given_report)
 
         anchor = anchor_of(opened, group, champion, policy, measure)
     is_local = kind_of(registry) == "local"
@@ -298,14 +302,23 @@ def _in_one_line(reasons: Sequence[str]) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _evaluated(model: ModelVersion, candidate: Evaluation, data: Path, processes: int, role: str) -> Evaluation:
-    """A registered version's numbers, measured as the candidate's were."""
+def _evaluated(
+    model: ModelVersion,
+    candidate: Evaluation,
+    data: Path,
+    processes: int,
+    role: str,
+    measured: Evaluation | None,
+) -> Evaluation:
+    """A registered version's numbers, measured as the candidate's were; those in `measured`, if it is of that model."""
     from dataclasses import replace
 
     from drivetrain.components.evaluate import evaluate
     from drivetrain.decision.evaluation import read_evaluation
     from drivetrain.registry.kept_answers import asked_or_kept
 
+    if measured is not None and model.content_hash and measured.model_hash == model.content_hash:
+        return measured
     named = f"{role}, version {model.version} of {model.group}"
     settings = _settings(candidate, processes)
     print(f"evaluating {named}", flush=True)

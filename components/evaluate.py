@@ -61,6 +61,10 @@ def evaluate(
     Raises:
         InputError: neither answers nor a model that can be opened.
     """
+    if answers is not None and checkpoint != "newest":
+        raise InputError(
+            f"checkpoint={checkpoint!r} is of a model that is asked, and answers are given. Leave one out."
+        )
     if model is None and answers is None:
         raise InputError("evaluate needs a model, or answers that one gave before. Give one of them.")
     process = programs.ahead("drivetrain.components.evaluate")

@@ -101,7 +101,7 @@ def run(
                 worst.add(rows, samples)
             if predictions is not None:
                 keys = dataset.reader.read(rows, [dataset.key])[dataset.key] if dataset.key else None
-                predictions.add(int(rows[0]), samples, keys)
+                predictions.add(int(rows[0]), samples, keys, subject.kept(rows))
 
         counted = Count(
             slices=slices,

@@ -25,7 +25,7 @@ _PART = re.compile(r"predictions/part-\d{5,}\.parquet")
 
 
 class KeptAnswers(NamedTuple):
-    """A folder of Parquet files, and the task of the answers as evaluation.json names it."""
+    """A folder of Parquet files, and the task of the answers as evaluate takes it."""
 
     folder: Path
     task: str
@@ -56,7 +56,9 @@ def fetch_answers(version: ModelVersion, data_hash: str, folder: Path) -> KeptAn
     if not is_evaluation(evaluation) or registered is None:
         return "its report is none of evaluate's, or the version does not name its hash"
     if report_hash(evaluation) != registered:
-        raise InputError(f"{place}/{EVALUATION_FILE} is not the report that was registered. Restore it.")
+        raise InputError(
+            f"{place}/{EVALUATION_FILE} is not the report that was registered: it was replaced. Restore it."
+        )
     if text_in(object_in(evaluation, "data"), "content_hash") != data_hash:
         return "its report is of another test set"
     parts = {name: hashed for name, hashed in object_in(evaluation, PARTS).items() if _PART.fullmatch(name)}
@@ -67,7 +69,8 @@ def fetch_answers(version: ModelVersion, data_hash: str, folder: Path) -> KeptAn
         found = fetch(f"{place}/{name}", folder / "predictions")
         if hash_of(found) != hashed:
             raise InputError(f"{place}/{name} is not the file that {EVALUATION_FILE} names. Restore it.")
-    return KeptAnswers(found.parent, text_in(object_in(evaluation, "task"), "kind") or "")
+    task = text_in(object_in(evaluation, "model"), "task") or text_in(object_in(evaluation, "task"), "kind")
+    return KeptAnswers(found.parent, task or "")
 
 
 def asked_or_kept(
@@ -94,4 +97,7 @@ def asked_or_kept(
     kept = kept or fetch_answers(version, data_hash, folder / "kept")
     if isinstance(kept, KeptAnswers):
         return None, kept
-    raise InputError(f"it is a model of your own, which cannot be asked, and it keeps no answers to this data: {kept}")
+    raise InputError(
+        f"it is a model of your own, which cannot be asked, and it keeps no answers to this data: {kept}. "
+        "Let it answer this data, and give compare the report of these answers as champion_evaluation"
+    )

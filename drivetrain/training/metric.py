@@ -293,6 +293,8 @@ _DEFAULTS: Mapping[Kind, str] = {
 }
 DEFAULTS: Mapping[Kind, tuple[str, ...]] = {kind: tuple(names.split()) for kind, names in _DEFAULTS.items()}
 """The metrics by default, besides the loss and the recipe's own."""
+# Those that are not defined for raw scores, which only rank.
+_OF_PROBABILITIES = ("threshold", "log_loss", "brier", "calibration_error")
 
 
 def load_metrics(text: str, task: Task, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Metric]:
@@ -310,7 +312,8 @@ def load_metrics(text: str, task: Task, defaults: Mapping[str, Mapping[str, Any]
             metric, or a metric that is not defined for the task.
     """
     if not text.strip():
-        text = ", ".join(DEFAULTS[task.kind])
+        ranks_only = task.ranked_by == "raw scores"
+        text = ", ".join(name for name in DEFAULTS[task.kind] if not (ranks_only and name in _OF_PROBABILITIES))
     known = defaults or {}
     named = [
         (name, options, _load_metric(name, {**known.get(name, {}), **options}, task)) for name, options in _parse(text)

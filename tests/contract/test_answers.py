@@ -88,8 +88,7 @@ def check_equal(asked: dict[str, Any], told: dict[str, Any], *own: str) -> None:
 def test_answers_of_every_task_have_the_digits_of_the_model(kind: str, mode: Any, tmp_path: Path) -> None:
     model = write_model(tmp_path / "model", "tests.fixtures.any_task", {"kind": kind})
     data = write_data(tmp_path / "data", kind)
-    scoring = "accuracy, f1, auroc, average_precision" if kind == "raw scores" else ""
-    settings = Settings(batch_size=16, bootstrap=20, slices="site", mode=mode, scoring=scoring)
+    settings = Settings(batch_size=16, bootstrap=20, slices="site", mode=mode)
     asked, told = reports(model, data, tmp_path, settings)
     check_equal(asked, told, "distance")
     assert told["evaluation"]["model"]["answers"]

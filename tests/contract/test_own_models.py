@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from drivetrain.base.errors import InputError
@@ -141,6 +143,49 @@ def test_a_champion_without_answers_to_this_data_is_named(place: Place) -> None:
         place.compared(second, candidate)
     assert str(raised.value) == (
         "the champion, version 1 of churn, cannot be compared with: it is a model of your own, which cannot be asked, "
-        "and it keeps no answers to this data: its report is of another test set. Restore it, or reject that version: "
+        "and it keeps no answers to this data: its report is of another test set. Let it answer this data, and give "
+        "compare the report of these answers as champion_evaluation. Restore it, or reject that version: "
         "then an approved one before it is the champion."
     )
+    again = place.folder / "report-again"
+    evaluate(first, place.data, again, place.answers(first), task="binary")
+    assert place.compared(second, candidate, champion_evaluation=again)["champion_version"] == 1
+    assert place.decided["difference"]["value"] < 0  # (the labels are the other way round)
+
+
+TEXTS = ["ant", "bee", "wasp"]
+
+
+def answers_of(place: Place, task: str, hits: float) -> tuple[Path, Path]:
+    """A model, and the table of what it answers: right, but for about `1 - hits` of the rows."""
+    model = place.model(hits)
+    right = np.random.default_rng(1).random(ROWS) < hits
+    names = [TEXTS[row % 3] for row in range(ROWS)]
+    said = [name if hit else "fly" for name, hit in zip(names, right, strict=True)]
+    scores = np.where(right, 0.9, 0.05)
+    columns: dict[str, dict[str, Any]] = {
+        "text": {"text": said},
+        "regression": {"predicted": scores, "low": scores - 0.2, "high": scores + (2 - hits)},
+        "multiclass": {f"score_{name}": np.where(np.array(names) == name, scores, (1 - scores) / 2) for name in TEXTS},
+    }
+    parquet.write_table(pa.table({"key": place.keys, **columns[task]}), model.with_suffix(".parquet"))
+    return model, model.with_suffix(".parquet")
+
+
+METRICS = {"text": "exact_match", "multiclass": "accuracy", "regression": "width"}
+
+
+@pytest.mark.parametrize("task", METRICS)
+def test_what_a_report_keeps_is_read_again(task: str, place: Place) -> None:
+    """Texts, named classes with labels that are text, and the ends of intervals."""
+    labels = [1.0] * ROWS if task == "regression" else [TEXTS[row % 3] for row in range(ROWS)]
+    place.data = write_prepared(place.folder / task, {"id": place.keys, "label": labels})
+    metric = METRICS[task]
+    for hits in (0.6, 0.9):
+        model, table = answers_of(place, task, hits)
+        report = place.folder / f"report-{hits}"
+        evaluate(model, place.data, report, table, task=task)
+        found = place.compared(model, report, metric=metric)
+        assert found["verdict"] == "register"
+        place.registered(model, report)
+    assert metric in {one["metric"] for one in place.decided["differences"]}

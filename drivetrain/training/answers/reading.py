@@ -59,8 +59,11 @@ def _regression(table: Table, dataset: Dataset, targets: NDArray[Any] | None, *,
     values = table.numbers(PREDICTED).astype(np.float64)
     predicted = values.reshape(len(values), -1)
     ends = None
-    if with_ends and predicted.shape[1] == 1 and {LOW, HIGH} <= table.columns.keys():
+    if with_ends and predicted.shape[1] == 1 and {LOW, HIGH} & table.columns.keys():
+        _check_there(table, [LOW, HIGH], "regression")
         ends = table.numbers(LOW), table.numbers(HIGH)
+        if ends[0].ndim > 1 or ends[1].ndim > 1:
+            raise InputError(f"{table.source} has lists in {LOW} or {HIGH}; allowed is one interval a row.")
     measures: dict[str, Amount] = {} if ends is None else {"coverage": "bool", "width": "float"}
     task = Task("regression", predicted.shape[1])
     return Answers(table, dataset, "regression", task, measures, predicted=predicted, ends=ends, targets=targets)
@@ -108,10 +111,7 @@ def _classes(
 
 
 def _predicted_classes(table: Table, task: Task) -> NDArray[Any]:
-    import pyarrow as pa
-
-    column = table.columns[PREDICTED]
-    if task.class_names and pa.types.is_string(column.type):
+    if task.class_names and is_text(table.columns[PREDICTED]):
         number = {name: place for place, name in enumerate(task.class_names)}
         texts = table.texts(PREDICTED).tolist()
         unknown = next((each for each in texts if each not in number), None)
@@ -122,7 +122,8 @@ def _predicted_classes(table: Table, task: Task) -> NDArray[Any]:
             )
         return np.array([number[each] for each in texts], dtype=np.int64)
     values = table.numbers(PREDICTED)
-    found = values.astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        found = values.astype(np.int64)
     limit = 2 if task.kind == "multilabel" else task.num_classes
     wrong = values[(found != values) | (found < 0) | (found >= limit)]
     if wrong.size:
@@ -141,7 +142,12 @@ def _by_class(table: Table, prefix: str, kind: Kind) -> tuple[tuple[str, ...], N
         return (), _floats(values)
     columns = table.names(prefix)
     if not columns:
-        return (), _floats(table.numbers(prefix)) if prefix in table.columns else None
+        lists = _floats(table.numbers(prefix)) if prefix in table.columns else None
+        if lists is not None and lists.ndim == 1:
+            raise InputError(
+                f"{table.source} has one number a row in the column {prefix}; {kind} needs {COLUMNS[kind]}."
+            )
+        return (), lists
     classes = [name.removeprefix(f"{prefix}_") for name in columns]
     if all(each.isdecimal() for each in classes):
         order = sorted(range(len(classes)), key=lambda place: int(classes[place]))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET
+from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
 from drivetrain.training.answers.table import Table
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Floats, Ints, Kind, Samples, Task
@@ -62,6 +62,13 @@ class Answers:
         known: dict[str, bool | None] = {"coverage": None, "width": False, "exact_match": True}
         return {name: known[name] for name in self.values}
 
+    def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        """What a table of these rows' answers holds besides what `samples` has."""
+        if self.name == "text":
+            assert self.predicted is not None
+            return {TEXT: self.predicted[rows]}
+        return {} if self.ends is None else {LOW: self.ends[0][rows], HIGH: self.ends[1][rows]}
+
     @property
     def has_losses(self) -> bool:
         return self.scores is not None or self.task.kind in ("regression", "values")
@@ -78,14 +85,15 @@ class Answers:
         """
         where = Where(rows, self.dataset.reader.locate)
         given = self.dataset.reader.read(rows, [self.dataset.label])[self.dataset.label]
-        if self.targets is not None:
-            self._check_targets(given, self.targets[rows], where)
         if self.name == "text":
+            self._check_targets(given, given, rows, where)
             return self._texts(given, rows)
+        targets = self._targets(given, where)
+        self._check_targets(given, targets, rows, where)
         scores, margins, predicted = (_of(values, rows) for values in (self.scores, self.margins, self.predicted))
         self._check_numbers({SCORE: scores, MARGIN: margins, PREDICTED: predicted}, where)
         samples = Samples(
-            targets=self._targets(given, where),
+            targets=targets,
             scores=margins if scores is None else scores,
             predicted=self._predicted(scores, predicted),
             margins=margins,
@@ -99,20 +107,23 @@ class Answers:
         same = np.array([one == other for one, other in zip(said, right, strict=True)], dtype=bool)
         return Samples(losses=1.0 - same, values={"exact_match": same}, texts=lambda: (said, right))
 
-    def _check_targets(self, ours: NDArray[Any], theirs: NDArray[Any], where: Where) -> None:
-        text = [each.dtype.kind in "OU" for each in (ours, theirs)]
-        same = (
-            ours.reshape(len(ours), -1).astype(str if all(text) else np.float64)
-            == theirs.reshape(len(theirs), -1).astype(str if all(text) else np.float64)
-            if text[0] == text[1] and ours.size == theirs.size
-            else np.zeros((len(ours), 1), bool)
-        )
-        wrong = np.flatnonzero(~same.all(axis=1))
+    def _check_targets(self, given: NDArray[Any], targets: NDArray[Any], rows: Ints, where: Where) -> None:
+        """Those of the table are the data's label, or the number of its class.
+
+        Args:
+            given: the label of each row, as the data has it.
+            targets: as `Samples` has them.
+        """
+        if self.targets is None:
+            return
+        theirs = self.targets[rows]
+        wrong = np.flatnonzero(~(_same(theirs, given) | _same(theirs, targets)))
         if wrong.size:
             place = wrong[0]
+            ours, other = (each[place].tolist() if given.ndim > 1 else each[place] for each in (given, theirs))
             raise InputError(
-                f"column {TARGET!r} of {self.table.source} has {theirs[place]!s:.60} for {where.of(place)}, where the "
-                f"data has {self.dataset.label}={ours[place]!s:.60}. Give the answers to this data."
+                f"column {TARGET!r} of {self.table.source} has {_quoted(other)} for {where.of(place)}, where the data "
+                f"has {self.dataset.label}={_quoted(ours)}. Give the answers to this data."
             )
 
     def _check_numbers(self, columns: Mapping[str, NDArray[Any] | None], where: Where) -> None:
@@ -127,9 +138,19 @@ class Answers:
             place = int(np.flatnonzero(outside.reshape(len(scores), -1).any(axis=1))[0])
             shown = scores[place] if scores.ndim == 1 else scores[place][outside[place]][0]
             raise InputError(
-                f"the score of {where.of(place)} is {shown:g}; allowed are probabilities, from 0 to 1. Numbers that "
+                f"the score of {where.of(place)} is {shown!s}; allowed are probabilities, from 0 to 1. Numbers that "
                 f"only rank belong in the column {MARGIN!r}, without a score."
             )
+        margins = columns[MARGIN]
+        if margins is not None:
+            with np.errstate(over="ignore"):
+                off = np.abs(1 / (1 + np.exp(-margins)) - scores).reshape(len(scores), -1).max(axis=1)
+            wrong = np.flatnonzero(off > _NEAR_ONE)
+            if wrong.size:
+                raise InputError(
+                    f"the margin of {where.of(wrong[0])} is {_shown(margins[wrong[0]])}, and the score beside it is "
+                    f"{_shown(scores[wrong[0]])}: a margin is the log-odds of its score. Leave one of them out."
+                )
         if self.task.kind == "multiclass":
             sums = scores.sum(axis=1, dtype=np.float64)
             wrong = np.flatnonzero(np.abs(sums - 1) > _NEAR_ONE)
@@ -142,15 +163,16 @@ class Answers:
     def _targets(self, given: NDArray[Any], where: Where) -> NDArray[Any]:
         """The targets as `Samples` has them."""
         kind, label = self.task.kind, self.dataset.label
-        if given.dtype.kind in "OU" and kind == "multiclass" and self.task.class_names:
-            number = {name: place for place, name in enumerate(self.task.class_names)}
+        if given.dtype.kind in "OU" and kind in ("binary", "multiclass"):
+            names = self.task.class_names or map(str, range(self.task.num_classes))
+            number = {name: place for place, name in enumerate(names)}
             found = np.array([number.get(str(each), -1) for each in given.tolist()], dtype=np.int64)
             self._check_known(found, given, where)
             return found
         if given.dtype.kind not in "iubf":
             raise InputError(
                 f"{where.of(0)}: the label {label} is {given[0]!r:.60}, which is no number, as {self.name} needs. "
-                + ("Name the classes: score_<class>." if kind == "multiclass" else "Write the label as a number.")
+                "Write the label as a number."
             )
         if kind == "regression":
             values = given.astype(np.float64)
@@ -188,7 +210,12 @@ class Answers:
             classes = self.task.class_names or range(self.task.num_classes)
             raise InputError(
                 f"{where.of(wrong[0])}: the label {self.dataset.label}={given[wrong[0]]!s:.60} is no class of the "
-                f"answers, which have {listed(classes)}. Train with that class, or take such rows out."
+                f"answers, which have {listed(classes)}. "
+                + (
+                    "Name the classes by their columns: score_<class>."
+                    if given.dtype.kind in "OU" and not self.task.class_names
+                    else "Train with that class, or take such rows out."
+                )
             )
 
     def _predicted(self, scores: NDArray[Any] | None, predicted: NDArray[Any] | None) -> NDArray[Any]:
@@ -233,6 +260,23 @@ class Answers:
 
 def _of(values: NDArray[Any] | None, rows: Ints) -> NDArray[Any] | None:
     return None if values is None else values[rows]
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """True for rows with equal values; a text never equals a number."""
+    texts = [each.dtype.kind in "OU" for each in (one, other)]
+    if texts[0] != texts[1] or one.size != other.size:
+        return np.zeros(len(one), bool)
+    ours, theirs = (each.reshape(len(each), -1).astype(str if texts[0] else np.float64) for each in (one, other))
+    return (ours == theirs).all(axis=1)
+
+
+def _quoted(value: Any) -> str:
+    return f"{value!r:.60}" if isinstance(value, str | list) else f"{value!s:.60}"
+
+
+def _shown(values: Any) -> str:
+    return listed(f"{each:.6g}" for each in np.ravel(values))
 
 
 def listed(names: Any) -> str:

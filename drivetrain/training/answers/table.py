@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE
 from drivetrain.registry.content_hash import hash_of_files
 from drivetrain.registry.report_hash import hash_of
-from drivetrain.training.answers import KEY, ROW
+from drivetrain.training.answers import KEY, ROW, TEXT
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import PreparedData
 from drivetrain.training.metric import Ints
@@ -65,7 +65,10 @@ class Table:
             shape, column = (len(column), *lengths), column.flatten()
             nulls += column.null_count
         if nulls:
-            raise InputError(f"column {name!r} of {self.source} is empty in {nulls:,} places. Answer each row.")
+            raise InputError(
+                f"column {name!r} of {self.source} is empty or NaN in {nulls:,} place{'s' * (nulls > 1)}. "
+                "Answer each row."
+            )
         if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             return column.to_numpy(zero_copy_only=False).reshape(shape)
         if pa.types.is_decimal(column.type):
@@ -115,10 +118,9 @@ def read_table(source: Path, dataset: Dataset) -> Table:
     try:
         found = _opened(files, text_keys)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
-        raise InputError(f"{source} cannot be read as a table: {str(error).splitlines()[0]:.200}.") from None
-    twice = next((name for name in found.column_names if found.column_names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{source} has two columns {twice!r}. Leave one out.")
+        raise InputError(
+            f"{source} cannot be read as a table: {' '.join(str(error).split()).rstrip('.'):.200}."
+        ) from None
     if found.num_rows != len(dataset) and not found.num_rows:
         raise InputError(f"{source} has no rows, and the data has {len(dataset):,}. {ADVICE}")
     places = _places(found, source, keys, dataset)
@@ -158,27 +160,41 @@ def _files(source: Path) -> list[Path]:
         prepared.verify()
         return [source / shard.file for shard in prepared.shards]
     elif source.is_dir():
-        found = sorted(path for path in source.rglob("*") if path.suffix[1:] in FORMATS and path.is_file())
+        found = sorted(path for path in source.rglob("*") if path.suffix[1:] in FORMATS and not _hidden(path, source))
     else:
         raise InputError(f"{source} is not there. Give the folder or the file of a table of answers.")
     kinds = sorted({path.suffix for path in found})
     if len(kinds) != 1 or kinds[0][1:] not in FORMATS:
-        has = " and ".join(kinds) + " files" if kinds else "no such file"
+        has = " and ".join(kinds) + " files" if kinds else "no .parquet or .csv file"
         raise InputError(f"{source} holds {has}; allowed is a table of .parquet files, or of .csv files.")
     return found
 
 
+def _hidden(path: Path, source: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.relative_to(source).parts) or not path.is_file()
+
+
 def _opened(files: Sequence[Path], text_columns: Sequence[str]) -> pa.Table:
     if files[0].suffix == ".parquet":
-        return pa.concat_tables([parquet.ParquetFile(path).read(use_threads=False) for path in files])
-    types = csv.ConvertOptions(column_types=dict.fromkeys(text_columns, pa.string()))
+        return _together(parquet.ParquetFile(path).read(use_threads=False) for path in files)
+    types = csv.ConvertOptions(column_types=dict.fromkeys((*text_columns, TEXT), pa.string()))
 
     def read(path: Path) -> pa.Table:
         # In one block, as far as there can be: the types are those of its values.
         reading = csv.ReadOptions(use_threads=False, block_size=min(path.stat().st_size + 1, _LARGEST_BLOCK))
         return csv.open_csv(path, reading, convert_options=types).read_all()
 
-    return pa.concat_tables([read(path) for path in files])
+    return _together(read(path) for path in files)
+
+
+def _together(tables: Iterable[pa.Table]) -> pa.Table:
+    """The files of a table: a column of whole numbers in one may be of fractions in another."""
+    found = list(tables)
+    for table in found:
+        twice = next((name for name in table.column_names if table.column_names.count(name) > 1), None)
+        if twice is not None:
+            raise pa.ArrowInvalid(f"it has two columns {twice!r}")
+    return pa.concat_tables(found, promote_options="permissive")
 
 
 def _keys(dataset: Dataset) -> pa.ChunkedArray | None:

@@ -8,7 +8,7 @@ any number of hosts.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,19 @@ class Predictions:
             self._close()
         self._folder.cleanup()
 
-    def add(self, first_row: int, samples: Samples, keys: NDArray[Any] | None) -> None:
-        """The batch that begins at `first_row`; `keys` has shape [n].
+    def add(
+        self,
+        first_row: int,
+        samples: Samples,
+        keys: NDArray[Any] | None,
+        more: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
+        """The batch that begins at `first_row`; `keys`, and each of `more` columns, have shape [n].
 
         Raises:
             InputError: there is no room for it.
         """
-        columns = self._columns(first_row, samples, keys)
+        columns = {**self._columns(first_row, samples, keys), **(more or {})}
         batch = self._pa.RecordBatch.from_pydict({name: arrow_array(values) for name, values in columns.items()})
         with writable(self._file.parent, "Free some room there, or set TMPDIR."):
             if self._writer is None:

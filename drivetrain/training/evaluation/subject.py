@@ -63,6 +63,10 @@ class Subject(Protocol):
         """The model's inputs for some rows, where they may be images, shape [n, ...]."""
         ...
 
+    def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        """Columns of a table of answers that samples do not have: texts, the ends of intervals."""
+        ...
+
     def count(self, given: Count) -> AbstractContextManager[Evaluation]:
         """Count all rows, on all ranks together. The ranks stay together while the block runs."""
         ...
@@ -106,6 +110,9 @@ class AskedModel:
     def image(self, rows: Ints) -> NDArray[Any] | None:
         inputs = self.dataset.batch(rows).inputs
         return self._framework.array(inputs) if trees.is_tensor(inputs) else None
+
+    def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        return {}
 
     @contextmanager
     def count(self, given: Count) -> Generator[Evaluation]:
@@ -172,11 +179,17 @@ class GivenAnswers:
         self._answers = read_answers(table, self.dataset, settings.task, settings.threshold)
         self.task = self._answers.task
         self.metrics = metrics_of(settings, self.task)
-        self.model: dict[str, Any] = {"recipe": None, "step": None, "answers": self._answers.table.content_hash}
+        self.model: dict[str, Any] = {
+            **{"recipe": None, "step": None},
+            **{"answers": self._answers.table.content_hash, "task": self._answers.name},
+        }
         self.loss = LOSSES[self._answers.name] if self._answers.has_losses else "none"
 
     def image(self, rows: Ints) -> NDArray[Any] | None:
         return None
+
+    def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        return self._answers.kept(rows)
 
     @contextmanager
     def count(self, given: Count) -> Generator[Evaluation]:

@@ -31,7 +31,9 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_the_declaration() -> None:
     assert compare.job == "processing" and not compare.cached
-    assert set(compare.inputs) == {"evaluation", "model", "data"} and set(compare.outputs) == {"decision"}
+    assert set(compare.inputs) == {"evaluation", "model", "data", "champion_evaluation"} and set(compare.outputs) == {
+        "decision"
+    }
     assert {name for name, parameter in compare.parameters.items() if parameter.required} == {"group"}
     assert compare.metrics is not None and compare.texts == (
         *("verdict", "why", "champion", "report_hash", "content_hash", "data_hash", "test_data_hash"),

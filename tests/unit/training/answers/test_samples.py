@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.unit.training.answers.test_table import KEYS, LABELS, SCORES, answers_of, refusal, samples_of
@@ -31,8 +32,25 @@ def test_classes_are_numbered_or_named_by_their_columns(tmp_path: Path) -> None:
         assert samples.losses == pytest.approx(-np.log([0.7, 0.7, 0.2, 0.4, 0.5]), rel=1e-14)
 
 
+def test_numbers_of_classes_may_be_texts_in_the_data(tmp_path: Path) -> None:
+    binary = answers_of(tmp_path, {"key": KEYS, "score": SCORES}, labels=[str(each) for each in LABELS])
+    assert samples_of(binary).targets.tolist() == LABELS
+    texts = [str(each) for each in CLASSES]
+    assert samples_of(
+        answers_of(tmp_path, {"key": KEYS, **THREE}, task="multiclass", labels=texts)
+    ).targets.tolist() == (CLASSES)
+
+
 def test_what_a_model_answered_comes_before_what_its_scores_say(tmp_path: Path) -> None:
     columns = {"key": KEYS, **ANIMALS, "predicted": ["ant", "ant", "bee", "wasp", "bee"]}
+    large = {**columns, "predicted": pa.array(columns["predicted"], pa.large_string())}
+    assert samples_of(answers_of(tmp_path, large, task="multiclass", labels=CLASSES)).predicted.tolist() == [
+        1,
+        1,
+        2,
+        0,
+        2,
+    ]
     answers = answers_of(tmp_path, columns, task="multiclass", labels=CLASSES)
     assert samples_of(answers).predicted.tolist() == [1, 1, 2, 0, 2]
     told = refusal(tmp_path, {**columns, "predicted": [*columns["predicted"][:4], "fly"]}, task="multiclass")
@@ -87,7 +105,10 @@ def test_a_target_in_the_table_must_agree_with_the_data(tmp_path: Path) -> None:
         "column 'target' of answers.parquet has 0 for data/part-00000.parquet, row 3 (id='c9'), where the data has "
         "label=1. Give the answers to this data."
     )
-    assert "has yes for data/part-00000.parquet, row 1" in refusal(tmp_path, {**columns, "target": ["yes"] * 5})
+    assert refusal(tmp_path, {**columns, "target": [str(each) for each in LABELS]}) == (
+        "column 'target' of answers.parquet has '1' for data/part-00000.parquet, row 1 (id='c7'), where the data has "
+        "label=1. Give the answers to this data."
+    )
 
 
 BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
@@ -104,12 +125,12 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "an empty value": (
         {"score": [0.9, None, 0.1, 0.4, 0.5]},
         {},
-        "column 'score' of answers.parquet is empty in 1 places. Answer each row.",
+        "column 'score' of answers.parquet is empty or NaN in 1 place. Answer each row.",
     ),
     "percents": (
         {"score": [90.0, 20.0, 60.0, 40.0, 50.0]},
         {},
-        "the score of data/part-00000.parquet, row 1 (id='c7') is 90; allowed are probabilities, from 0 to 1.",
+        "the score of data/part-00000.parquet, row 1 (id='c7') is 90.0; allowed are probabilities, from 0 to 1.",
     ),
     "text for scores": (
         {"score": ["high"] * 5},
@@ -124,7 +145,32 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a text label of two classes": (
         {"score": SCORES},
         {"labels": ["yes", "no", "yes", "yes", "no"]},
-        "data/part-00000.parquet, row 1 (id='c7'): the label label is 'yes', which is no number, as binary needs.",
+        "data/part-00000.parquet, row 1 (id='c7'): the label label=yes is no class of the answers, which have 0, 1.",
+    ),
+    "a text label for a number": (
+        {"predicted": SCORES},
+        {"task": "regression", "labels": ["yes", "no", "yes", "yes", "no"]},
+        "data/part-00000.parquet, row 1 (id='c7'): the label label is 'yes', which is no number, as regression needs.",
+    ),
+    "margins of other scores": (
+        {"score": SCORES, "margin": [3.0, -2.0, 0.5, -0.1, 0.2]},
+        {},
+        "the margin of data/part-00000.parquet, row 1 (id='c7') is 3, and the score beside it is 0.9: a margin is ",
+    ),
+    "one score for several classes": (
+        {"score": SCORES},
+        {"task": "multiclass", "labels": CLASSES},
+        "answers.parquet has one number a row in the column score; multiclass needs score_<class> for each class, or ",
+    ),
+    "an interval without its end": (
+        {"predicted": SCORES, "low": SCORES},
+        {"task": "regression", "labels": SCORES},
+        "answers.parquet has no column high; regression needs predicted; low and high where there are intervals.",
+    ),
+    "lists for the ends of intervals": (
+        {"predicted": SCORES, "low": [[0.1, 0.2]] * 5, "high": SCORES},
+        {"task": "regression", "labels": SCORES},
+        "answers.parquet has lists in low or high; allowed is one interval a row.",
     ),
     "a fraction for a class": (
         {"score": SCORES},
@@ -149,8 +195,8 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "texts for numbered classes": (
         THREE,
         {"task": "multiclass", "labels": ["bee", "wasp", "ant", "bee", "wasp"]},
-        "data/part-00000.parquet, row 1 (id='c7'): the label label is 'bee', which is no number, as multiclass needs. "
-        "Name the classes: score_<class>.",
+        "data/part-00000.parquet, row 1 (id='c7'): the label label=bee is no class of the answers, which have 0, 1, 2. "
+        "Name the classes by their columns: score_<class>.",
     ),
     "no task": ({"score": SCORES}, {"task": ""}, "answers.parquet does not say its task. Give task, one of binary, "),
     "two numbers for one": (

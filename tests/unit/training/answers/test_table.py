@@ -105,6 +105,23 @@ def test_the_types_of_a_csv_file_are_those_of_all_its_rows(tmp_path: Path) -> No
     assert samples_of(answers).scores.tolist() == scores.tolist()
 
 
+def test_files_of_one_table_may_differ_in_the_type_of_a_number(tmp_path: Path) -> None:
+    (tmp_path / "answers/.ipynb_checkpoints").mkdir(parents=True)
+    (tmp_path / "answers/.ipynb_checkpoints/0.csv").write_text("id,score\nc7,0.1\n")
+    (tmp_path / "answers/0.csv").write_text("id,score\nc7,1\nc3,0\nc9,1\n")
+    (tmp_path / "answers/1.csv").write_text("id,score\nc1,0.25\nc4,0.5\n")
+    answers = read_answers(tmp_path / "answers", data_of(tmp_path), "binary", 0.0)
+    assert samples_of(answers).scores.tolist() == [1, 0, 1, 0.25, 0.5]
+
+
+def test_texts_of_a_csv_file_stay_texts(tmp_path: Path) -> None:
+    texts = ["7", "true", "2020-01-01", "", "1e3"]
+    lines = [f"{key},{text}" for key, text in zip(KEYS, texts, strict=True)]
+    (tmp_path / "answers.csv").write_text("\n".join(["id,text", *lines, ""]))
+    answers = read_answers(tmp_path / "answers.csv", data_of(tmp_path, labels=texts), "text", 0.0)
+    assert samples_of(answers).values["exact_match"].all()
+
+
 BAD_KEYS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no key": (
         {"name": KEYS, "score": SCORES},
@@ -172,10 +189,10 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "twice.csv").write_text("id,id,score\nc7,c7,1\n")
     for name, expected in (
         ("mixed", "holds .csv and .parquet files; allowed is a table of .parquet files, or of .csv files."),
-        ("empty", "holds no such file; allowed is a table of .parquet files, or of .csv files."),
+        ("empty", "holds no .parquet or .csv file; allowed is a table of .parquet files, or of .csv files."),
         ("missing", "is not there. Give the folder or the file of a table of answers."),
         ("torn.parquet", "cannot be read as a table: "),
-        ("twice.csv", "has two columns 'id'. Leave one out."),
+        ("twice.csv", "cannot be read as a table: it has two columns 'id'."),
     ):
         with pytest.raises(InputError) as raised:
             read_answers(tmp_path / name, data, "binary", 0.0)
