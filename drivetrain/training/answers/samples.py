@@ -63,7 +63,7 @@ class Answers:
         return {name: known[name] for name in self.values}
 
     def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
-        """What a table of these rows' answers holds besides what `samples` has."""
+        """The columns of these rows' answers that `samples` does not have."""
         if self.name == "text":
             assert self.predicted is not None
             return {TEXT: self.predicted[rows]}
