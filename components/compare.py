@@ -146,9 +146,8 @@ def compare(
     from drivetrain.decision.pooling import pipeline_of, standing_of
     from drivetrain.decision.record import write
     from drivetrain.decision.seen import check_unseen
-    from drivetrain.registry.comparisons import count_comparison
+    from drivetrain.registry.comparisons import check_first, count_comparison
     from drivetrain.registry.content_hash import hash_of_files
-    from drivetrain.registry.first_version import check_first
     from drivetrain.registry.intact import damage
     from drivetrain.registry.registration import Evidence, describe, lineage_of
     from drivetrain.registry.registry import checked_group, kind_of, named, open_registry, shown

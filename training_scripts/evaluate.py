@@ -27,8 +27,7 @@ from drivetrain.training.evaluation import document, files, model_quality, plots
 from drivetrain.training.evaluation.predictions import Predictions
 from drivetrain.training.evaluation.progress import Progress
 from drivetrain.training.evaluation.settings import Settings, parser
-from drivetrain.training.evaluation.slicing import slice_columns
-from drivetrain.training.evaluation.subject import AskedModel, Count, GivenAnswers, Subject
+from drivetrain.training.evaluation.subject import AskedModel, Count, GivenAnswers, Subject, slice_columns
 from drivetrain.training.evaluation.worst import Worst
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, keys_of

@@ -1,4 +1,5 @@
-"""How many tests were made on a test set, counted in a tag of the group: alike in every registry."""
+"""A group as a comparison meets it: it may be new, or its name mistyped; and a tag of it counts the tests that were
+made on a test set, alike in every registry."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import base64
 import hashlib
 import re
 
-from drivetrain.registry.registry import COMPARISONS, Registry
+from drivetrain.base.errors import InputError
+from drivetrain.registry.registry import COMPARISONS, AbsentError, NotAllowedError, Registry
 
 _SHORT = 12  # digits of a hash
 _COUNT = re.compile(r"(?<!\S)([0-9a-f]{1,12})=([0-9]{1,9})(?!\S)")
@@ -53,3 +55,34 @@ def count_comparison(registry: Registry, group: str, test_set: str, test: str) -
 
     registry.change_tag(group, COMPARISONS, counted)
     return number
+
+
+def check_first(registry: Registry, group: str, *, first: bool, chosen: bool) -> None:
+    """That a group is there, or is meant to be new.
+
+    A registry that nobody chose (`auto`) and that has no groups at all cannot be the wrong one, and no name in it is
+    mistyped: there a first night needs no word.
+
+    Args:
+        first: the group may be new.
+        chosen: the registry was named, so it may be mistyped.
+
+    Raises:
+        InputError: there is no such group, and nobody says that it is new.
+    """
+    if first:
+        return
+    try:
+        registry.version(group)
+    except NotAllowedError as error:
+        raise InputError(
+            f"there is no version of {group!r}, and you may not list the names of the other groups: {error} For "
+            "the first model of a new group give first=true."
+        ) from None
+    except AbsentError as error:
+        if not chosen and not error.there:
+            return
+        raise InputError(
+            f"{error} For the first model of a new group give first=true: else a mistyped group or registry would "
+            "count as one without a champion. The training is kept: the next run takes it from the cache."
+        ) from None

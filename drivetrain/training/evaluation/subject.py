@@ -26,6 +26,7 @@ from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
 from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process
+from drivetrain.training.reader import Reader
 from drivetrain.training.recipe import Recipe
 
 # Decoded rows that are kept in memory; if there are more, only those in use.
@@ -253,3 +254,33 @@ def _window(data: Path, reader: str, batch_size: int) -> int:
     """
     is_prepared = reader in ("auto", "prepared") and (data / MANIFEST_FILE).is_file()
     return batch_size if is_prepared and PreparedData(data).rows > MOST_HELD_ROWS else 0
+
+
+def slice_columns(reader: Reader, names: Sequence[str]) -> list[SliceColumn]:
+    """Columns with their values, in the order of the names.
+
+    Raises:
+        InputError: a column without listed values.
+    """
+    listed = {
+        name: entry["values"]
+        for name, entry in reader.statistics.items()
+        if isinstance(entry, Mapping) and entry.get("values")
+    }
+    unlisted = next((name for name in names if name not in listed), None)
+    if unlisted is not None:
+        raise InputError(
+            f"slices: {reader.folder} lists no values of column {unlisted!r}. A column to slice by has whole numbers, "
+            f"bools or text, and at most 256 values; data that an earlier version prepared has to be prepared again. "
+            f"Columns with values: {_named(sorted(listed))}."
+        )
+    return [SliceColumn(name, _values(listed[name])) for name in names]
+
+
+def _values(entries: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+    return tuple(entry["value"] for entry in entries)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return (", ".join(names[:20]) or "none") + more
