@@ -12,10 +12,11 @@ import pytest
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
 from drivetrain.steps import command_line
-from drivetrain.training.pretrained_folder import HEADS
 from drivetrain.training_scripts.recipes import huggingface
 from tests.fixtures import preloaded
 from tests.fixtures import tiny_transformers as tiny
+
+HEADS = ("sequence_classification", "token_classification", "causal_lm")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "huggingface.md").read_text(encoding="utf-8")
 
