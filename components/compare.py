@@ -174,6 +174,11 @@ def compare(
     standing: Standing | None = None
     anchor: Champion | None = None
     if found is not None:
+        if given_report is not None and given_report.model_hash != found.content_hash:
+            raise InputError(
+                f"{given_report.source} is the evaluation of another model than version {found.version}, the champion. "
+                "Give an evaluation of that one, or leave champion_evaluation out."
+            )
         evaluated: Evaluation | None = None
         if registered is None:  # else the verdict does not depend on the champion
             evaluated = _evaluated(found, candidate, data, processes, _CHAMPION, given_report)
@@ -190,7 +195,7 @@ def compare(
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
 
         def measure(version: ModelVersion) -> Evaluation:
-            return _evaluated(version, candidate, data, processes, _BEST, given_report)
+            return _evaluated(version, candidate, data, processes, _BEST, None)
 
         anchor = anchor_of(opened, group, champion, policy, measure)
     is_local = kind_of(registry) == "local"
@@ -309,14 +314,14 @@ def _evaluated(
     role: str,
     measured: Evaluation | None,
 ) -> Evaluation:
-    """A registered version's numbers, measured as the candidate's were; those in `measured`, if it is of that model."""
+    """A registered version's numbers, measured as the candidate's were, unless they are given as `measured`."""
     from dataclasses import replace
 
     from drivetrain.components.evaluate import evaluate
     from drivetrain.decision.evaluation import read_evaluation
     from drivetrain.registry.kept_answers import asked_or_kept
 
-    if measured is not None and model.content_hash and measured.model_hash == model.content_hash:
+    if measured is not None:
         return measured
     named = f"{role}, version {model.version} of {model.group}"
     settings = _settings(candidate, processes)

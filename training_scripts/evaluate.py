@@ -92,7 +92,7 @@ def run(
         stack.callback(progress.clear)
         predictions = stack.enter_context(Predictions(report, process, subject.task)) if settings.predictions else None
         # (The first rank alone may have a report.)
-        has_worst = settings.worst and subject.loss != "none"
+        has_worst = settings.worst and subject.has_losses
         worst = Worst(settings.worst, process, subject.image, dataset) if has_worst else None
 
         def keep(rows: Ints, samples: Samples) -> None:

@@ -79,7 +79,7 @@ class Evaluation:
     report_hash: str = ""
     """The hash of all that the report says (drivetrain/registry/report_hash.py)."""
     loss: str = ""
-    """The name of the loss, where it is not the one that the model's recipe was trained with."""
+    """The name of the loss of answers in a table; "" if the model was asked, whose loss is that of its recipe."""
     seen: tuple[str, ...] = ()
     """The model's knowledge of the test set from its training, a sentence each."""
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from drivetrain.base.bounds import ANY_NUMBER, Bounds
+from drivetrain.base.bounds import ANY_NUMBER, Bounds, refused
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.base.json_options import wrong_type
 
@@ -54,6 +54,7 @@ def _refused(value: Any, annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         choices = [json.dumps(each) for each in get_args(annotation)]
         return "" if json.dumps(value) in choices else f"are {', '.join(choices)}"
-    if allowed := wrong_type(value, annotation.__name__ if type(annotation) is type else str(annotation)):
-        return f"is {allowed}"
-    return "" if bounds == ANY_NUMBER or bounds.hold(value) else f"are {bounds.described(annotation)}"
+    if wanted := wrong_type(value, annotation.__name__ if type(annotation) is type else str(annotation)):
+        return f"is {wanted}"
+    allowed = refused(value, (), bounds, annotation)
+    return allowed and f"are {allowed}"

@@ -25,6 +25,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from drivetrain.base.bounds import Bounds, refused
@@ -128,10 +129,11 @@ def load_strategy(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
     found.name, found.dimensions = name, module.DIMENSIONS
     found.framework = plugins.load_framework(module.FRAMEWORK)
     built = build_options(module.Options, options, f"strategy {name!r}")
-    for option, value in vars(built).items():
-        choices, bounds = (_of_option(module, option, literal) for literal in ("CHOICES", "BOUNDS"))
-        if allowed := refused(value, choices, Bounds(*bounds), type(value)):
-            raise InputError(f"strategy {name!r}: {option}={value!r}; allowed are {allowed}.")
+    for option in fields(module.Options):
+        value = getattr(built, option.name)
+        choices, bounds = (_of_option(module, option.name, literal) for literal in ("CHOICES", "BOUNDS"))
+        if allowed := refused(value, choices, Bounds(*bounds), int if option.type == "int" else float):
+            raise InputError(f"strategy {name!r}: {option.name}={value!r}; allowed are {allowed}.")
     return found, built
 
 

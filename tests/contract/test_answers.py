@@ -55,7 +55,7 @@ def write_data(folder: Path, kind: str) -> Path:
 
 
 def reports(model: Path, data: Path, folder: Path, settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What evaluate says of a model, and of the table that batch_predict made of it."""
+    """The reports of evaluate on a model, and on the table that batch_predict made of it."""
     predict.run(model, data, folder / "answers", ALONE, settings=PredictionSettings(batch_size=16))
     run(model, data, ALONE, settings=settings, report=folder / "model-report")
     run(None, data, ALONE, answers=folder / "answers", settings=settings, report=folder / "answers-report")

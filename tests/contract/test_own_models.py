@@ -104,7 +104,7 @@ def test_a_model_of_ones_own_is_compared_with_its_predecessor(place: Place) -> N
 
 
 def test_a_model_of_a_recipe_and_one_of_ones_own_are_compared_either_way(place: Place) -> None:
-    """What both measure is compared; their losses are not the same, and are not."""
+    """The metrics of both are compared. Their losses are of two kinds, and are not."""
     strong = place.model(1.5)
     ours = write_model(place.folder / "ours", "tests.fixtures.any_task", {"kind": "one logit"})
     report = place.evaluated(strong)
@@ -147,6 +147,8 @@ def test_a_champion_without_answers_to_this_data_is_named(place: Place) -> None:
         "compare the report of these answers as champion_evaluation. Restore it, or reject that version: "
         "then an approved one before it is the champion."
     )
+    with pytest.raises(InputError, match=r"is the evaluation of another model than version 1, the champion"):
+        place.compared(second, candidate, champion_evaluation=candidate)
     again = place.folder / "report-again"
     evaluate(first, place.data, again, place.answers(first), task="binary")
     assert place.compared(second, candidate, champion_evaluation=again)["champion_version"] == 1

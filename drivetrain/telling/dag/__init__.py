@@ -19,7 +19,7 @@ from drivetrain.base.formatting import status_word
 from drivetrain.base.records import dataclass
 
 MAX_SIDE_BY_SIDE = 8
-"""More steps in one layer than this are folded where they are alike (picture.py)."""
+"""More steps in one layer than this are folded where they are alike (folding.py)."""
 ORDERING_SWEEPS = 8
 PLACING_SWEEPS = 12
 # Bends of all long edges together. Beyond, long edges are drawn straight: nobody follows that many lines, and a

@@ -216,7 +216,7 @@ def _graph(pipeline: str, dag: Dag) -> Markup | None:
     if not dag.nodes:
         return None
     if len(dag.nodes) > MAX_SIDE_BY_SIDE:
-        from drivetrain.telling.dag.picture import folded
+        from drivetrain.telling.dag.folding import folded
 
         dag = folded(dag)
     if len(dag.nodes) > MAX_NODES:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
-from drivetrain.training.answers.samples import KINDS, Answers, listed
-from drivetrain.training.answers.table import Table, described_task, is_text, read_table
+from drivetrain.training.answers.samples import KINDS, Answers
+from drivetrain.training.answers.table import Table, described_task, is_text, listed, read_table
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Kind, Task
 
@@ -185,5 +185,5 @@ def _task_name(name: str, theirs: str, source: Path) -> str:
 def _check_there(table: Table, needed: Sequence[str], name: str) -> None:
     missing = next((each for each in needed if each not in table.columns), None)
     if missing is not None:
-        has = listed(list(table.columns))
+        has = listed(table.columns)
         raise InputError(f"{table.source} has no column {missing}; {name} needs {COLUMNS[name]}. It has {has}.")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
-from drivetrain.training.answers.table import Table
+from drivetrain.training.answers.table import Table, listed
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Floats, Ints, Kind, Samples, Task
 from drivetrain.training.metric_states.numbers.finite import Where, check_finite
@@ -31,8 +31,8 @@ LOSSES = {
     "regression": "squared error",
     "text": "difference from the target",
 }
-# Scores of one row may sum to 1 within this: those in half precision are further off than rounding in float32.
-_NEAR_ONE = 1e-2
+# How far scores of a row may be from what they should be, such as a sum of 1: some are written with two digits.
+_TOLERANCE = 1e-2
 _ADVICE = "correct what wrote the table"
 
 
@@ -145,7 +145,7 @@ class Answers:
         if margins is not None:
             with np.errstate(over="ignore"):
                 off = np.abs(1 / (1 + np.exp(-margins)) - scores).reshape(len(scores), -1).max(axis=1)
-            wrong = np.flatnonzero(off > _NEAR_ONE)
+            wrong = np.flatnonzero(off > _TOLERANCE)
             if wrong.size:
                 raise InputError(
                     f"the margin of {where.of(wrong[0])} is {_shown(margins[wrong[0]])}, and the score beside it is "
@@ -153,7 +153,7 @@ class Answers:
                 )
         if self.task.kind == "multiclass":
             sums = scores.sum(axis=1, dtype=np.float64)
-            wrong = np.flatnonzero(np.abs(sums - 1) > _NEAR_ONE)
+            wrong = np.flatnonzero(np.abs(sums - 1) > _TOLERANCE)
             if wrong.size:
                 raise InputError(
                     f"the scores of {where.of(wrong[0])} sum to {sums[wrong[0]]:.6g} over the {scores.shape[1]} "
@@ -277,9 +277,3 @@ def _quoted(value: Any) -> str:
 
 def _shown(values: Any) -> str:
     return listed(f"{each:.6g}" for each in np.ravel(values))
-
-
-def listed(names: Any) -> str:
-    """Some of the names, for a message."""
-    shown = [str(each) for each in names]
-    return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

@@ -95,7 +95,7 @@ class Table:
 
 
 def is_text(column: pa.ChunkedArray) -> bool:
-
+    """Return True for a column of text, in any of Arrow's forms of it."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
@@ -111,12 +111,11 @@ def read_table(source: Path, dataset: Dataset) -> Table:
         InputError: no table there; no column to join by; a key that is doubled, empty or of another type; rows that
             one of the two lacks.
     """
-
-    files = _files(source)
+    hashes = _files(source)
     keys = _keys(dataset)
     text_keys = (dataset.key or KEY, KEY) if keys is not None and is_text(keys) else ()
     try:
-        found = _opened(files, text_keys)
+        found = _opened(list(hashes), text_keys)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
         raise InputError(
             f"{source} cannot be read as a table: {' '.join(str(error).split()).rstrip('.'):.200}."
@@ -127,7 +126,9 @@ def read_table(source: Path, dataset: Dataset) -> Table:
     ordered = found if np.array_equal(places, np.arange(found.num_rows)) else found.take(pa.array(places))
     return Table(
         source,
-        hash_of_files({path.relative_to(source.parent).as_posix(): hash_of(path) for path in files}),
+        hash_of_files(
+            {path.name if path == source else path.relative_to(source).as_posix(): hashes[path] for path in hashes}
+        ),
         {name: ordered.column(name) for name in ordered.column_names},
     )
 
@@ -148,8 +149,9 @@ def described_task(source: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not the manifest of a table ({error!r:.100}).") from None
 
 
-def _files(source: Path) -> list[Path]:
-    """
+def _files(source: Path) -> dict[Path, str]:
+    """The files of a table with the SHA-256 of each.
+
     Raises:
         InputError: neither a table nor a folder with the files of one.
     """
@@ -158,7 +160,7 @@ def _files(source: Path) -> list[Path]:
     elif (source / MANIFEST_FILE).is_file():
         prepared = PreparedData(source)
         prepared.verify()
-        return [source / shard.file for shard in prepared.shards]
+        return {source / shard.file: shard.sha256 for shard in prepared.shards}
     elif source.is_dir():
         found = sorted(path for path in source.rglob("*") if path.suffix[1:] in FORMATS and not _hidden(path, source))
     else:
@@ -167,7 +169,7 @@ def _files(source: Path) -> list[Path]:
     if len(kinds) != 1 or kinds[0][1:] not in FORMATS:
         has = " and ".join(kinds) + " files" if kinds else "no .parquet or .csv file"
         raise InputError(f"{source} holds {has}; allowed is a table of .parquet files, or of .csv files.")
-    return found
+    return {path: hash_of(path) for path in found}
 
 
 def _hidden(path: Path, source: Path) -> bool:
@@ -199,7 +201,6 @@ def _together(tables: Iterable[pa.Table]) -> pa.Table:
 
 def _keys(dataset: Dataset) -> pa.ChunkedArray | None:
     """The data's keys, if it has some."""
-
     if dataset.key is None:
         return None
     values = dataset.reader.read(slice(0, len(dataset)), [dataset.key])[dataset.key]
@@ -218,7 +219,7 @@ def _places(table: pa.Table, source: Path, keys: pa.ChunkedArray | None, dataset
     if keys is not None:
         if not name:
             raise InputError(
-                f"{source} has no column {KEY!r} or {dataset.key!r}, the key of the data; it has {_listed(names)}. "
+                f"{source} has no column {KEY!r} or {dataset.key!r}, the key of the data; it has {listed(names)}. "
                 f"{ADVICE}"
             )
         theirs = _same_type(table.column(name), keys, name, source, dataset)
@@ -302,5 +303,7 @@ def _agree(theirs: pa.ChunkedArray, ours: pa.ChunkedArray, name: str, source: Pa
         )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+def listed(names: Iterable[object]) -> str:
+    """Some of the names, for a message."""
+    shown = [str(each) for each in names]
+    return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

@@ -59,6 +59,8 @@ class Subject(Protocol):
     """The training data, as model.json describes it."""
     loss: str
     """The name of the loss; "" for the recipe's own."""
+    has_losses: bool
+    """True where each row has a loss."""
 
     def image(self, rows: Ints) -> NDArray[Any] | None:
         """The model's inputs for some rows, where they may be images, shape [n, ...]."""
@@ -80,9 +82,11 @@ class AskedModel:
         InputError: a folder that is not what it should be, or a setting that cannot be.
     """
 
-    loss = ""
+    loss, has_losses = "", True
 
     def __init__(self, folder: Path, data: Path, process: Process, settings: Settings) -> None:
+        if settings.task:
+            raise InputError(f"task={settings.task!r} is of answers in a table; a model says its own. Leave task out.")
         self._framework: Framework = plugins.load_framework(framework_of(folder))
         self._process, self._settings = process, settings
         recipe, self._loaded, description = self._framework.load_model(folder)
@@ -165,8 +169,12 @@ class GivenAnswers:
         from drivetrain.training.answers.reading import read_answers
         from drivetrain.training.answers.samples import LOSSES
 
-        if settings.strategy != "ddp":
-            raise InputError(f"strategy={settings.strategy!r} shares out a model, and answers={table} are without one.")
+        for name, value, default in (
+            ("strategy", settings.strategy, "ddp"),
+            ("strategy_options", settings.strategy_options, "{}"),
+        ):
+            if value != default:
+                raise InputError(f"{name}={value!r} is for a model that is asked; with answers, leave it out.")
         self._process, self._settings = process, settings
         self.dataset = Dataset(
             data,
@@ -184,7 +192,8 @@ class GivenAnswers:
             **{"recipe": None, "step": None},
             **{"answers": self._answers.table.content_hash, "task": self._answers.name},
         }
-        self.loss = LOSSES[self._answers.name] if self._answers.has_losses else "none"
+        self.has_losses = self._answers.has_losses
+        self.loss = LOSSES[self._answers.name] if self.has_losses else "none"
 
     def image(self, rows: Ints) -> NDArray[Any] | None:
         return None

@@ -258,7 +258,7 @@ def test_a_run_of_two_steps_loads_what_it_needs(tmp_path: Path) -> None:
     assert "drivetrain.targets.sagemaker.run.runner" in ours
     assert len(ours) <= MOST_MODULES, ours
     rooms = ("recommend", "registry", "telling.charts", "targets.sagemaker.run.spark", "training", "trackers")
-    rooms += ("targets.sagemaker.document.for_each", "targets.sagemaker.inspection")
+    rooms += ("telling.dag.folding", "targets.sagemaker.document.for_each", "targets.sagemaker.inspection")
     rooms += ("spec.binding",)
     assert [name for name in ours if name.startswith(tuple(f"drivetrain.{room}" for room in rooms))] == []
 

@@ -122,6 +122,16 @@ def test_texts_of_a_csv_file_stay_texts(tmp_path: Path) -> None:
     assert samples_of(answers).values["exact_match"].all()
 
 
+def test_the_hash_of_a_table_is_that_of_its_content(tmp_path: Path) -> None:
+    data, hashes = data_of(tmp_path), []
+    for folder, score in (("one", 0.5), ("other", 0.5), ("changed", 0.25)):
+        (tmp_path / folder).mkdir()
+        parquet.write_table(pa.table({"id": KEYS, "score": [score] * 5}), tmp_path / folder / "answers.parquet")
+        hashes += [read_answers(tmp_path / folder, data, "binary", 0.0).table.content_hash]
+        hashes += [read_answers(tmp_path / folder / "answers.parquet", data, "binary", 0.0).table.content_hash]
+    assert len(set(hashes[:4])) == 1 and hashes[4] == hashes[5] != hashes[0]
+
+
 BAD_KEYS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "no key": (
         {"name": KEYS, "score": SCORES},
