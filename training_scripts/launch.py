@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from drivetrain.base.errors import BAD_INPUT, FAILED, INTERRUPTED, RETRY, InputError
+from drivetrain.base.errors import BAD_INPUT, FAILED, INTERRUPTED, RETRY, InputError, and_more
 from drivetrain.steps import trainings
 from drivetrain.steps.forked import Forked, forked
 from drivetrain.training import plugins
@@ -232,9 +232,7 @@ def resolve_hosts(cluster: Cluster, options: Options) -> Mapping[str, str | None
     if missing and (
         not cluster.is_elastic or cluster.hosts[0] in missing or len(addresses) - len(missing) < cluster.min_hosts
     ):
-        those = ", ".join(repr(host) for host in missing[:20]) + (
-            f" and {len(missing) - 20} more" if missing[20:] else ""
-        )
+        those = and_more(map(repr, missing), 20)
         have, are = ("has", "Is it") if len(missing) == 1 else ("have", "Are they")
         raise LostHostError(
             f"{those} {have} no address after {options.resolve_timeout:.0f} s. {are} part of this job "

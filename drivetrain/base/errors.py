@@ -73,6 +73,12 @@ def said(error: BaseException) -> str:
         return f"{type(error).__name__}, whose message raises {type(other).__name__}"
 
 
+def and_more(texts: Iterable[object], most: int, between: str = ", ") -> str:
+    """`a, b and 4 more`: the first few of some texts."""
+    known = [str(text) for text in texts]
+    return between.join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
 def did_you_mean(given: str, allowed: Iterable[str], *, none: str = "None is declared.") -> str:
     """`Did you mean 'train'? Allowed: test, train.`"""
     names = sorted(allowed)

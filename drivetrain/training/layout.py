@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from drivetrain.base.degrees import DIMENSIONS, World, data_size, fill, stride
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.process import Process
 
 # Ranks of these dimensions wait for each other inside every layer: only a host's own links are fast enough.
@@ -150,4 +150,4 @@ def _processes(count: int) -> str:
 def _shorten(groups: list[list[int]], shown: int = 4) -> str:
     """Groups of ranks as text, the first few of them: `[0 1] [2 3]`."""
     texts = ["[" + " ".join(map(str, group[:8])) + (" ..." if len(group) > 8 else "") + "]" for group in groups]
-    return " ".join(texts[:shown]) + (f" and {len(texts) - shown} more" if len(texts) > shown else "")
+    return and_more(texts, shown, " ")

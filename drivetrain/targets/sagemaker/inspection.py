@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, and_more, did_you_mean
 from drivetrain.base.formatting import count, printable
 from drivetrain.base.json_text import Json
 from drivetrain.base.masking import mask
@@ -149,16 +149,13 @@ def warnings(definition: Definition) -> list[str]:
     for line in islice(_refused(definition, definition.all_steps), MOST):
         place, _, problem = line.partition(": ")
         kinds.setdefault(problem, []).append(place)
-    said = [f"the service would refuse {_and_more(places)}: {problem}" for problem, places in kinds.items()]
+    said = [
+        f"the service would refuse {and_more(places, _MOST_PLACES)}: {problem}" for problem, places in kinds.items()
+    ]
     if len(said) > _MOST_WARNINGS:
         more = f"the service would refuse more: drivetrain check {definition.source}"
         said = [*said[:_MOST_WARNINGS], more]
     return [printable(line) for line in said]
-
-
-def _and_more(places: list[str]) -> str:
-    shown = ", ".join(places[:_MOST_PLACES])
-    return shown if len(places) <= _MOST_PLACES else f"{shown} and {len(places) - _MOST_PLACES} more"
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

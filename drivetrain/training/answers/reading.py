@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
 from drivetrain.training.answers.samples import KINDS, Answers
-from drivetrain.training.answers.table import Table, described_task, is_text, listed, read_table
+from drivetrain.training.answers.table import Table, described_task, is_text, read_table
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Kind, Task
 
@@ -118,7 +118,7 @@ def _predicted_classes(table: Table, task: Task) -> NDArray[Any]:
         if unknown is not None:
             raise InputError(
                 f"column {PREDICTED!r} of {table.source} has {unknown!r:.60}, which is no class of its scores: "
-                f"{listed(task.class_names)}."
+                f"{and_more(task.class_names, 12)}."
             )
         return np.array([number[each] for each in texts], dtype=np.int64)
     values = table.numbers(PREDICTED)
@@ -153,7 +153,7 @@ def _by_class(table: Table, prefix: str, kind: Kind) -> tuple[tuple[str, ...], N
         order = sorted(range(len(classes)), key=lambda place: int(classes[place]))
         if [int(classes[place]) for place in order] != list(range(len(classes))):
             raise InputError(
-                f"{table.source} has the columns {listed(columns)}: classes are numbered from 0, each once."
+                f"{table.source} has the columns {and_more(columns, 12)}: classes are numbered from 0, each once."
             )
         columns, classes = [columns[place] for place in order], []
     return tuple(classes), np.stack([_floats(table.numbers(name)) for name in columns], axis=1)
@@ -185,5 +185,5 @@ def _task_name(name: str, theirs: str, source: Path) -> str:
 def _check_there(table: Table, needed: Sequence[str], name: str) -> None:
     missing = next((each for each in needed if each not in table.columns), None)
     if missing is not None:
-        has = listed(table.columns)
+        has = and_more(table.columns, 12)
         raise InputError(f"{table.source} has no column {missing}; {name} needs {COLUMNS[name]}. It has {has}.")

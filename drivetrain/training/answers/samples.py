@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
-from drivetrain.training.answers.table import Table, listed
+from drivetrain.training.answers.table import Table
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Floats, Ints, Kind, Samples, Task
 from drivetrain.training.metric_states.numbers.finite import Where, check_finite
@@ -210,7 +210,7 @@ class Answers:
             classes = self.task.class_names or range(self.task.num_classes)
             raise InputError(
                 f"{where.of(wrong[0])}: the label {self.dataset.label}={given[wrong[0]]!s:.60} is no class of the "
-                f"answers, which have {listed(classes)}. "
+                f"answers, which have {and_more(classes, 12)}. "
                 + (
                     "Name the classes by their columns: score_<class>."
                     if given.dtype.kind in "OU" and not self.task.class_names
@@ -276,4 +276,4 @@ def _quoted(value: Any) -> str:
 
 
 def _shown(values: Any) -> str:
-    return listed(f"{each:.6g}" for each in np.ravel(values))
+    return and_more([f"{each:.6g}" for each in np.ravel(values)], 12)

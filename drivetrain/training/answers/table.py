@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyarrow import compute as _compute
 from pyarrow import csv, parquet
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.data.manifest import MANIFEST_FILE
 from drivetrain.registry.content_hash import hash_of_files
 from drivetrain.registry.report_hash import hash_of
@@ -219,8 +219,8 @@ def _places(table: pa.Table, source: Path, keys: pa.ChunkedArray | None, dataset
     if keys is not None:
         if not name:
             raise InputError(
-                f"{source} has no column {KEY!r} or {dataset.key!r}, the key of the data; it has {listed(names)}. "
-                f"{ADVICE}"
+                f"{source} has no column {KEY!r} or {dataset.key!r}, the key of the data; it has "
+                f"{and_more(names, 12)}. {ADVICE}"
             )
         theirs = _same_type(table.column(name), keys, name, source, dataset)
         if len(compute.unique(keys)) == len(keys):
@@ -301,9 +301,3 @@ def _agree(theirs: pa.ChunkedArray, ours: pa.ChunkedArray, name: str, source: Pa
             f"column {name!r} of {source} has {theirs[row].as_py()!r:.60} at row {row}, and the data has "
             f"{dataset.key}={ours[row].as_py()!r:.60} there; {wrong:,} rows differ. Give the table of the same data."
         )
-
-
-def listed(names: Iterable[object]) -> str:
-    """Some of the names, for a message."""
-    shown = [str(each) for each in names]
-    return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

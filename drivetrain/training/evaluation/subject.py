@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.data.manifest import MANIFEST_FILE
 from drivetrain.training import plugins, trees
 from drivetrain.training.evaluation.progress import Progress
@@ -281,15 +281,10 @@ def slice_columns(reader: Reader, names: Sequence[str]) -> list[SliceColumn]:
         raise InputError(
             f"slices: {reader.folder} lists no values of column {unlisted!r}. A column to slice by has whole numbers, "
             f"bools or text, and at most 256 values; data that an earlier version prepared has to be prepared again. "
-            f"Columns with values: {_named(sorted(listed))}."
+            f"Columns with values: {and_more(sorted(listed), 20) or 'none'}."
         )
     return [SliceColumn(name, _values(listed[name])) for name in names]
 
 
 def _values(entries: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
     return tuple(entry["value"] for entry in entries)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return (", ".join(names[:20]) or "none") + more

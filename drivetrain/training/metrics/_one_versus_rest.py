@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.base.errors import and_more
 from drivetrain.training.metric import SHARE, Ints, Kind, Range, Ranked, Ranking, Samples, Task, UndefinedError, Value
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, mean
@@ -249,7 +250,4 @@ def _reason(reasons: Sequence[str]) -> str:
     for reason in reasons:
         clause, _, number = reason.rpartition(" ")
         classes.setdefault(clause, []).append(number)
-    return "; ".join(
-        f"{clause} {', '.join(numbers[:_NAMED])}" + (f" and {len(numbers) - _NAMED} more" * (len(numbers) > _NAMED))
-        for clause, numbers in classes.items()
-    )
+    return "; ".join(f"{clause} {and_more(numbers, _NAMED)}" for clause, numbers in classes.items())

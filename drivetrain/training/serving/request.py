@@ -18,13 +18,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.serving.inputs import Input, Inputs
 
 JSON, JSON_LINES, CSV, NPY = "application/json", "application/jsonlines", "text/csv", "application/x-npy"
@@ -79,8 +79,8 @@ def columns_from(table: Table, inputs: Inputs) -> dict[str, NDArray[Any]]:
             f", or {', '.join(inputs.raw.NAMES)} in their place" if inputs.raw is not None and inputs.raw.NAMES else ""
         )
         raise InputError(
-            f"the rows lack {_listed(missing)}. The model takes {_listed(inputs.names)}{instead}; the rows have "
-            f"{_listed(list(table))}."
+            f"the rows lack {and_more(missing, _SHOWN)}. The model takes {and_more(inputs.names, _SHOWN)}{instead}; "
+            f"the rows have {and_more(table, _SHOWN)}."
         )
     return {column.name: _typed(column, table[column.name]) for column in inputs.columns}
 
@@ -144,11 +144,6 @@ def _first(wrong: NDArray[np.bool_]) -> int:
     return int(np.argmax(wrong.reshape(len(wrong), -1).any(axis=1))) + 1
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-
-
 def _text(body: Body, what: str) -> str:
     if isinstance(body, str):
         return body.removeprefix("\ufeff")
@@ -196,9 +191,11 @@ def _of_rows(rows: list[Any], inputs: Inputs) -> Table:
                 raise InputError(f"row {number} is no object, as those before it are.")
             missing = [name for name in names if name in inputs.names and name not in row]
             if missing := [name for name in missing if name not in inputs.imputed]:
-                raise InputError(f"row {number} lacks {_listed(missing)}.")
+                raise InputError(f"row {number} lacks {and_more(missing, _SHOWN)}.")
             if inputs.imputed and not any(name in row for name in inputs.names):
-                raise InputError(f"row {number} has no column of the model, which takes {_listed(inputs.names)}.")
+                raise InputError(
+                    f"row {number} has no column of the model, which takes {and_more(inputs.names, _SHOWN)}."
+                )
         names += [name for name in inputs.names if name in inputs.imputed and name not in names]
         return {name: [row.get(name) for row in rows] for name in names}
     if len(inputs.columns) == 1:
@@ -213,7 +210,7 @@ def _of_rows(rows: list[Any], inputs: Inputs) -> Table:
 def _check_width(number: int, width: int, inputs: Inputs) -> None:
     if width != len(inputs.columns):
         raise InputError(
-            f"row {number} has {width} values; the model takes {len(inputs.columns)}: {_listed(inputs.names)}."
+            f"row {number} has {width} values; the model takes {len(inputs.columns)}: {and_more(inputs.names, _SHOWN)}."
         )
 
 
@@ -247,7 +244,7 @@ def _csv(body: Body, inputs: Inputs) -> Table:
         if len(row) != len(inputs.columns) and number == 1:
             raise InputError(
                 f"the first row has {len(row)} values and no name of a column; the model takes {len(inputs.columns)} "
-                f"columns: {_listed(inputs.names)}."
+                f"columns: {and_more(inputs.names, _SHOWN)}."
             )
         _check_width(number, len(row), inputs)
     return {name: [row[place] for row in values] for place, name in enumerate(inputs.names)}
@@ -304,7 +301,7 @@ def _npy(body: Body, inputs: Inputs) -> Table:
     if array.ndim != 2 or array.shape[1] != len(inputs.columns):
         raise InputError(
             f"the array has shape {list(array.shape)}; the model takes [rows, {len(inputs.columns)}]: "
-            f"{_listed(inputs.names)}."
+            f"{and_more(inputs.names, _SHOWN)}."
         )
     return {name: array[:, place] for place, name in enumerate(inputs.names)}
 

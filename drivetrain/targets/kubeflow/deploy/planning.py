@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from drivetrain.assets.uploads import size_of
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import UserError, and_more
 from drivetrain.deploying.plan import ALL, Difference, Plan, Terms, TriggerChange, Upload
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, digest, fingerprint, mark_of
 from drivetrain.targets.kubeflow.deploy.desired import Desired, Recurring, when
@@ -89,7 +89,7 @@ def _refusal(
         )
     if not drift:
         return None
-    shown = "; ".join(drift[:2]) + (f" and {len(drift) - 2} more" if len(drift) > 2 else "")
+    shown = and_more(drift, 2, "; ")
     return (
         f"Pipeline {wanted.name!r} was changed since the last apply, and applying would undo it: {shown}. Write it in "
         "the code, or give it up: --discard all"

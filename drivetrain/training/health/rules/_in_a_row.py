@@ -22,9 +22,3 @@ class InARow:
         """Begin anew to count these."""
         for name in names:
             self._counts.pop(name, None)
-
-
-def named(names: list[str], most: int = 3) -> str:
-    """`a, b, c and 4 more`."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drivetrain.base.errors import and_more
 from drivetrain.training.health.record import Floats, Record
 from drivetrain.training.health.rule import Seen
-from drivetrain.training.health.rules._in_a_row import named
 
 WATCHES = "classes"
 ACTION = "warn"
@@ -36,4 +36,4 @@ class Rule:
         rare = [f"class {int(row)} ({counts[row] / total:.2%})" for row in np.flatnonzero(counts < self.share * mean)]
         if not rare:
             return None
-        return Seen(f"of {int(total)} samples few are of {named(rare)}", rare[0].partition(" (")[0])
+        return Seen(f"of {int(total)} samples few are of {and_more(rare, 3)}", rare[0].partition(" (")[0])

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drivetrain.base.errors import and_more
 from drivetrain.training.health.record import Record
 from drivetrain.training.health.rule import Seen
-from drivetrain.training.health.rules._in_a_row import InARow, named
+from drivetrain.training.health.rules._in_a_row import InARow
 
 WATCHES = "layers"
 ACTION = "warn"
@@ -36,4 +37,4 @@ class Rule:
         names = self._in_a_row(record.layers.names[int(row)] for row in dead)
         if not names:
             return None
-        return Seen(f"{float(shares[dead].max()):.0%} of the outputs of {named(names)} are 0", names[0])
+        return Seen(f"{float(shares[dead].max()):.0%} of the outputs of {and_more(names, 3)} are 0", names[0])

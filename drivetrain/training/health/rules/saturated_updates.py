@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drivetrain.base.errors import and_more
 from drivetrain.training.health.record import Record
 from drivetrain.training.health.rule import Seen
-from drivetrain.training.health.rules._in_a_row import InARow, named
+from drivetrain.training.health.rules._in_a_row import InARow
 
 WATCHES = "tensors"
 ACTION = "warn"
@@ -44,4 +45,4 @@ class Rule:
         names = self._in_a_row(record.tensors.names[int(row)] for row in large)
         if not names:
             return None
-        return Seen(f"a step changes {named(names)} by {float(ratios[large].max()):.0%} of its weights", names[0])
+        return Seen(f"a step changes {and_more(names, 3)} by {float(ratios[large].max()):.0%} of its weights", names[0])

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drivetrain.base.errors import and_more
 from drivetrain.training.health.record import Record
 from drivetrain.training.health.rule import Seen
-from drivetrain.training.health.rules._in_a_row import InARow, named
+from drivetrain.training.health.rules._in_a_row import InARow
 
 WATCHES = "tensors"
 ACTION = "warn"
@@ -39,7 +40,7 @@ class Rule:
         idle = self._no_gradient(table.names[int(row)] for row in still)
         unmoved = self._no_change(table.names[int(row)] for row in stuck)
         if idle:
-            return Seen(f"{named(idle)} got no gradient", idle[0])
+            return Seen(f"{and_more(idle, 3)} got no gradient", idle[0])
         if unmoved:
-            return Seen(f"{named(unmoved)} got a gradient, and no step changed it", unmoved[0])
+            return Seen(f"{and_more(unmoved, 3)} got a gradient, and no step changed it", unmoved[0])
         return None

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drivetrain.base.errors import and_more
 from drivetrain.training.health.record import Record
 from drivetrain.training.health.rule import Seen
-from drivetrain.training.health.rules._in_a_row import InARow, named
+from drivetrain.training.health.rules._in_a_row import InARow
 
 WATCHES = "tensors"
 ACTION = "warn"
@@ -54,4 +55,4 @@ class Rule:
         if not names:
             return None
         least = float(of_matrices[small].min())
-        return Seen(f"gradients of {named(names)} are {least / largest:.1e} of the largest layer's", names[0])
+        return Seen(f"gradients of {and_more(names, 3)} are {least / largest:.1e} of the largest layer's", names[0])

@@ -7,7 +7,7 @@ Where it does not fit, it stays as the recipe's model drew it. All other layers 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.torch.gathering import unwrapped
 from drivetrain.training.torch.layers import layers_of
@@ -59,10 +59,10 @@ def load_weights(model: nn.Module, path: Path) -> list[str]:
         lines[0] += f", without the prefix {prefix!r} of their names"
     if fresh:
         reasons = "; ".join(f"{name}: {unfit[name]}" for name in fresh[:_SHOWN])
-        lines.append(f"left fresh: {_listed(fresh)} ({reasons})")
+        lines.append(f"left fresh: {and_more(fresh, _SHOWN)} ({reasons})")
     unused = [name for name in tensors if name not in held]
     if unused:
-        lines.append(f"not used of the file: {_listed(unused)}")
+        lines.append(f"not used of the file: {and_more(unused, _SHOWN)}")
     return lines
 
 
@@ -144,8 +144,3 @@ def _refusal(
         "do not fit. Only the last layer may differ. Give the weights of this model, or the recipe's options that they "
         "were made with."
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

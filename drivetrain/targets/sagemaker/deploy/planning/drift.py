@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from drivetrain.base.errors import and_more
 from drivetrain.deploying.plan import Terms, as_given
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import Deployed, LostError, base_of
@@ -60,8 +61,7 @@ class Drift:
         undone = [change for change in self.overwritten if not is_named(change.place, terms.discarded)]
         if not undone and (self.owner is None or terms.adopted or terms.discarded):
             return None
-        shown = ", ".join(change.where for change in undone[:3])
-        shown += f" and {len(undone) - 3} more" if len(undone) > 3 else ""
+        shown = and_more([change.where for change in undone], 3)
         pull = "drivetrain pull " + as_given(terms.origin and terms.origin.model_copy(update={"on": None}), name)
         adopt = f"Take it over as it is: {pull} --adopt (what the code changes since then is named by --discard)"
         keep = f"Keep the edits: {pull}"

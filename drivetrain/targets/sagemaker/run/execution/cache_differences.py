@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from drivetrain.assets.assets import WHOLE_FOLDER
+from drivetrain.base.errors import and_more
 from drivetrain.base.json_text import as_object, list_in, object_in, text_in
 from drivetrain.base.masking import MASK
 from drivetrain.run_store.objects import ObjectStore
@@ -271,10 +272,9 @@ def changed_code(old: Mapping[str, Any], new: Mapping[str, Any], store: ObjectSt
         return CODE
     before, after = found
     said = list(_file_differences(before, after))
-    more = f" and {len(said) - _MOST} more" if len(said) > _MOST else ""
     why = after.get(WHOLE_FOLDER, b"").decode().strip()
     whole = f" (every file of the folder counts, since {why})" if why else ""
-    return f"code: {', '.join(said[:_MOST])}{more}{whole}" if said else CODE
+    return f"code: {and_more(said, _MOST)}{whole}" if said else CODE
 
 
 def _file_differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import UserError, and_more
 from drivetrain.base.json_text import object_in, text_in
 from drivetrain.components.train import train
 from drivetrain.run_store.model import StepRun
@@ -67,11 +67,10 @@ def refuse_another_training(
 
 
 def _message(name: str, differences: list[str], arguments: Mapping[str, Any], uri: str, execution: str) -> str:
-    more = f" and {len(differences) - _MOST_NAMED} more" if len(differences) > _MOST_NAMED else ""
     resumable = ", ".join(_resumable_names(arguments)) or "what the component declares as resumable"
     return (
         f"step {name!r} has checkpoints ({uri}), and it cannot go on from them with another configuration: "
-        f"{', '.join(differences[:_MOST_NAMED])}{more}.\n"
+        f"{and_more(differences, _MOST_NAMED)}.\n"
         f"What may change: {resumable}, the machines, and whether they are spot machines.\n"
         f"Resume without it (drivetrain runs resume {execution}), or begin a new training with it (drivetrain run ...)."
     )
