@@ -31,7 +31,6 @@ from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.launch.processes.parent import die_with_parent
-from drivetrain.training.metric import Task
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, check_finite
 from drivetrain.training.metric_states.samples import margins_of
 from drivetrain.training.model_folder import framework_of
@@ -42,6 +41,7 @@ from drivetrain.training.prediction.settings import Settings, parser
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.serving.predictions import predictions_of
 from drivetrain.training.strategy import WHOLE
+from drivetrain.training.task import Task
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,7 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
 from drivetrain.training.options import build_options
-
-Kind = Literal["multiclass", "binary", "multilabel", "regression", "tokens", "segmentation", "values"]
-"""The kind of a model's outputs. `values`: nothing is known but losses and the recipe's own values a sample."""
-
-RankedBy = Literal["probabilities", "logits", "raw scores"]
-"""The numbers by which samples are ranked. `probabilities`: the scores, which tell apart what probabilities tell apart.
-`logits`: margins that are log-odds; the scores are their softmax or sigmoid. `raw scores`: margins, any real numbers;
-the scores are the same numbers, and no probabilities."""
+from drivetrain.training.task import Kind, Task
 
 Amount = Literal["bool", "float"]
 """The values of a mean: truths, which are counted, or real numbers."""
@@ -49,20 +42,6 @@ SHARE: Range = (0.0, 1.0)
 CORRELATION: Range = (-1.0, 1.0)
 FROM_ZERO: Range = (0.0, math.inf)
 ANY: Range = (-math.inf, math.inf)
-
-
-@dataclass(frozen=True)
-class Task:
-    """The task of a model. `num_classes` counts the classes of multiclass (binary: 2), tokens and segmentation, the
-    labels of multilabel, and the outputs of regression; 0 for `values`."""
-
-    kind: Kind
-    num_classes: int = 0
-    class_names: tuple[str, ...] = ()
-    """Names for people, in the order of the classes; may be empty."""
-    threshold: float = 0.5
-    """The least score for class 1, for binary tasks."""
-    ranked_by: RankedBy = "probabilities"
 
 
 @dataclass(frozen=True, kw_only=True)

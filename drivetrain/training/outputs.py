@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import Kind, RankedBy, Task
 from drivetrain.training.model_folder import THRESHOLD
 from drivetrain.training.recipe import Recipe, wrong_answer
+from drivetrain.training.task import Kind, RankedBy, Task
 
 if TYPE_CHECKING:
     from drivetrain.training.framework import Values

@@ -22,8 +22,9 @@ from drivetrain.telling.content.evaluation import evaluation
 from drivetrain.telling.page import render
 from drivetrain.telling.page.evaluation_section import evaluation_page
 from drivetrain.training.launch.processes.parent import follows_parent
-from drivetrain.training.metric import Samples, Task
+from drivetrain.training.metric import Samples
 from drivetrain.training.metrics.threshold import Metric
+from drivetrain.training.task import Task
 from drivetrain.ui.pages import Pages
 from drivetrain.ui.server import Server
 from tests.fixtures.browser import Browser, program, until

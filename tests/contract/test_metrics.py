@@ -26,12 +26,10 @@ from drivetrain.training.metric import (
     HasExactCurves,
     HasRange,
     HasResolution,
-    Kind,
     Metric,
     Ranked,
     Ranking,
     Samples,
-    Task,
     UndefinedError,
     Value,
     load_metrics,
@@ -39,6 +37,7 @@ from drivetrain.training.metric import (
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
 from drivetrain.training.metric_states.uncertainty.intervals import interval
 from drivetrain.training.process import Process
+from drivetrain.training.task import Kind, Task
 from tests.unit.training.metrics.sampling import counted, samples_of, take
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

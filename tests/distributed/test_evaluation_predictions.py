@@ -12,8 +12,9 @@ import pytest
 from drivetrain.training import outputs
 from drivetrain.training.evaluation import predictions
 from drivetrain.training.evaluation.predictions import Predictions
-from drivetrain.training.metric import Samples, Task
+from drivetrain.training.metric import Samples
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 
 MULTICLASS = Task("multiclass", 3, ("ant", "bee", "wasp"))
 

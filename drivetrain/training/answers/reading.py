@@ -14,7 +14,8 @@ from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TAR
 from drivetrain.training.answers.samples import KINDS, Answers
 from drivetrain.training.answers.table import Table, described_task, is_text, read_table
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.metric import Amount, Kind, Task
+from drivetrain.training.metric import Amount
+from drivetrain.training.task import Kind, Task
 
 # The columns of each task, for people.
 COLUMNS = {

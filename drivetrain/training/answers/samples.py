@@ -17,9 +17,10 @@ from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
 from drivetrain.training.answers.table import Table
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.metric import Amount, Floats, Ints, Kind, Samples, Task
+from drivetrain.training.metric import Amount, Floats, Ints, Samples
 from drivetrain.training.metric_states.numbers.finite import Where, check_finite
 from drivetrain.training.metric_states.score_errors import ScoreErrors
+from drivetrain.training.task import Kind, Task
 
 KINDS: Mapping[str, Kind] = {
     **{kind: kind for kind in ("binary", "multiclass", "multilabel", "regression")},

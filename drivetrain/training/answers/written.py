@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.answers import KEY, MARGIN, PREDICTED, ROW, SCORE
-from drivetrain.training.metric import Task
 from drivetrain.training.outputs import answer_columns
+from drivetrain.training.task import Task
 
 _OURS = (ROW, KEY, PREDICTED, SCORE, MARGIN)
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from drivetrain.training.answers.written import arrow_array, table_columns
 from drivetrain.training.evaluation.files import PREDICTIONS_FOLDER, replacing, writable
 from drivetrain.training.launch.processes.heartbeat import beat
-from drivetrain.training.metric import Samples, Task
+from drivetrain.training.metric import Samples
 from drivetrain.training.outputs import one_value
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 
 ROW_GROUP_ROWS = 1 << 16
 ROWS_PER_FILE = 1_000_000

@@ -16,7 +16,7 @@ from drivetrain.training.framework import Forward, Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.layout import Layout
-from drivetrain.training.metric import Amount, Ints, Metric, Samples, Task
+from drivetrain.training.metric import Amount, Ints, Metric, Samples
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.own_values import own_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
@@ -25,6 +25,7 @@ from drivetrain.training.metric_states.samples import amounts_of, samples_of
 from drivetrain.training.metric_states.slices import SliceColumn
 from drivetrain.training.outputs import task_of
 from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, direction
+from drivetrain.training.task import Task
 
 __all__ = ["Bootstrap", "Evaluation", "Forward", "SliceColumn", "evaluate", "probe", "samples_of", "task_of"]
 

@@ -19,7 +19,7 @@ from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import PreparedData
-from drivetrain.training.metric import Ints, Metric, Samples, Task, load_metrics
+from drivetrain.training.metric import Ints, Metric, Samples, load_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
 from drivetrain.training.metric_states.slices import SliceColumn
 from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
@@ -28,6 +28,7 @@ from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Reader
 from drivetrain.training.recipe import Recipe
+from drivetrain.training.task import Task
 
 # Decoded rows that are kept in memory; if there are more, only those in use.
 MOST_HELD_ROWS = 2_000_000

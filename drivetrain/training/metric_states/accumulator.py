@@ -23,7 +23,6 @@ from drivetrain.training.metric import (
     Ranked,
     Ranking,
     Samples,
-    Task,
     UndefinedError,
     Value,
 )
@@ -40,6 +39,7 @@ from drivetrain.training.metric_states.uncertainty import bootstrap as drawing
 from drivetrain.training.metric_states.uncertainty.intervals import Interval, interval, keys_of_equal_size
 from drivetrain.training.metric_states.waiting import Batch, Waiting
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 
 # If the bins of replicates make up more than this share of an interval, advice is given.
 _WIDE = 0.25

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Floats, Ints, Kind, RankedBy, Samples
+from drivetrain.training.metric import Floats, Ints, Samples
 from drivetrain.training.metric_states.numbers.finite import EXTREME
+from drivetrain.training.task import Kind, RankedBy
 
 IGNORED = -100
 """A target that counts for nothing (torch's `ignore_index`)."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drivetrain.training.metric import Counts, Kind, Samples
+from drivetrain.training.metric import Counts, Samples
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.outcomes import fewest
+from drivetrain.training.task import Kind
 
 
 @dataclass(frozen=True)

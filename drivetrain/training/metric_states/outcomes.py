@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drivetrain.training.metric import Counts, Ints, Kind, Samples, UndefinedError
+from drivetrain.training.metric import Counts, Ints, Samples, UndefinedError
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, share
+from drivetrain.training.task import Kind
 
 
 class ClassTable(NamedTuple):

@@ -10,23 +10,12 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import (
-    SHARE,
-    Amount,
-    Counts,
-    Ints,
-    Kind,
-    Metric,
-    Samples,
-    Tally,
-    Task,
-    UndefinedError,
-    Value,
-)
+from drivetrain.training.metric import SHARE, Amount, Counts, Ints, Metric, Samples, Tally, UndefinedError, Value
 from drivetrain.training.metric_states import rows
 from drivetrain.training.metric_states.numbers import exact_sum
 from drivetrain.training.metric_states.row_columns import Class, LossWeight, OwnValue
 from drivetrain.training.metric_states.uncertainty.intervals import share
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Amount, Task
+from drivetrain.training.metric import Amount
 from drivetrain.training.metric_states.rows import RowTable
+from drivetrain.training.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)

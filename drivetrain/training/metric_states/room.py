@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import HasCurves, HasExact, Metric, Tally, Task
+from drivetrain.training.metric import HasCurves, HasExact, Metric, Tally
 from drivetrain.training.metric_states.tally_set import TallySet
+from drivetrain.training.task import Task
 
 MEMORY = 256 << 20
 """Bytes of what a rank counts, unless another limit is given; an all_reduce takes about as much again."""

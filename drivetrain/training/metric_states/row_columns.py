@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training.metric import Amount, Kind, RankedBy, Samples, Task
+from drivetrain.training.metric import Amount, Samples
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.outcomes import Matches
 from drivetrain.training.metric_states.output_errors import OutputErrors
@@ -16,6 +16,7 @@ from drivetrain.training.metric_states.ranking.ranks import Ranks
 from drivetrain.training.metric_states.rows import Is
 from drivetrain.training.metric_states.score_errors import ScoreErrors
 from drivetrain.training.metric_states.texts import TokenMatches
+from drivetrain.training.task import Kind, RankedBy, Task
 
 
 @dataclass(frozen=True)

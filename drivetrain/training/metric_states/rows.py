@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training.launch.processes.heartbeat import beat
-from drivetrain.training.metric import Ints, Metric, Samples, Task
+from drivetrain.training.metric import Ints, Metric, Samples
 from drivetrain.training.metric_states.numbers.hashing import Hashes
 from drivetrain.training.metric_states.slices import SliceColumn
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 
 FORMAT = 1
 MOST_BYTES = 1 << 28

@@ -13,10 +13,11 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.framework import Values
-from drivetrain.training.metric import Amount, Floats, Ints, Samples, Task
+from drivetrain.training.metric import Amount, Floats, Ints, Samples
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Locate, Where, check_finite
 from drivetrain.training.outputs import answers_of
 from drivetrain.training.recipe import HasDirections, HasLossWeights, HasTruth, Recipe, wrong_answer
+from drivetrain.training.task import Task
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100

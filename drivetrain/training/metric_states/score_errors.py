@@ -8,11 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from drivetrain.training.metric import Counts, Floats, Ints, Kind, Samples, Task
+from drivetrain.training.metric import Counts, Floats, Ints, Samples
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers import exact_sum, sums
 from drivetrain.training.metric_states.numbers.exact_sum import SIZE
 from drivetrain.training.metric_states.numbers.sums import side_by_side
+from drivetrain.training.task import Kind, Task
 
 ScoreError = Literal["brier", "log", "log_softmax"]
 SUMS = "sums"

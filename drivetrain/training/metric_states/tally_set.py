@@ -15,11 +15,11 @@ from drivetrain.training.metric import (
     Metric,
     Ranked,
     Tally,
-    Task,
     UndefinedError,
     Value,
 )
 from drivetrain.training.metric_states.own_values import NumSamples
+from drivetrain.training.task import Task
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ import numpy as np
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import SHARE, Floats, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Floats, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import ClassTable, Outcomes
 from drivetrain.training.metric_states.row_columns import Right, target_and_prediction
 from drivetrain.training.metric_states.rows import Average, Form, Is, Share
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of, share, with_absent
+from drivetrain.training.task import Kind, Task
 
 AVERAGES = ("macro", "micro", "weighted")
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Range, Tally, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.output_errors import OutputError, OutputErrors
 from drivetrain.training.metric_states.row_columns import OutputErrorOf
 from drivetrain.training.metric_states.rows import Average, Form, Mean, Scale
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import and_more
-from drivetrain.training.metric import SHARE, Ints, Kind, Range, Ranked, Ranking, Samples, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Range, Ranked, Ranking, Samples, UndefinedError, Value
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, mean
 from drivetrain.training.metric_states.ranking.score_histogram import (
@@ -23,6 +23,7 @@ from drivetrain.training.metric_states.ranking.score_histogram import (
     resolution_for,
 )
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of
+from drivetrain.training.task import Kind, Task
 
 WIDE = 1e-3
 """A bound above this comes with advice."""

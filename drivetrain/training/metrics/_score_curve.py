@@ -9,9 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from drivetrain.training.metric import Floats, Ints, Ranked, Task, UndefinedError, Value
+from drivetrain.training.metric import Floats, Ints, Ranked, UndefinedError, Value
 from drivetrain.training.metric_states.ranking.score_histogram import shown
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest
+from drivetrain.training.task import Task
 
 MOST_POINTS = 1000
 """The most points of a curve; all curves of a metric together have 100 times as many, and each of them 20 at least."""

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import Matches, Outcomes
 from drivetrain.training.metric_states.row_columns import Right, RightParts
 from drivetrain.training.metric_states.rows import Form, Is, Mean, Share
 from drivetrain.training.metric_states.uncertainty.intervals import share
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.training.metric import Ints, Ranked, Task
+from drivetrain.training.metric import Ints, Ranked
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, dot
 from drivetrain.training.metric_states.row_columns import Score, target_and_prediction
 from drivetrain.training.metric_states.rows import Average, Form
 from drivetrain.training.metric_states.rows import Ranking as RankingOfRows
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, area
 from drivetrain.training.metrics._one_versus_rest import AreaByClass, both_sides, suffixes
+from drivetrain.training.task import Task
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import CORRELATION, SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import CORRELATION, SHARE, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import Outcomes
 from drivetrain.training.metric_states.row_columns import target_and_prediction
 from drivetrain.training.metric_states.rows import Average, Form, Share
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of, share, with_absent
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.texts import BleuCounts, library
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Range, Tally, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.row_columns import ScoreErrorOf
 from drivetrain.training.metric_states.rows import Form, Mean
 from drivetrain.training.metric_states.score_errors import ScoreErrors, advice_on, sums_of
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

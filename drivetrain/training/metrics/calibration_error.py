@@ -15,24 +15,13 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import (
-    SHARE,
-    Counts,
-    Floats,
-    Ints,
-    Kind,
-    Range,
-    Samples,
-    Tally,
-    Task,
-    UndefinedError,
-    Value,
-)
+from drivetrain.training.metric import SHARE, Counts, Floats, Ints, Range, Samples, Tally, UndefinedError, Value
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers import exact_sum
 from drivetrain.training.metric_states.numbers.exact_sum import SIZE
 from drivetrain.training.metric_states.score_errors import advice_on, sums_of
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, worth
+from drivetrain.training.task import Kind, Task
 
 NORMS = ("l1", "l2", "max")
 MOST_BINS = 1000

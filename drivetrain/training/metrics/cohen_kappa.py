@@ -8,9 +8,10 @@ from itertools import accumulate
 from typing import ClassVar
 
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import CORRELATION, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import CORRELATION, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.confusion import Distances
 from drivetrain.training.metric_states.outcomes import Outcomes, beyond_chance
+from drivetrain.training.task import Kind, Task
 
 WEIGHTS = ("none", "linear", "quadratic")
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.confusion import ConfusionMatrix
+from drivetrain.training.task import Kind, Task
 
 MOST_SHOWN = 999
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from drivetrain.training.metric import CORRELATION, Ints, Kind, Range, Tally, Task, Value
+from drivetrain.training.metric import CORRELATION, Ints, Range, Tally, Value
 from drivetrain.training.metric_states.numbers.sums import root
 from drivetrain.training.metric_states.outcomes import Outcomes, beyond_chance
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

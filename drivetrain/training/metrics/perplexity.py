@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Task, UndefinedError, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Range, UndefinedError, Value
 from drivetrain.training.metric_states.own_values import WeightedLoss
 from drivetrain.training.metric_states.rows import Mean
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Task
 from drivetrain.training.metric_states.output_errors import OutputError, OutputErrors
 from drivetrain.training.metrics._by_output import ByOutput
+from drivetrain.training.task import Task
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.output_errors import OutputError, OutputTargets
 from drivetrain.training.metric_states.rows import Form
 from drivetrain.training.metrics._by_output import ByOutput
+from drivetrain.training.task import Task
 
 
 @dataclass(frozen=True)

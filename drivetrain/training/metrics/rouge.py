@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.numbers import exact_sum
 from drivetrain.training.metric_states.own_values import NumSamples
 from drivetrain.training.metric_states.texts import RougeSum
+from drivetrain.training.task import Kind, Task
 
 KINDS = ("rouge1", "rouge2", "rougel")
 

@@ -23,12 +23,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Floats, Ints, Kind, Task, Value
+from drivetrain.training.metric import Floats, Ints, Value
 from drivetrain.training.metric_states.ranking.score_histogram import ScoreHistogram, lower_edges
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, worth
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest, both_sides
 from drivetrain.training.metrics._optimism import limits, optimism
 from drivetrain.training.metrics._score_curve import MOST_POINTS, Thresholds, thinned
+from drivetrain.training.task import Kind, Task
 
 HIGHEST_COST = 1e9
 RESOLUTION = 12

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.row_columns import RightParts
 from drivetrain.training.metric_states.rows import Form, Mean
 from drivetrain.training.metric_states.texts import TokenMatches
+from drivetrain.training.task import Kind, Task
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Range, Tally, UndefinedError, Value
 from drivetrain.training.metric_states.ranking.ranks import Ranks
 from drivetrain.training.metric_states.row_columns import AmongFirst
 from drivetrain.training.metric_states.rows import Form, Is, Share
 from drivetrain.training.metric_states.uncertainty.intervals import share
+from drivetrain.training.task import Kind, Task
 
 _STEP = 16
 

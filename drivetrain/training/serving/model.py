@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Task
 from drivetrain.training.outputs import task_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import HasFolder, Recipe, unlabelled_batch
 from drivetrain.training.serving.inputs import Inputs, inputs_of
 from drivetrain.training.serving.predictions import Answering, Predictions, predictions_of
+from drivetrain.training.task import Task
 from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.precision import precision_of
 from drivetrain.training.torch.values import Values

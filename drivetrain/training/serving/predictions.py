@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.training import trees
-from drivetrain.training.metric import Task
 from drivetrain.training.outputs import Answers, answers_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Recipe, wrong_answer
+from drivetrain.training.task import Task
 
 if TYPE_CHECKING:
     from drivetrain.training.framework import Values

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
-from drivetrain.training.metric import Task
 from drivetrain.training.model_folder import no_description
 from drivetrain.training.outputs import task_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Recipe, load_recipe, unlabelled_batch
 from drivetrain.training.serving.inputs import Inputs, description_of, inputs_of
 from drivetrain.training.serving.predictions import Answering, Predictions, predictions_of
+from drivetrain.training.task import Task
 from drivetrain.training.tensorflow.values import Values, in_format
 from drivetrain.training.trees import Tree
 

@@ -256,10 +256,11 @@ def _report(rows: Rows, metric: str) -> Evaluation:
 
 def of_values(models: Models, size: int, draws: int) -> list[Found]:
     """evaluate's closed forms."""
-    from drivetrain.training.metric import Samples, Task, UndefinedError, load_metrics
+    from drivetrain.training.metric import Samples, UndefinedError, load_metrics
     from drivetrain.training.metric_states.table import Table, add
     from drivetrain.training.metric_states.tally_set import TallySet
     from drivetrain.training.metric_states.uncertainty.intervals import interval
+    from drivetrain.training.task import Task
 
     task = Task("binary", 2)
     tallies = TallySet(task, load_metrics(VALUES, task))

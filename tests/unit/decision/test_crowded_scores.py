@@ -16,10 +16,11 @@ from drivetrain.decision.policy import Policy
 from drivetrain.decision.rows import Rows
 from drivetrain.training.evaluation import document
 from drivetrain.training.evaluation.settings import Settings
-from drivetrain.training.metric import Samples, Task, load_metrics
+from drivetrain.training.metric import Samples, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.result import Bootstrap
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 from tests.fixtures.reports import hashed
 
 N = 400

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Task, load_metrics
+from drivetrain.training.metric import load_metrics
+from drivetrain.training.task import Task
 
 OWN = """
 from dataclasses import dataclass

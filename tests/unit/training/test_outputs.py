@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from drivetrain.training.metric import Kind, Task
 from drivetrain.training.outputs import Answers, answers_of
+from drivetrain.training.task import Kind, Task
 from drivetrain.training.torch.values import Values
 
 # Has a shape and a type, and nothing that could be copied.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.training.metric import Kind, Task
 from drivetrain.training.metric_states.result import Evaluation, Group
+from drivetrain.training.task import Kind, Task
 from drivetrain.training_scripts.evaluate import one_class
 
 

@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Counts, Floats, Ints, Kind, RankedBy, Samples, Task
+from drivetrain.training.metric import Counts, Floats, Ints, Samples
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.ranking import margin_bins
+from drivetrain.training.task import Kind, RankedBy, Task
 
 FINEST = 16
 """The resolution where memory allows: 93,701 bins, 1.5 MB of counts a class."""

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from predictions import Predictions
 
-from drivetrain.training.metric import Samples, Task, load_metrics
+from drivetrain.training.metric import Samples, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
+from drivetrain.training.task import Task
 
 TASK = Task("binary", 2)
 METRICS = load_metrics("accuracy, auroc, pr_curve", TASK)  # (They have no state.)

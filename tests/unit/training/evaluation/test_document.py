@@ -13,10 +13,11 @@ from drivetrain.base.order_statistics import enclosing
 from drivetrain.training.evaluation import document, table
 from drivetrain.training.evaluation.document import absolute_errors
 from drivetrain.training.evaluation.settings import Settings
-from drivetrain.training.metric import Metric, Samples, Task, Value, load_metrics
+from drivetrain.training.metric import Metric, Samples, Value, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation, Group, Measured, Slice
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 
 
 class Counted:

@@ -12,8 +12,8 @@ import pytest
 from drivetrain.training.evaluation.document import document as describe
 from drivetrain.training.evaluation.model_quality import model_quality
 from drivetrain.training.evaluation.settings import Settings
-from drivetrain.training.metric import Kind, Task
 from drivetrain.training.metric_states.result import Evaluation, Group, Measured
+from drivetrain.training.task import Kind, Task
 from drivetrain.training_scripts.evaluate import write_report
 
 

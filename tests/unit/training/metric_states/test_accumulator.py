@@ -14,13 +14,14 @@ import torch
 
 import drivetrain.training.metrics as metrics_folder
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Kind, Metric, Samples, Task, Value, load_metrics
+from drivetrain.training.metric import Metric, Samples, Value, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.coverage import CoverageError
 from drivetrain.training.metric_states.own_values import own_metrics
 from drivetrain.training.metric_states.result import Bootstrap
 from drivetrain.training.metric_states.uncertainty import bootstrap
 from drivetrain.training.process import Process
+from drivetrain.training.task import Kind, Task
 from tests.fixtures.evaluated_samples import KINDS, SITES, Given, accumulator, evaluated, samples, taken
 from tests.unit.training.metrics import sampling
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Task, load_metrics
+from drivetrain.training.metric import load_metrics
 from drivetrain.training.metric_states.own_values import own_metrics
 from drivetrain.training.metric_states.room import MEMORY, Room, make_room
+from drivetrain.training.task import Task
 
 BINARY = Task("binary", 2)
 

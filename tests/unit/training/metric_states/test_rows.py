@@ -14,12 +14,13 @@ import torch
 from drivetrain.base.errors import InputError
 from drivetrain.decision.rows import Rows, read_rows
 from drivetrain.training.evaluation.files import ROWS_FILE, write_arrays
-from drivetrain.training.metric import Kind, Metric, Samples, Task, load_metrics
+from drivetrain.training.metric import Metric, Samples, load_metrics
 from drivetrain.training.metric_states import rows as module
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.own_values import own_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
 from drivetrain.training.process import Process
+from drivetrain.training.task import Kind, Task
 from tests.fixtures.evaluated_samples import KINDS, SITES, YEARS, Given, samples, taken
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

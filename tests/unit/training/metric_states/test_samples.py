@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Kind, Task, load_metrics
+from drivetrain.training.metric import load_metrics
 from drivetrain.training.metric_states.samples import amounts_of, no_samples, samples_of
 from drivetrain.training.recipe import Batch
+from drivetrain.training.task import Kind, Task
 from drivetrain.training.torch.values import Values
 
 NAN, INF = float("nan"), float("inf")

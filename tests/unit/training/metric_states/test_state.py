@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Counts, HasCarry, Ints, Kind, Samples, Task
+from drivetrain.training.metric import Counts, HasCarry, Ints, Samples
 from drivetrain.training.metric_states.numbers import exact_sum
 from drivetrain.training.metric_states.room import make_room
 from drivetrain.training.metric_states.state import State
 from drivetrain.training.metric_states.uncertainty import bootstrap
+from drivetrain.training.task import Kind, Task
 from tests.fixtures import evaluated_samples
 from tests.fixtures.evaluated_samples import KINDS
 

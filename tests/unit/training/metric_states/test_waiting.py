@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Kind, Samples, Task, load_metrics
+from drivetrain.training.metric import Samples, load_metrics
 from drivetrain.training.metric_states import accumulator as accumulator_module
 from drivetrain.training.metric_states import waiting
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.own_values import own_metrics
 from drivetrain.training.metric_states.waiting import Batch, Waiting
 from drivetrain.training.process import Process
+from drivetrain.training.task import Kind, Task
 from tests.fixtures.evaluated_samples import KINDS, Given, comparable, evaluated
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))

@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from drivetrain.training.metric import Samples, Task, Value
+from drivetrain.training.metric import Samples, Value
 from drivetrain.training.metric_states.ranking.score_histogram import lower_edges
+from drivetrain.training.task import Task
 
 BINARY = Task("binary", 2)
 RESOLUTIONS = st.sampled_from([1, 2, 3, 5, 8, 9, 12, 16])

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from drivetrain.training.metric import Ints, Kind, Metric, Samples, Task
+from drivetrain.training.metric import Ints, Metric, Samples
+from drivetrain.training.task import Kind, Task
 
 
 def metric(name: str, **options: Any) -> Any:

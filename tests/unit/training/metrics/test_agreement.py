@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Samples, Task, UndefinedError
+from drivetrain.training.metric import Samples, UndefinedError
 from drivetrain.training.metric_states.numbers.sums import root
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.sampling import counted, drawn, metric, off, samples_of, values
 
 CLASSES = ("multiclass", "binary", "segmentation")

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from drivetrain.training.metric import HasExact, HasResolution, Samples, Task, UndefinedError
+from drivetrain.training.metric import HasExact, HasResolution, Samples, UndefinedError
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
 from drivetrain.training.metrics.auroc import Metric
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn, exact_area, holds
 from tests.unit.training.metrics.sampling import counted
 

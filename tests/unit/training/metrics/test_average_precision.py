@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from drivetrain.training.metric import Samples, Task, UndefinedError
+from drivetrain.training.metric import Samples, UndefinedError
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
 from drivetrain.training.metric_states.ranking.score_histogram import bins_of
 from drivetrain.training.metrics.average_precision import Metric
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn, exact_precision, holds
 from tests.unit.training.metrics.sampling import counted
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Kind, Samples, Task
+from drivetrain.training.metric import Samples
+from drivetrain.training.task import Kind, Task
 from tests.unit.training.metrics.sampling import counted, metric
 
 BY_CLASS = ("accuracy", "f1", "confusion_matrix", "cohen_kappa", "mcc", "balanced_accuracy", "calibration_error")

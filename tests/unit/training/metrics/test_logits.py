@@ -13,11 +13,12 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import process
-from drivetrain.training.metric import Samples, Task, load_metrics
+from drivetrain.training.metric import Samples, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.result import Evaluation
 from drivetrain.training.metric_states.samples import samples_of
 from drivetrain.training.outputs import task_of
+from drivetrain.training.task import Task
 from drivetrain.training.tensorflow import values as tensorflow_values
 from drivetrain.training.torch import values as torch_values
 

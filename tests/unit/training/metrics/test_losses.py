@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Samples, Task, UndefinedError
+from drivetrain.training.metric import Samples, UndefinedError
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.sampling import metric, values
 
 TASK = Task("tokens", 5)

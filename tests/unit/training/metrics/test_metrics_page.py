@@ -11,8 +11,9 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
-from drivetrain.training.metric import Samples, Task, UndefinedError, load_metrics
+from drivetrain.training.metric import Samples, UndefinedError, load_metrics
 from drivetrain.training.metric_states.rows import HasRows, Share
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.sampling import metric, values
 
 TEXT = (Path(__file__).parents[4] / "docs" / "metrics.md").read_text(encoding="utf-8")

@@ -8,10 +8,11 @@ import torch
 from hypothesis import given, settings
 from sklearn.metrics import precision_recall_curve
 
-from drivetrain.training.metric import Ranking, Samples, Task, UndefinedError
+from drivetrain.training.metric import Ranking, Samples, UndefinedError
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
 from drivetrain.training.metrics.pr_curve import Metric
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn
 from tests.unit.training.metrics.sampling import counted
 

@@ -16,7 +16,8 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.calibration import calibration_curve
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Samples, Task, UndefinedError
+from drivetrain.training.metric import Samples, UndefinedError
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.sampling import counted, drawn, metric, off, values
 
 KINDS = ("multiclass", "binary")

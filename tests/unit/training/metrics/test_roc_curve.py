@@ -10,11 +10,12 @@ import torch
 from hypothesis import given, settings
 from sklearn.metrics import roc_curve
 
-from drivetrain.training.metric import HasExact, Ranking, Samples, Task, UndefinedError
+from drivetrain.training.metric import HasExact, Ranking, Samples, UndefinedError
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
 from drivetrain.training.metrics._score_curve import thinned
 from drivetrain.training.metrics.roc_curve import Metric
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn
 from tests.unit.training.metrics.sampling import counted
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Samples, Task, UndefinedError, load_metrics
+from drivetrain.training.metric import Samples, UndefinedError, load_metrics
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.sampling import metric, values
 
 TASK = Task("tokens", 9)

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Samples, Task, UndefinedError, load_metrics
+from drivetrain.training.metric import Samples, UndefinedError, load_metrics
 from drivetrain.training.metric_states.ranking.score_histogram import bins_of
 from drivetrain.training.metrics.threshold import Metric
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.adversarial import BINARY, RESOLUTIONS, binary, drawn
 from tests.unit.training.metrics.sampling import counted
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Task
 from drivetrain.training.serving.predictions import Predictions
 from drivetrain.training.serving.response import body_of, named_columns
+from drivetrain.training.task import Task
 
 THREE = Predictions(Task("multiclass", 3), np.array([2, 0]), np.array([[0.1, 0.2, 0.7], [1 / 3, 1e-300, 2 / 3]]))
 BINARY = Predictions(Task("binary", 2), np.array([1, 0]), np.array([0.75, 1 / 3]))

@@ -77,6 +77,27 @@ def test_a_lock_that_is_lost_while_it_is_taken_over_is_an_error(
         place.apply(replace(theirs, project="sound"), adopted=True)
 
 
+def test_nothing_is_uploaded_into_a_folder_that_another_project_took_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both found the name free. What the second one uploads would lie among the first one's code, and go with it."""
+    mine = ours(place, "project")
+    plan = place.plan(mine)
+    theirs = replace(mine, project="vision").owner
+    plain = Writer.keep_owner
+
+    def after_them(writer: Writer, owner: Owner, *, once: bool) -> None:
+        plain(writer, theirs, once=True)
+        plain(writer, owner, once=once)
+
+    monkeypatch.setattr(Writer, "keep_owner", after_them)
+    with pytest.raises(UserError, match=r"became another project's.*project 'vision' with the same bucket and prefix"):
+        apply(place.account, mine, plan)
+    contents = place.outside.client("s3").list_objects_v2(Bucket=place.bucket)["Contents"]
+    assert [f"s3://{place.bucket}/{one['Key']}" for one in contents] == [theirs.uri(NAME)]
+    assert place.deployed() is None
+
+
 def test_rules_and_schedules_without_a_pipeline_are_left_alone(place: Place, theirs: Desired) -> None:
     place.outside.client("sagemaker").delete_pipeline(PipelineName=NAME)
     mine, before = ours(place, "prefix"), place.state()

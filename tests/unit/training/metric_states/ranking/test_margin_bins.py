@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drivetrain.training.metric import Samples, Task
+from drivetrain.training.metric import Samples
 from drivetrain.training.metric_states.ranking import score_histogram
 from drivetrain.training.metric_states.ranking.margin_bins import bins_of, bins_of_ties, lower_edges, number_of_bins
 from drivetrain.training.metric_states.ranking.score_histogram import CELLS, FINEST, ScoreHistogram
 from drivetrain.training.metrics.auroc import Metric
+from drivetrain.training.task import Task
 from tests.unit.training.metrics.sampling import counted
 
 BINARY = Task("binary", 2)

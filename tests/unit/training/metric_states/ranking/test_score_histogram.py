@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Samples, Task
+from drivetrain.training.metric import Samples
 from drivetrain.training.metric_states.ranking.score_histogram import (
     CELLS,
     FINEST,
@@ -20,6 +20,7 @@ from drivetrain.training.metric_states.ranking.score_histogram import (
     resolution_for,
 )
 from drivetrain.training.metrics.auroc import Metric
+from drivetrain.training.task import Task
 
 SCORES = st.one_of(
     st.floats(0, 1),

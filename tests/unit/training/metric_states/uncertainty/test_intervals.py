@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import special, stats
 
-from drivetrain.training.metric import Samples, Task, Value, load_metrics
+from drivetrain.training.metric import Samples, Value, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.result import Bootstrap, Measured
 from drivetrain.training.metric_states.uncertainty.intervals import (
@@ -29,6 +29,7 @@ from drivetrain.training.metric_states.uncertainty.intervals import (
     student,
 )
 from drivetrain.training.process import Process
+from drivetrain.training.task import Task
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
