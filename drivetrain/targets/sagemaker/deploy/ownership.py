@@ -43,6 +43,10 @@ class Owner:
         tag = tags.get(OWNER)
         return None if tag in (None, self.tag) else _words(tag, self)
 
+    def other_of(self, record: str | None) -> str | None:
+        """The other owner that a record names, in words; None where it is this one, or there is no record."""
+        return None if record in (None, self.record) else _words(_tag_in(record), self)
+
     @property
     def record(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -76,9 +80,8 @@ def claim(account: Account, name: str, owner: Owner, deployed: Deployed | None) 
     """
     records = listed(account, f"{owner.root}/{name}/applied/")
     uri = owner.uri(name)
-    said = get_text(account, uri) if uri in records else None
-    if said is not None and said != owner.record:
-        return Claim(f"{_words(_tag_in(said), owner)}, as {uri} says")
+    if uri in records and (other := owner.other_of(get_text(account, uri))):
+        return Claim(f"{other}, as {uri} says")
     if deployed is None or not deployed.is_ours:
         return Claim(is_known=bool(records))
     if OWNER in deployed.tags:

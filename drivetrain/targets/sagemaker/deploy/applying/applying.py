@@ -129,7 +129,8 @@ class PipelineInAccount:
         """Steps 1 and 2. The records come before the uploads, so that destroying another pipeline does not take these
         for unused."""
         wanted = self.wanted
-        self.writer.keep_owner(wanted.owner, once=True)
+        if plan.owner is None:
+            self.writer.keep_owner(wanted.owner, once=True)
         self.writer.keep_definition(wanted.text)
         self.around = self.writer.keep_surroundings(wanted.surroundings)
         for asset in missing(self.account, wanted.assets):

@@ -16,7 +16,7 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.deployed import ALL_OURS, Deployed, applied_uri
 from drivetrain.targets.sagemaker.deploy.desired import Desired
-from drivetrain.targets.sagemaker.deploy.objects import put, put_once
+from drivetrain.targets.sagemaker.deploy.objects import get_text, put, put_once
 from drivetrain.targets.sagemaker.deploy.ownership import Owner
 from drivetrain.targets.sagemaker.deploy.planning import triggers
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import record_uri
@@ -77,10 +77,20 @@ class Writer:
             self.tagged.setdefault(name, set()).add(value)
 
     def keep_owner(self, owner: Owner, *, once: bool) -> None:
-        """Keep the record of who deploys it; `once` leaves another one's."""
+        """Keep the record of who deploys it; `once` leaves another one's.
+
+        Raises:
+            UserError: with `once`, another owner's record is there.
+        """
         uri, content = owner.uri(self.name), owner.record.encode()
         if once:
-            put_once(self.account, uri, content, digest_of(owner.record))
+            if put_once(self.account, uri, content, digest_of(owner.record)):
+                return
+            if other := owner.other_of(get_text(self.account, uri)):
+                raise UserError(
+                    f"{self.about} became another project's while apply was at work: it belongs to {other}. Nothing "
+                    "was written."
+                )
         else:
             self.keep_lock()
             put(self.account, uri, content)
