@@ -52,6 +52,8 @@ class Remains:
     """URIs of code and data that no other pipeline uses."""
     kept: tuple[str, ...] = ()
     """Lines about what stays though apply made it, and why."""
+    owner: Owner | None = None
+    """The owner that it must still be of; None where it may be another one's."""
 
     @property
     def is_empty(self) -> bool:
@@ -125,7 +127,8 @@ def remains(account: Account, name: str, owner: Owner, *, foreign: bool = False)
         )
     found = _objects(account, name, root)
     elsewhere = () if there is None else _elsewhere(there, root, found.seen)
-    return Remains(name, root, there, triggers, found.records, found.objects, (*turned, *found.kept, *elsewhere))
+    kept = (*turned, *found.kept, *elsewhere)
+    return Remains(name, root, there, triggers, found.records, found.objects, kept, owner=None if foreign else owner)
 
 
 def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator[str]:
@@ -253,6 +256,8 @@ def _check_same(account: Account, what: Remains) -> None:
             f"Pipeline {what.name!r} was changed since it was looked at; nothing was deleted. Look again: drivetrain "
             f"destroy {what.name}"
         )
+    if what.owner is not None and (other := claim(account, what.name, what.owner, now).other):
+        raise UserError(f"Pipeline {what.name!r} belongs to {other} by now; nothing was deleted.")
 
 
 def _check_owner(account: Account, there: Deployed) -> None:

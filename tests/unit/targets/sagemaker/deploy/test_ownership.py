@@ -134,6 +134,21 @@ def test_objects_recreated_during_the_question_are_not_destroyed(place: Place, t
     assert place.plan(mine).is_empty
 
 
+def test_uploads_of_another_project_are_not_destroyed_in_a_folder_that_was_free(place: Place) -> None:
+    """They came between the look at the owner and the look at the objects: what was shown are theirs."""
+    mine = ours(place, "project")
+    theirs = replace(mine, project="vision").owner
+    writer = Writer(place.account, NAME, mine.root)
+    writer.keep_definition(mine.text)
+    shown = remains(place.account, NAME, mine.owner)
+    assert shown.records
+    writer.keep_owner(theirs, once=True)
+    with pytest.raises(UserError, match=r"belongs to project 'vision'.*; nothing was deleted"):
+        destroy(place.account, shown)
+    contents = place.outside.client("s3").list_objects_v2(Bucket=place.bucket)["Contents"]
+    assert {*shown.records, theirs.uri(NAME)} <= {f"s3://{place.bucket}/{one['Key']}" for one in contents}
+
+
 def test_a_long_owner_fits_a_tag() -> None:
     root = f"s3://bucket/{'a' * 300}"
     one, other = Owner(root, "vision").tag, Owner(root, "sound").tag
