@@ -12,7 +12,7 @@ from typing import Any
 
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
+from drivetrain.spec.steps import DESCRIBE_MODEL, JobStep, ProcessingStep, is_our_training
 from drivetrain.spec.values import Reference
 
 TRANSFORM_DATA = "drivetrain.components.transform_data"
@@ -56,10 +56,11 @@ def runs_on_spark(step: JobStep) -> bool:
 
 
 def says_framework(step: JobStep) -> bool:
-    """Return True if a step says which framework it runs on: it needs one, trains by one of our strategies, or is
-    started by a launcher."""
+    """Return True if a step says which framework it runs on: it needs one, trains by one of our strategies, is
+    started by a launcher, or describes a model, which may need one."""
     return (
         is_our_training(step)
+        or step.program.target == DESCRIBE_MODEL
         or "launcher" in step.parameters
         or not {"torch", "tensorflow"}.isdisjoint(step.program.needs)
     )

@@ -99,7 +99,9 @@ def refuse_lacking(
 
 def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
     """The requirements of a step's program, in each framework that it may run on."""
-    if "torch" not in step.program.needs:  # which stands for whatever framework it is
+    from drivetrain.spec.steps import DESCRIBE_MODEL
+
+    if "torch" not in step.program.needs and step.program.target != DESCRIBE_MODEL:  # it stands for any framework
         return step.program.needs
     from drivetrain.catalog.strategies import TORCH
     from drivetrain.resolving.frameworks import frameworks_of, needs_of

@@ -17,8 +17,15 @@ from drivetrain.catalog.strategies import (
     strategy_names,
 )
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
-from drivetrain.spec.steps import JobStep, is_our_training
+from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, EVALUATE
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE, JobStep, is_our_training
 from drivetrain.spec.trainings import trainings, ways
+
+MAKE_MODELS_OF_FUNCTIONS = (DESCRIBE_MODEL, TRAIN_TABLE)
+"""The steps whose output `model` answers by two functions, not by a framework of ours."""
+_ASK_MODELS = (EVALUATE, BATCH_PREDICT, COMPARE)
+# What these steps declare only for models of our frameworks.
+_OF_OUR_FRAMEWORKS = (TORCH, "safetensors")
 
 
 def framework_of_step(step: JobStep, graph: Graph) -> str:
@@ -41,9 +48,10 @@ def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
     """As `framework_of_step`, all of them; empty where nothing says which."""
     if is_our_training(step):
         return frozenset(facts.framework for facts in strategies_of(step, graph.pipeline.parameters))
-    if TENSORFLOW in step.program.needs or step.parameters.get("launcher") == "tf_config":  # a script of the user's own
+    needs = declared_needs(step, graph)
+    if TENSORFLOW in needs or step.parameters.get("launcher") == "tf_config":  # a script of the user's own
         return frozenset((TENSORFLOW,))
-    if TORCH not in step.program.needs:
+    if TORCH not in needs and step.program.target not in (DESCRIBE_MODEL, *_ASK_MODELS):
         return frozenset()
     found: set[str] = set()
     for value in step.inputs.values():
@@ -56,9 +64,44 @@ def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
 def needs_of(step: JobStep, graph: Graph, framework: str) -> tuple[str, ...]:
     """The requirements of a step's program where it runs on `framework`: programs declare torch for whichever
     it is, and a training's strategy names packages of its own."""
-    own = (framework if need == TORCH else need for need in step.program.needs)
+    own = (framework if need == TORCH else need for need in declared_needs(step, graph))
     facts = [each for each in strategies_of(step, graph.pipeline.parameters) if each.framework == framework]
-    return tuple(dict.fromkeys((*own, *(need for each in facts for need in each.needs))))
+    return _each_once(tuple(own), *(each.needs for each in facts))
+
+
+def declared_needs(step: JobStep, graph: Graph) -> tuple[str, ...]:
+    """The requirements that a step's program declares. A step that asks a model of functions needs what that model
+    needs, and neither torch nor safetensors, which models of our frameworks need. A step that takes answers needs
+    neither, too. As several processes both need torch, by which these join."""
+    own, made = step.program.needs, graph.producer(step.inputs.get("model"))
+    if step.program.target == DESCRIBE_MODEL:
+        return own if made is None else _each_once(own, declared_needs(made, graph))
+    if step.program.target not in _ASK_MODELS:
+        return own
+    of_functions = made is not None and made.program.target in MAKE_MODELS_OF_FUNCTIONS
+    takes_answers = _takes_answers(step, graph)
+    if (of_functions or takes_answers) and _runs_alone(step, graph):
+        own = tuple(need for need in own if need not in _OF_OUR_FRAMEWORKS)
+    return _each_once(own, declared_needs(made, graph)) if of_functions and not takes_answers and made else own
+
+
+def _takes_answers(step: JobStep, graph: Graph) -> bool:
+    """Return True if a step asks no model: it counts answers, or compares by the report of such a step."""
+    if step.program.target == COMPARE:
+        made = graph.producer(step.inputs.get("evaluation"))
+        return made is not None and _takes_answers(made, graph)
+    return "answers" in step.inputs
+
+
+def _runs_alone(step: JobStep, graph: Graph) -> bool:
+    """Return True if a step is one process; several join by torch's collectives."""
+    made = graph.producer(step.inputs.get("evaluation"))  # by as many processes compare measures the champion
+    processes = (step.parameters.get("processes", 0), step.cluster.count, step.cluster.processes)
+    return all(each in (None, 0, 1) for each in processes) and (made is None or _runs_alone(made, graph))
+
+
+def _each_once(*needs: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(need for each in needs for need in each))
 
 
 def recipe_needs(pipeline: Pipeline, folder: Path) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ class Dependency(Frozen):
 # What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
 TRAIN = "drivetrain.components.train:train"
 TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
+DESCRIBE_MODEL = "drivetrain.components.describe_model:describe_model"
+TRAIN_TABLE = "drivetrain.components.train_table:train_table"
 
 
 class BaseStep(Frozen):
@@ -192,9 +194,7 @@ class TuningStep(TrainingStep):
         return LoggedRef(step=self.name, name=name)
 
     def best(self, name: str) -> BestRef:
-        """The best training's value of a hyperparameter that was searched.
-
-        The service has it as text, like every hyperparameter; a parameter of a step takes it as what it spells.
+        """The best training's value of a hyperparameter that was searched: the service's text as what it spells.
 
         Raises:
             SpecError: it was not searched.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,17 +14,20 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.json_text import text_in
+from drivetrain.base.json_text import object_in, text_in
 from drivetrain.run_store.objects import ObjectStore
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE
 from drivetrain.steps import CODE_CHANNEL, START_COMMAND
 from drivetrain.steps.start import plain_files
 from drivetrain.targets.sagemaker.run.jobs.job_data import input_uris, words_in
 
 if TYPE_CHECKING:
     from drivetrain.processes.supervised import Spare
+    from drivetrain.targets.sagemaker.document.document import Definition
 
 
 # Components whose processes are other programs, which load this before they do anything.
@@ -33,15 +37,18 @@ _OF_OURS = {
     "drivetrain.components.compare:compare": ("torch",),  # it evaluates the champion
     "drivetrain.components.batch_predict:batch_predict": ("torch",),
 }
+# The reference to another step's output.
+_MADE_BY = re.compile(r"Steps\.([^.]+)\.")
 # Packages that take long to load and may be loaded before a fork: they start no threads that matter to a fork, and read
 # no variables that a step sets (a step that sets others than the platform's is executed anyway).
 _PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
 
 
-def prepare_spare(spares: Spares, step: str, arguments: Mapping[str, Any], store: ObjectStore) -> None:
+def prepare_spare(spares: Spares, step: str, definition: Definition, store: ObjectStore) -> None:
     """Have a supervisor wait for a step, unless its program is not ours and could not go on in it."""
-    if is_of_ours(arguments):
-        spares.prepare(step, loaded_ahead(arguments, store))
+    steps = {each.name: each.arguments for each in definition.walk()}
+    if is_of_ours(steps[step]):
+        spares.prepare(step, loaded_ahead(steps[step], store, steps))
 
 
 def is_of_ours(arguments: Mapping[str, Any]) -> bool:
@@ -55,16 +62,21 @@ def is_of_ours(arguments: Mapping[str, Any]) -> bool:
     return not words or tuple(words[: len(START_COMMAND)]) == START_COMMAND
 
 
-def loaded_ahead(arguments: Mapping[str, Any], store: ObjectStore) -> tuple[str, ...]:
+def loaded_ahead(
+    arguments: Mapping[str, Any], store: ObjectStore, steps: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> tuple[str, ...]:
     """The modules that a job's component will import: those of its file and of its function that are worth it.
 
     Args:
         arguments: those of the step, as the definition has them.
+        steps: the arguments of all steps, by their names.
     """
-    given = _words(arguments)
-    target = next((word for word in given if ":" in word and not word.startswith("-")), "")
+    target = _target(arguments)
     if target in _OF_OURS:
-        return _OF_OURS[target]
+        inputs = input_uris(arguments)
+        made_by = _MADE_BY.match(text_in(object_in(inputs, "model"), "Get") or "")
+        of_functions = made_by is not None and _target(steps.get(made_by[1], {})) in (DESCRIBE_MODEL, TRAIN_TABLE)
+        return () if of_functions or "answers" in inputs else _OF_OURS[target]
     module, _, function = target.partition(":")
     archive = archive_of(arguments, store)
     return () if archive is None else _imports_of(archive, f"source/{module.replace('.', '/')}.py", function)
@@ -84,6 +96,11 @@ def archive_of(arguments: Mapping[str, Any], store: ObjectStore) -> Path | None:
         return store.path(f"{uri.rstrip('/')}/{words[words.index('--code') + 1]}.tar")
     except UserError:  # no URI of an object; the job itself will say so
         return None
+
+
+def _target(arguments: Mapping[str, Any]) -> str:
+    """The component of a job; "" where the definition does not say it."""
+    return next((word for word in _words(arguments) if ":" in word and not word.startswith("-")), "")
 
 
 def _words(arguments: Mapping[str, Any]) -> list[str]:

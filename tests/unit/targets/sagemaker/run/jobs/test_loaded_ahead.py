@@ -72,6 +72,24 @@ def test_our_own_components_say_it_themselves(store: ObjectStore) -> None:
     assert loaded_ahead(processing("drivetrain.components.compare:compare"), store) == ("torch",)
 
 
+def test_torch_is_not_loaded_for_models_of_functions_and_for_answers(store: ObjectStore) -> None:
+    def asking(**inputs: Any) -> dict[str, Any]:
+        given = {"code": CODE, **inputs}
+        entries = [{"InputName": name, "S3Input": {"S3Uri": uri}} for name, uri in given.items()]
+        return processing("drivetrain.components.evaluate:evaluate", ProcessingInputs=entries)
+
+    steps = {
+        "describe": processing("drivetrain.components.describe_model:describe_model"),
+        "fit": processing("drivetrain.components.train:train"),
+    }
+    described = {"Get": "Steps.describe.ProcessingOutputConfig.Outputs['model'].S3Output.S3Uri"}
+    assert loaded_ahead(asking(model=described), store, steps) == ()
+    assert loaded_ahead(asking(answers="s3://b/table/"), store, steps) == ()
+    trained = {"Get": "Steps.fit.ModelArtifacts.S3ModelArtifacts"}
+    assert loaded_ahead(asking(model=trained), store, steps) == ("torch",)
+    assert loaded_ahead(asking(model="s3://b/model.tar.gz"), store, steps) == ("torch",)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

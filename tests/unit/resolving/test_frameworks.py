@@ -1,0 +1,148 @@
+"""The needs of the steps that ask a model follow the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain import Cluster, Pipeline, UserError, step
+from drivetrain.components import Input, Output, component
+from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.compare import compare
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.train import train
+from drivetrain.components.train_script import train_script
+from drivetrain.operations.needs import refuse_lacking
+from drivetrain.resolving.frameworks import framework_of_step, needs_of
+from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE, JobStep
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+
+PLAIN = ("pyarrow", "numpy")
+
+
+@component(needs=("pyarrow", "numpy"), name="describe-model")
+def describe(model: Input, data: Input, source: Input | None, described: Output) -> int:
+    """Stand in for describe_model."""
+    return 0
+
+
+@component(needs=("xgboost-cpu", "numpy"), job="training", name="train-table")
+def table(train: Input, model: Output) -> None:
+    """Stand in for train_table."""
+
+
+@component(needs=("torch",))
+def look(model: Input) -> int:
+    """Take any model."""
+    return 0
+
+
+def described(model: Any, **more: Any) -> JobStep:
+    return as_target(step(describe, model=model, data="s3://b/d/", **more), DESCRIBE_MODEL, outputs=("model",))
+
+
+def as_target(made: JobStep, target: str, **more: Any) -> JobStep:
+    program = made.program.model_copy(update={"target": target})
+    return made.model_copy(update={"program": program, **more})
+
+
+def script(**declared: Any) -> JobStep:
+    return step(train_script._replace(**declared), train="s3://b/t/", script="fit.py", launcher="python")
+
+
+def found(asking: JobStep, *before: JobStep) -> tuple[str, tuple[str, ...]]:
+    """The framework of a step, and its needs."""
+    graph = Graph(Pipeline(name="p", steps=[*before, asking]))
+    framework = framework_of_step(asking, graph)
+    return framework, needs_of(asking, graph, framework)
+
+
+@pytest.mark.parametrize(
+    ("needs", "framework", "more"),
+    [
+        (("scikit-learn>=1.4",), "torch", ("scikit-learn>=1.4",)),
+        ((), "torch", ()),
+        (("torch",), "torch", ("torch",)),
+        (("tensorflow", "pandas"), "tensorflow", ("tensorflow", "pandas")),
+    ],
+)
+def test_steps_that_ask_a_scripts_model_need_what_the_script_needs(
+    needs: tuple[str, ...], framework: str, more: tuple[str, ...]
+) -> None:
+    fitted = script(needs=needs)
+    model = described(fitted["model"])
+    scores = step(evaluate, model=model["model"], data="s3://b/d/")
+    assert found(model, fitted) == (framework, (*PLAIN, *more))
+    assert found(scores, fitted, model) == (framework, (*PLAIN, *more))
+    predicted = step(batch_predict, model=model["model"], data="s3://b/d/")
+    assert found(predicted, fitted, model) == (framework, (*PLAIN, *more))
+    judged = step(compare, evaluation=scores["report"], model=model["model"], data="s3://b/d/", group="g")
+    assert found(judged, fitted, model, scores) == (framework, (*PLAIN, "boto3", *more))
+
+
+def test_a_script_that_the_launcher_of_tensorflow_starts_is_asked_with_tensorflow() -> None:
+    fitted = step(train_script, train="s3://b/t/", script="fit.py", launcher="tf_config")
+    model = described(fitted["model"])
+    assert found(model, fitted) == ("tensorflow", PLAIN)
+    assert found(step(evaluate, model=model["model"], data="s3://b/d/"), fitted, model) == ("tensorflow", PLAIN)
+
+
+def test_steps_that_ask_the_model_of_a_table_need_its_library() -> None:
+    fitted = as_target(step(table, train="s3://b/t/"), TRAIN_TABLE)
+    scores = step(evaluate, model=fitted["model"], data="s3://b/d/")
+    assert found(scores, fitted) == ("torch", (*PLAIN, "xgboost-cpu"))
+
+
+def test_several_processes_join_by_torch() -> None:
+    fitted = as_target(step(table, train="s3://b/t/"), TRAIN_TABLE)
+    two = step(evaluate, model=fitted["model"], data="s3://b/d/", processes=2)
+    assert "torch" in found(two, fitted)[1]
+    hosts = step(evaluate, model=fitted["model"], data="s3://b/d/", cluster=Cluster(count=2))
+    assert "torch" in found(hosts, fitted)[1]
+    judged = step(compare, evaluation=two["report"], model=fitted["model"], data="s3://b/d/", group="g")
+    assert "torch" in found(judged, fitted, two)[1], "the champion is measured by as many"
+
+
+def test_answers_need_no_framework() -> None:
+    fitted = script(needs=("scikit-learn",))
+    scores = step(evaluate, model=fitted["model"], answers=fitted["output"], data="s3://b/d/", task="binary")
+    assert found(scores, fitted) == ("torch", PLAIN)
+    judged = step(compare, evaluation=scores["report"], model=fitted["model"], data="s3://b/d/", group="g")
+    assert found(judged, fitted, scores) == ("torch", (*PLAIN, "boto3"))
+
+
+def test_models_of_train_need_torch_as_before() -> None:
+    fitted = step(train, train="s3://b/t/")
+    scores = step(evaluate, model=fitted["model"], data="s3://b/d/")
+    assert found(scores, fitted) == ("torch", ("torch", *PLAIN, "safetensors"))
+    assert found(step(evaluate, model="s3://b/m/", data="s3://b/d/")) == ("torch", ("torch", *PLAIN, "safetensors"))
+
+
+def test_a_component_of_the_users_needs_what_it_declares() -> None:
+    fitted = as_target(step(table, train="s3://b/t/"), TRAIN_TABLE)
+    assert found(step(look, model=fitted["model"]), fitted) == ("torch", ("torch",))
+
+
+def test_what_the_stock_image_lacks_travels_as_wheels(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text("import joblib, os\njoblib.dump(1, os.environ['SM_MODEL_DIR'])\n")
+    fitted = script(needs=("scikit-learn", "no-such-package"))
+    model = described(fitted["model"])
+    scores = step(evaluate, model=model["model"], data="s3://b/d/")
+    pipeline = Pipeline(name="p", steps=[fitted, model, scores])
+    notes = compile_pipeline(pipeline, source=tmp_path, base=tmp_path, here=True).notes
+    assert len(notes) == 1 and "no-such-package" in notes[0] and "safetensors" not in notes[0]
+
+
+def test_a_package_that_a_model_needs_is_looked_for_before_anything_starts(tmp_path: Path) -> None:
+    model = described("s3://b/m/")
+    needed = model.model_copy(update={"program": model.program.model_copy(update={"needs": ("no-such-package",)})})
+    scores = step(evaluate, model=needed["model"], data="s3://b/d/")
+    with pytest.raises(UserError, match=r"steps 'describe-model', 'evaluate' need .*\n.*no-such-package$"):
+        refuse_lacking(Pipeline(name="p", steps=[needed, scores]), tmp_path)
+    fitted = script(needs=("no-such-package",))
+    model = described(fitted["model"])
+    with pytest.raises(UserError, match=r"steps 'describe-model', 'train-script' need .*\n.*no-such-package$"):
+        refuse_lacking(Pipeline(name="p", steps=[fitted, model]), tmp_path)
