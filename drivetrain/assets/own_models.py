@@ -1,5 +1,5 @@
-"""That no step opens the model of a user's own script as one of ours: that is found as a pipeline is compiled, and not
-after the training. A script that may write a model.json is let pass."""
+"""The check that no step opens the model of a user's own script as one of ours: at compile, and not after the training.
+A script that may write a model.json is let pass, and one that comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ import re
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from drivetrain.assets.assets import found_here
 from drivetrain.assets.module_facts import module_facts
 from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import BATCH_PREDICT, EVALUATE
+from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, EVALUATE
 from drivetrain.spec.steps import TRAIN_SCRIPT, JobStep
 from drivetrain.spec.values import OutputRef
 
-_READERS = (EVALUATE, BATCH_PREDICT)
-# By these a program may have a model.json that its text does not name as its own.
-_MAY_DESCRIBE = re.compile(rb"model\.json|drivetrain|copy|move|rename|replace|extract|unpack|subprocess|exec")
+_READERS = (EVALUATE, BATCH_PREDICT, COMPARE)
+# By these a program may have a model.json that its text does not name as its own: files that are moved, unpacked, or
+# written by other programs. Methods of texts and tables with these names are no such calls.
+_MAY_DESCRIBE = re.compile(
+    rb"model\.json|drivetrain|\bshutil\b|\bsubprocess\b|\bcopy\w*\((?!\s*\))|\bmove\(|\brenames?\([^=]*?\)"
+    rb"|\breplace\([^,]*?\)|\bextract(?:all)?\(|\bunpack|\bexec\w*\(|\bpopen|\bos\s*\.\s*(?:system|spawn|\w*link)"
+)
+# XGBoost's own format, in a file that its users like to call so.
+_OF_XGBOOST = re.compile(rb"\bsave_model\([^\n]*model\.json")
 
 
 def check_models(
@@ -35,23 +42,37 @@ def check_models(
     """
     for name, value in step.inputs.items():
         made = graph.by_name.get(value.step) if isinstance(value, OutputRef) and value.output == "model" else None
-        if not isinstance(made, JobStep) or made.program.target != TRAIN_SCRIPT or "source" in made.inputs:
+        if not isinstance(made, JobStep) or made.program.target != TRAIN_SCRIPT:
             continue
-        script = made.parameters.get("script")
-        if not isinstance(script, str) or _may_describe(script, source, travelling):
-            continue
-        ours = step.program.target in _READERS and name == "model" and "answers" not in step.inputs
+        ours = step.program.target in _READERS and name == "model" and not _takes_answers(step, graph)
         line = 0 if ours else _line_that_opens(name, function, content)
-        if ours or line:
-            way = "Open your own"
-            if ours:
-                way = "Give what it answered as evaluate's answers, or measure it in a component that opens your"
+        if not ours and not line:
+            continue
+        script, folder, files = made.parameters.get("script"), source, travelling
+        if (given := made.inputs.get("source")) is not None:
+            folder, files = source, set[str]()
+            if isinstance(given, str):
+                folder = found_here(Path(given), source)
+                files = {file.relative_to(folder).as_posix() for file in folder.rglob("*.py")}
+        if isinstance(script, str) and not _may_describe(script, folder, files):
+            other = "give what it answered as evaluate's answers"
+            if not ours:
+                other = f"open your own files: tarfile.open({name} / 'model.tar.gz')"
             text = (
                 f"Step {step.name!r} opens the model of step {made.name!r} as one of `train`, but your script {script} "
-                f"writes no model.json. {way} files: tarfile.open({name} / 'model.tar.gz')."
+                "writes no model.json of ours. Describe it in a step between them, step(describe_model, model=..., "
+                f"data=..., answers='MODULE'), or {other}."
             )
             module = step.program.target.partition(":")[0].rpartition(".")[2]
             raise at_place(SpecError(text), step.place if ours else f"{module}.py, line {line}")
+
+
+def _takes_answers(step: JobStep, graph: Graph) -> bool:
+    """Return True if a step counts answers, or compares by a report that is not surely of a model that was asked."""
+    if step.program.target != COMPARE:
+        return "answers" in step.inputs
+    made = graph.producer(step.inputs.get("evaluation"))
+    return made is None or made.program.target != EVALUATE or "answers" in made.inputs
 
 
 def _may_describe(script: str, source: Path, travelling: AbstractSet[str]) -> bool:
@@ -60,10 +81,10 @@ def _may_describe(script: str, source: Path, travelling: AbstractSet[str]) -> bo
         return True
     while pending:
         seen |= pending
-        content = {path: (source / path).read_bytes() for path in pending}
-        if any(_MAY_DESCRIBE.search(each) for each in content.values()):
+        content = [(source / path).read_bytes() for path in pending]
+        if any(_MAY_DESCRIBE.search(_OF_XGBOOST.sub(b"", each)) for each in content):
             return True
-        facts = [module_facts(each) for each in content.values()]
+        facts = [module_facts(each) for each in content]
         if any(each.loads_any for each in facts):
             return True
         # A module's parts, and files that it runs: whatever may be meant, wherever it lies.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, EVALUATE, REGISTER_MODEL
-from drivetrain.spec.steps import TRAIN, JobStep
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN, TRAIN_TABLE, JobStep
 from drivetrain.spec.values import OutputRef
 from drivetrain.steps import METRICS_OUTPUT
 
@@ -14,7 +14,7 @@ _NUMBERS, _REPORT, _DECISION, _DATA, _MODEL = "numbers", "an evaluation's report
 _HOLDS = {
     (EVALUATE, "report"): _REPORT,
     (COMPARE, "decision"): _DECISION,
-    (TRAIN, "model"): _MODEL,
+    **{(target, "model"): _MODEL for target in (TRAIN, TRAIN_TABLE, DESCRIBE_MODEL)},
     **{
         (f"drivetrain.components.{component}:{component}", output): _DATA
         for component, outputs in {
@@ -37,8 +37,10 @@ _READS = {
     (BATCH_PREDICT, "data"): (_DATA, "the rows to predict"),
     (REGISTER_MODEL, "report"): (_REPORT, "the output `report` of drivetrain.components.evaluate"),
     (REGISTER_MODEL, "decision"): (_DECISION, "the output `decision` of drivetrain.components.compare"),
-    (TRAIN, "train"): (_DATA, "prepared data"),
-    (TRAIN, "validation"): (_DATA, "prepared data"),
+    (DESCRIBE_MODEL, "data"): (_DATA, "prepared data"),
+    **{
+        (target, name): (_DATA, "prepared data") for target in (TRAIN, TRAIN_TABLE) for name in ("train", "validation")
+    },
 }
 
 

@@ -12,6 +12,7 @@ from drivetrain.assets.own_models import check_models
 from drivetrain.cli.main import run as cli
 from drivetrain.components import Input, component
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
@@ -50,7 +51,8 @@ def test_open_model_on_a_scripts_model_is_refused(call: str, tmp_path: Path, cap
     assert cli(["compile", str(tmp_path / "own.py")]) == 2
     assert capfd.readouterr().err == (
         "error: own.py, line 10: Step 'look' opens the model of step 'train-script' as one of `train`, but your script "
-        "fit.py writes no model.json. Open your own files: tarfile.open(trained / 'model.tar.gz').\n"
+        "fit.py writes no model.json of ours. Describe it in a step between them, step(describe_model, model=..., "
+        "data=..., answers='MODULE'), or open your own files: tarfile.open(trained / 'model.tar.gz').\n"
     )
 
 
@@ -67,12 +69,64 @@ def check(folder: Path, text: str, reader: Any, *, by: Any = train_script, **mor
     check_models(used, graph, folder, {path.name for path in folder.glob("*.py")}, function, content)
 
 
+REFUSED = (
+    r"line \d+: Step '\S+' opens the model of step 'train-script' .*fit\.py writes no model\.json .*"
+    r"step\(describe_model, .* evaluate's answers\."
+)
+
+
 @pytest.mark.parametrize("reader", [evaluate, batch_predict])
 def test_ours_refuse_a_scripts_model(reader: Any, tmp_path: Path) -> None:
-    with pytest.raises(
-        SpecError, match=r"line \d+: Step '\S+' opens the model of step 'train-script' .* writes no mod"
-    ):
+    with pytest.raises(SpecError, match=REFUSED):
         check(tmp_path, SCRIPT, reader)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pandas\npandas.DataFrame().copy().rename(columns={'a': 'b'}).replace('a', 'b')\n",
+        "from sklearn.feature_extraction.text import TfidfVectorizer\n",
+        "import os, concurrent.futures\nconcurrent.futures.ThreadPoolExecutor()\nos.remove('old')\n",
+        "import os, xgboost\nxgboost.Booster().save_model(os.path.join(os.environ['SM_MODEL_DIR'], 'model.json'))\n",
+    ],
+    ids=["tables", "features", "threads", "xgboost"],
+)
+def test_everyday_calls_write_no_model_json_of_ours(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=REFUSED):
+        check(tmp_path, text, evaluate)
+
+
+def test_a_script_in_a_folder_of_this_machine_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an input; relative paths are found beside the pipeline and from here."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "fit.py").write_text(SCRIPT)
+    for given in ("own", str(own)):
+        with pytest.raises(SpecError, match=REFUSED):
+            check(tmp_path, "import shutil\n", evaluate, source=given)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pipelines").mkdir()
+    with pytest.raises(SpecError, match=REFUSED):
+        check(tmp_path / "pipelines", "import shutil\n", evaluate, source="own")
+    (own / "fit.py").write_text("import beside\n")
+    (own / "beside.py").write_text("NAME = 'model.json'\n")
+    check(tmp_path, SCRIPT, evaluate, source="own")
+    check(tmp_path, SCRIPT, evaluate, source="no-such-folder")  # it is refused with the other inputs
+
+
+def test_compare_takes_a_scripts_model_by_its_answers_alone(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text(SCRIPT)
+    made = step(train_script, train="s3://b/t/", script="fit.py")
+
+    def judge(**evaluated: Any) -> None:
+        scores = step(evaluate, data="s3://b/d/", **evaluated)
+        used = step(compare, evaluation=scores["report"], model=made["model"], data="s3://b/d/", group="g")
+        graph = Graph(Pipeline(name="p", steps=[made, scores, used]))
+        check_models(used, graph, tmp_path, {"fit.py"}, "compare", b"")
+
+    judge(model=made["model"], answers=made["output"], task="binary")
+    with pytest.raises(SpecError, match=r"Step 'compare' opens the model"):
+        judge(model="s3://b/m.tar.gz")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +134,7 @@ def test_ours_refuse_a_scripts_model(reader: Any, tmp_path: Path) -> None:
     [
         "from drivetrain.training.model_folder import write_model\n",  # any way of ours
         "open('model.json', 'w')\n",
-        "import shutil\nshutil.copytree('/opt/ml/input/data/train', '/opt/ml/model')\n",
+        "import shutil as files\nfiles.copytree('/opt/ml/input/data/train', '/opt/ml/model')\n",
         "import tarfile\ntarfile.open('given.tar.gz').extractall('/opt/ml/model')\n",
         "import subprocess\nsubprocess.run(['./fit'])\n",
         "import beside\n",
