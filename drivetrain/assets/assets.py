@@ -270,7 +270,7 @@ def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...
     Raises:
         UserError: when there is no such file or folder.
     """
-    path = _example(given.removeprefix(EXAMPLES)) if given.startswith(EXAMPLES) else found_here(Path(given), base)
+    path = _example(given.removeprefix(EXAMPLES)) if given.startswith(EXAMPLES) else _found(Path(given), base)
     if path.is_file():
         digest = _sha256(path)
         uri = f"{root}/data/{digest}/{path.name}"
@@ -289,7 +289,7 @@ def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...
     return uri, tuple(Asset(uri + name, sha256, path / name) for name, sha256 in hashes.items())
 
 
-def found_here(path: Path, base: Path) -> Path:
+def _found(path: Path, base: Path) -> Path:
     """A path in the pipeline's code is meant from its folder, one on the command line from the current one."""
     path = path.expanduser()
     return base / path if (base / path).exists() else Path.cwd() / path

@@ -8,7 +8,6 @@ import re
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from drivetrain.assets.assets import found_here
 from drivetrain.assets.module_facts import module_facts
 from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
@@ -48,13 +47,13 @@ def check_models(
         line = 0 if ours else _line_that_opens(name, function, content)
         if not ours and not line:
             continue
-        script, folder, files = made.parameters.get("script"), source, travelling
-        if (given := made.inputs.get("source")) is not None:
-            folder, files = source, set[str]()
-            if isinstance(given, str):
-                folder = found_here(Path(given), source)
-                files = {file.relative_to(folder).as_posix() for file in folder.rglob("*.py")}
-        if isinstance(script, str) and not _may_describe(script, folder, files):
+        script, given = made.parameters.get("script"), made.inputs.get("source")
+        folder, files = source, travelling
+        if given is not None:
+            places = (source / given, Path(given)) if isinstance(given, str) else ()
+            folder = next((place for place in places if place.is_dir()), None)
+            files = {file.relative_to(folder).as_posix() for file in folder.rglob("*.py")} if folder else set[str]()
+        if isinstance(script, str) and folder is not None and not _may_describe(script, folder, files):
             other = "give what it answered as evaluate's answers"
             if not ours:
                 other = f"open your own files: tarfile.open({name} / 'model.tar.gz')"

@@ -24,7 +24,7 @@ from drivetrain.assets import source_files
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
-from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
 from drivetrain.spec.training_options import OneOf
 from drivetrain.spec.values import ParameterRef
 
@@ -140,8 +140,12 @@ class StepCode:
         return rooms_named((step.program.target, *given, *texts))
 
     def notes(self) -> Iterator[str]:
-        """A line for each step whose code is the whole folder, though it names fewer files."""
+        """A line for each step whose code is the whole folder, though it names fewer files; and one for each model
+        that brings code, which runs where the model is loaded."""
         for step in self.graph.steps:
+            if isinstance(step, JobStep) and step.program.target == DESCRIBE_MODEL:
+                module = step.parameters.get("answers", "answer")
+                yield f"Step {step.name!r}: loading this model runs code, its module {module!r}, wherever it is asked."
             why = self.of(step).whole
             if why and isinstance(step, JobStep) and step.program.target != COMPARE:
                 yield f"Step {step.name!r}: an edit of any Python file in {self.source} runs it again, since {why}."

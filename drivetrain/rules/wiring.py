@@ -38,9 +38,7 @@ _READS = {
     (REGISTER_MODEL, "report"): (_REPORT, "the output `report` of drivetrain.components.evaluate"),
     (REGISTER_MODEL, "decision"): (_DECISION, "the output `decision` of drivetrain.components.compare"),
     (DESCRIBE_MODEL, "data"): (_DATA, "prepared data"),
-    **{
-        (target, name): (_DATA, "prepared data") for target in (TRAIN, TRAIN_TABLE) for name in ("train", "validation")
-    },
+    **{(target, name): (_DATA, "prepared data") for target in (TRAIN, TRAIN_TABLE) for name in ("train", "validation")},
 }
 
 

@@ -75,21 +75,31 @@ def inference_image(region: str, gpu: bool, framework: str = "pytorch") -> str:
     Raises:
         UserError: no such framework or region is documented.
     """
-    table = _table()
-    # Of those of libraries no day is documented on which patches end.
-    serving = [*table["inference"], *table["inference_of_libraries"]]
-    images = [each for each in serving if each["framework"] == framework]
-    if not images:
-        known = {each["framework"] for each in serving}
-        raise UserError(f"No stock image serves models of {framework!r}. {did_you_mean(framework, known)}")
-    entry = max(images, key=lambda each: each.get("patched_until", ""))
+    entry = inference_entry(framework)
     tag = entry["tags"].get("gpu" if gpu else "cpu")
     if tag is None:
         raise UserError(
             f"The stock image that serves models of {framework!r} uses no GPU. Name instance types without one "
             f"(register(instance_types=...)), or give an image's URI: {SERVING_IMAGE}."
         )
-    return _uri(region, entry["repository"], tag, setting=SERVING_IMAGE, accounts=entry.get("accounts"))
+    accounts = None if entry in _table()["inference"] else _table()["accounts_of_libraries"]
+    return _uri(region, entry["repository"], tag, setting=SERVING_IMAGE, accounts=accounts)
+
+
+def inference_entry(framework: str) -> dict[str, Any]:
+    """The entry of the stock image that serves a framework's models: `repository`, `version`, and what is documented
+    of it: `python`, `packages` (normal name -> line of versions, such as 3.2).
+
+    Raises:
+        UserError: no such framework is documented.
+    """
+    # Of those of libraries no day is documented on which patches end.
+    serving = [*_table()["inference"], *_table()["inference_of_libraries"]]
+    images = [each for each in serving if each["framework"] == framework]
+    if not images:
+        known = {each["framework"] for each in serving}
+        raise UserError(f"No stock image serves models of {framework!r}. {did_you_mean(framework, known)}")
+    return max(images, key=lambda each: each.get("patched_until", ""))
 
 
 def unpatched(definition: Any, today: datetime.date) -> tuple[str, ...]:

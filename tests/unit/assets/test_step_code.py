@@ -11,7 +11,7 @@ import pytest
 from drivetrain.assets.step_code import StepCode, Used
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import Program
-from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT, ProcessingStep, Step, TrainingStep
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN, TRAIN_SCRIPT, ProcessingStep, Step, TrainingStep
 from drivetrain.spec.values import OutputRef
 
 NO_FILES: Mapping[str, str] = {}
@@ -186,6 +186,15 @@ def test_a_step_that_only_returns_objects_has_its_own_code(tmp_path: Path) -> No
 def test_a_model_from_outside_may_name_any_recipe(tmp_path: Path) -> None:
     scored = own(EVALUATE, inputs={"model": "s3://bucket/model/", "data": "s3://bucket/test/"})
     assert "'model' comes from outside" in used(tmp_path, scored, files={"a": "", "b": ""}).whole
+
+
+def test_a_described_model_is_noted_to_run_code(tmp_path: Path) -> None:
+    """Wherever it is loaded; so a plan says it."""
+    described = own(DESCRIBE_MODEL, parameters={"answers": "own.answer"}, inputs={"model": "s3://bucket/model/"})
+    graph = Graph(Pipeline(name="p", steps=(described,)))
+    assert list(StepCode(tmp_path, graph).notes()) == [
+        "Step 'step': loading this model runs code, its module 'own.answer', wherever it is asked."
+    ]
 
 
 def test_a_note_names_steps_and_reasons(tmp_path: Path) -> None:

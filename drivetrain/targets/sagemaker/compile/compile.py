@@ -357,6 +357,8 @@ class _Compiler:
         from drivetrain.targets.sagemaker.compile import model_package_request
 
         image = model_package_request.serving_image(step, self.graph, self.place)
+        if not self.here:
+            self.notes += model_package_request.serving_notes(step, self.graph, self.place)
         producer = self.graph.producer(step.model)
         code = None if producer is None else self.site(producer).code.sha256
         return model_package_request.register_arguments(step, self.graph, image=image, code=code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.assets.image import framework_of, says_framework
 from drivetrain.base.errors import SpecError
@@ -19,20 +19,34 @@ from drivetrain.registry.model_package import (
 )
 from drivetrain.registry.report_hash import MODEL_QUALITY_FILE
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.resources import MODEL_LIBRARIES
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN, TRAIN_TABLE, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import Reference
 from drivetrain.steps import METRICS_FILE
 from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
-from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
+from drivetrain.targets.sagemaker.images import (
+    SERVING_IMAGE,
+    STOCK,
+    has_gpu,
+    inference_entry,
+    inference_image,
+    machine_problem,
+)
 from drivetrain.targets.sagemaker.settings import Settings
+
+if TYPE_CHECKING:
+    from drivetrain.assets.requirements import Requirement
 
 Json = dict[str, Any]
 
 # evaluate's report holds it; drivetrain/decision writes the other.
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"
-# As SageMaker's images call it, and as it is imported.
-SKLEARN = "sklearn"
+# As SageMaker's images call them, and as they are imported.
+SKLEARN, XGBOOST = "sklearn", "xgboost"
+_MODULES = {"scikit-learn": SKLEARN, "xgboost-cpu": XGBOOST}
+# The steps that ask a model read tables with these; what serves it does not.
+_OF_TABLES = ("numpy", "pyarrow")
 # Of a model that says nothing of the machines that serve it.
 SERVING_TYPES = ("ml.m5.large",)
 # What drivetrain/training/serving reads and answers.
@@ -58,10 +72,11 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     """
     producer = graph.producer(step.model)
     container: Json = {"Image": image if step.image else Generated(image), "ModelDataUrl": spell(step.model, graph)}
-    ours = producer is not None and producer.program.target == TRAIN
-    if is_of_sklearn(producer, graph):
+    of_functions = makes_model_of_functions(producer)
+    ours = of_functions or (producer is not None and producer.program.target == TRAIN)
+    if of_functions or library_of(producer, graph) == SKLEARN:
         container["Environment"] = dict(SERVING)
-    if producer is not None and ours:
+    elif producer is not None and ours:
         of = framework_of(producer, graph)
         container["Environment"] = dict(SERVING_OF_TENSORFLOW if of == "tensorflow" else SERVING)
     arguments: Json = {
@@ -95,7 +110,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
 
 def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     """The container that serves the model: the step's, or the deployment's, or the stock inference image of the
-    framework that the model was trained with: scikit-learn where the step needs that and no other.
+    framework or library that the model was trained with.
 
     Raises:
         SpecError: a training image, by its name.
@@ -105,10 +120,7 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
-        framework = framework_of(producer, graph) if producer is not None else "torch"
-        if is_of_sklearn(producer, graph):
-            framework = SKLEARN
-        image = inference_image(place.region, gpu, STOCK.get(framework, framework))
+        image = inference_image(place.region, gpu, _served_as(producer, graph))
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
             raise SpecError(f"Step {step.name!r}: {problem}")
@@ -121,23 +133,80 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     return image
 
 
-def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
-    """Return True if a step makes a model of scikit-learn: it imports that, or says that it needs it, and no other
-    library by which models are made."""
-    if producer is None:
-        return False
-    if says_framework(producer):
-        from drivetrain.resolving.frameworks import frameworks_of
+def serving_notes(step: RegisterStep, graph: Graph, place: Settings) -> list[str]:
+    """A line about what the stock image that serves a model of functions is not documented to hold."""
+    producer = graph.producer(step.model)
+    if producer is None or not makes_model_of_functions(producer) or step.image or place.serving_image:
+        return []
+    from drivetrain.assets.requirements import parse
+    from drivetrain.resolving.frameworks import declared_needs
 
-        if frameworks_of(producer, graph):
-            return False
-    program = producer.program
-    declared = SKLEARN in program.needs
-    if program.needs and not declared:
+    entry = inference_entry(_served_as(producer, graph))
+    held: dict[str, str] = {_module(name): version for name, version in entry["packages"].items()}
+    lacking: list[str] = []
+    for need in map(parse, declared_needs(producer, graph)):
+        version = held.get(_module(need.name))
+        if version is None and need.name not in _OF_TABLES:
+            lacking.append(need.text)
+        elif version is not None and not _only_line(need, version):
+            pinned = f'needs=("{need.name}=={version}.*",) in its training'
+            lacking.append(f"the version of {need.name} that the model is of (it holds {version}: {pinned})")
+    if "python" not in entry:
+        lacking.append("Python 3.11 or newer, which the model's code/ needs")
+    if not lacking:
+        return []
+    return [
+        f"Step {step.name!r}: the image that serves the model, {entry['repository']} {entry['version']}, is not "
+        f"documented to hold {'; '.join(lacking)}. Try it before an endpoint depends on it, or give an image of your "
+        f"own: {SERVING_IMAGE}."
+    ]
+
+
+def makes_model_of_functions(producer: JobStep | None) -> bool:
+    """Return True for describe_model and train_table."""
+    return producer is not None and producer.program.target in (DESCRIBE_MODEL, TRAIN_TABLE)
+
+
+def library_of(producer: JobStep | None, graph: Graph) -> str | None:
+    """The library that a step's model is of, if stock images serve it: XGBoost, or scikit-learn alone. The step imports
+    it, or says that it needs it, and no other one by which models are made."""
+    if producer is None:
+        return None
+    from drivetrain.resolving.frameworks import declared_needs, frameworks_of
+
+    if says_framework(producer) and frameworks_of(producer, graph):
+        return None
+    found, needs = set(producer.program.libraries), declared_needs(producer, graph)
+    if needs:
         from drivetrain.assets.requirements import parse
 
-        declared = any(parse(need).name == "scikit-learn" for need in program.needs)
-    return {*program.libraries, *([SKLEARN] if declared else [])} == {SKLEARN}
+        names = (parse(need).name for need in needs)
+        found |= {module for name in names if (module := _module(name)) in MODEL_LIBRARIES}
+    if found == {SKLEARN}:
+        return SKLEARN
+    return XGBOOST if XGBOOST in found and found <= {SKLEARN, XGBOOST} else None
+
+
+def _served_as(producer: JobStep | None, graph: Graph) -> str:
+    """The name under which images.json has the image that serves a step's model."""
+    if library := library_of(producer, graph):
+        return library
+    if producer is None or makes_model_of_functions(producer):  # TensorFlow's server runs no functions
+        return STOCK["torch"]
+    framework = framework_of(producer, graph)
+    return STOCK.get(framework, framework)
+
+
+def _module(name: str) -> str:
+    """The name by which a distribution is imported, of those by which models are made."""
+    return _MODULES.get(name, name)
+
+
+def _only_line(need: Requirement, version: str) -> bool:
+    """Return True if a requirement allows versions of this line (`3.2`), and none of the next one."""
+    major, _, minor = version.partition(".")
+    in_line = any(need.allows(f"{version}.{patch}") for patch in range(10))
+    return not need.any_version and in_line and not need.allows(f"{major}.{int(minor) + 1}.0")
 
 
 def _known_card(producer: JobStep | None, graph: Graph) -> Json:

@@ -110,7 +110,9 @@ def test_the_image_that_serves() -> None:
         inference_image("eu-west-1", gpu=False, framework="jax")
     sklearn = "141502667606.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-scikit-learn:1.9-0-cpu-py3"
     assert inference_image("eu-west-1", gpu=False, framework="sklearn") == sklearn
-    assert unpatched([sklearn], date(2040, 1, 1)) == ()
+    xgboost = "492215442770.dkr.ecr.eu-central-1.amazonaws.com/sagemaker-xgboost:3.2-0"
+    assert inference_image("eu-central-1", gpu=False, framework="xgboost") == xgboost
+    assert unpatched([sklearn, xgboost], date(2040, 1, 1)) == ()
     with pytest.raises(UserError, match=r"'sklearn' uses no GPU\. Name instance types without one"):
         inference_image("eu-west-1", gpu=True, framework="sklearn")
     with pytest.raises(UserError, match="No account for stock images is documented for region 'mx-central-1'"):

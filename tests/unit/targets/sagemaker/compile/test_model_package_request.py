@@ -12,7 +12,9 @@ from drivetrain import Deployment, Pipeline, register, step
 from drivetrain.base.errors import SpecError
 from drivetrain.components import Input, Output, Value, component
 from drivetrain.components.train import train
-from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.components.train_script import train_script
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE
+from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.images import stock_image
 
 
@@ -160,6 +162,103 @@ def test_a_model_of_torch_that_also_uses_scikit_learn_is_not() -> None:
     fitted = step(fit_both, data="s3://b/train/")
     found = steps(fitted, register(model=fitted, group="g"))["register-model"]["Arguments"]
     assert "/pytorch-inference:" in found["InferenceSpecification"]["Containers"][0]["Image"]
+
+
+@component
+def fit_trees(data: Input) -> Value:
+    import xgboost
+    from sklearn.model_selection import train_test_split
+
+    return xgboost, train_test_split
+
+
+def test_a_model_of_xgboost_is_served_by_its_image() -> None:
+    """As the image reads it without code; whether there is code, is not ours to say."""
+    fitted = step(fit_trees, data="s3://b/train/")
+    found = steps(fitted, register(model=fitted, group="g"))["register-model"]["Arguments"]
+    (container,) = found["InferenceSpecification"]["Containers"]
+    assert container["Image"] == "683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-xgboost:3.2-0"
+    assert "Environment" not in container
+
+
+@pytest.fixture(autouse=True)
+def no_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs need no packages that are not here."""
+    monkeypatch.setattr("drivetrain.targets.sagemaker.compile.compile.missing", lambda needs, image: ())
+
+
+@component
+def describe(model: Input, described: Output) -> None:
+    """Stand in for describe_model, and for train_table."""
+
+
+def of_functions(*needs: str, target: str = DESCRIBE_MODEL, image: str | None = None) -> Compiled:
+    """A script's model, described and registered; or that of a table."""
+    fitted = step(
+        train_script._replace(needs=needs), train="s3://b/t/", source="s3://b/s/", script="f.py", launcher="python"
+    )
+    made = step(describe, name="made", model=fitted["model"])
+    of = needs if target == TRAIN_TABLE else ("pyarrow", "numpy")
+    program = made.program.model_copy(update={"target": target, "needs": of})
+    made = made.model_copy(update={"program": program, "outputs": ("model",)})
+    return compile_pipeline(
+        Pipeline(name="p", steps=[fitted, made, register(model=made["model"], group="g", image=image)])
+    )
+
+
+def registered(compiled: Compiled) -> dict[str, Any]:
+    return compiled.definition["Steps"][-1]["Arguments"]["InferenceSpecification"]
+
+
+@pytest.mark.parametrize(
+    ("needs", "image"),
+    [
+        (("scikit-learn==1.9.*",), "sagemaker-scikit-learn:1.9-0-cpu-py3"),
+        (("xgboost>=3.2,<3.3",), "sagemaker-xgboost:3.2-0"),
+        (("torch",), "pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker"),
+        (("tensorflow",), "pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker"),
+    ],
+)
+def test_a_model_of_functions_is_served_by_our_code_in_the_image_of_its_library(
+    needs: tuple[str, ...], image: str
+) -> None:
+    found = registered(of_functions(*needs))
+    (container,) = found["Containers"]
+    assert container["Image"].rpartition("/")[2] == image
+    assert container["Environment"]["SAGEMAKER_PROGRAM"] == "inference.py"
+    assert "application/x-npy" in found["SupportedContentTypes"] == found["SupportedResponseMIMETypes"]
+
+
+def test_the_model_of_a_table_is_served_like_a_described_one() -> None:
+    assert "/sagemaker-xgboost:" in registered(of_functions("xgboost", target=TRAIN_TABLE))["Containers"][0]["Image"]
+
+
+NOT_SURE = "Step 'register-model': the image that serves the model, {}, is not documented to hold {}."
+
+
+@pytest.mark.parametrize(
+    ("needs", "image", "lacking"),
+    [
+        (("scikit-learn==1.9.2",), "sagemaker-scikit-learn 1.9", "Python 3.11 or newer, which the model's code/ needs"),
+        (
+            ("scikit-learn>=1.4",),
+            "sagemaker-scikit-learn 1.9",
+            "the version of scikit-learn that the model is of (it holds 1.9: "
+            'needs=("scikit-learn==1.9.*",) in its training); Python 3.11 or newer, which the model\'s code/ needs',
+        ),
+        (("torch==2.6.0", "tabulate"), "pytorch-inference 2.6", "tabulate"),
+        (("lightgbm>=4",), "pytorch-inference 2.6", "lightgbm>=4"),
+    ],
+)
+def test_what_the_serving_image_may_lack_is_noted(needs: tuple[str, ...], image: str, lacking: str) -> None:
+    runs_code, note = of_functions(*needs).notes[::-1]
+    assert runs_code.startswith("Step 'made': loading this model runs code")
+    assert note.startswith(NOT_SURE.format(image, lacking)) and note.endswith("sagemaker.serving_image.")
+
+
+def test_nothing_is_noted_where_the_image_is_known_or_ones_own() -> None:
+    for compiled in (of_functions("torch==2.6.*"), of_functions("lightgbm", image="mine:1")):
+        assert not any(note.startswith("Step 'register-model'") for note in compiled.notes)
 
 
 def test_an_image_of_ones_own() -> None:
