@@ -59,7 +59,7 @@ def check_models(
                 other = f"open your own files: tarfile.open({name} / 'model.tar.gz')"
             text = (
                 f"Step {step.name!r} opens the model of step {made.name!r} as one of `train`, but your script {script} "
-                "writes no model.json of ours. Describe it in a step between them, step(describe_model, model=..., "
+                "writes no model.json of ours. Describe it in a step between them, step(describe_model, trained=..., "
                 f"data=..., answers='MODULE'), or {other}."
             )
             module = step.program.target.partition(":")[0].rpartition(".")[2]

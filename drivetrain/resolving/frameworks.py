@@ -73,9 +73,11 @@ def declared_needs(step: JobStep, graph: Graph) -> tuple[str, ...]:
     """The requirements that a step's program declares. A step that asks a model of functions needs what that model
     needs, and neither torch nor safetensors, which models of our frameworks need. A step that takes answers needs
     neither, too. As several processes both need torch, by which these join."""
-    own, made = step.program.needs, graph.producer(step.inputs.get("model"))
+    own = step.program.needs
     if step.program.target == DESCRIBE_MODEL:
-        return own if made is None else _each_once(own, declared_needs(made, graph))
+        trained = graph.producer(step.inputs.get("trained"))
+        return own if trained is None else _each_once(own, declared_needs(trained, graph))
+    made = graph.producer(step.inputs.get("model"))
     if step.program.target not in _ASK_MODELS:
         return own
     of_functions = made is not None and made.program.target in MAKE_MODELS_OF_FUNCTIONS

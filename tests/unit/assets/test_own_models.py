@@ -51,7 +51,7 @@ def test_open_model_on_a_scripts_model_is_refused(call: str, tmp_path: Path, cap
     assert cli(["compile", str(tmp_path / "own.py")]) == 2
     assert capfd.readouterr().err == (
         "error: own.py, line 10: Step 'look' opens the model of step 'train-script' as one of `train`, but your script "
-        "fit.py writes no model.json of ours. Describe it in a step between them, step(describe_model, model=..., "
+        "fit.py writes no model.json of ours. Describe it in a step between them, step(describe_model, trained=..., "
         "data=..., answers='MODULE'), or open your own files: tarfile.open(trained / 'model.tar.gz').\n"
     )
 

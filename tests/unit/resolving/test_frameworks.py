@@ -24,7 +24,7 @@ PLAIN = ("pyarrow", "numpy")
 
 
 @component(needs=("pyarrow", "numpy"), name="describe-model")
-def describe(model: Input, data: Input, source: Input | None, described: Output) -> int:
+def describe(trained: Input, data: Input, source: Input | None, model: Output) -> int:
     """Stand in for describe_model."""
     return 0
 
@@ -41,12 +41,12 @@ def look(model: Input) -> int:
 
 
 def described(model: Any, **more: Any) -> JobStep:
-    return as_target(step(describe, model=model, data="s3://b/d/", **more), DESCRIBE_MODEL, outputs=("model",))
+    return as_target(step(describe, trained=model, data="s3://b/d/", **more), DESCRIBE_MODEL)
 
 
-def as_target(made: JobStep, target: str, **more: Any) -> JobStep:
+def as_target(made: JobStep, target: str) -> JobStep:
     program = made.program.model_copy(update={"target": target})
-    return made.model_copy(update={"program": program, **more})
+    return made.model_copy(update={"program": program})
 
 
 def script(**declared: Any) -> JobStep:

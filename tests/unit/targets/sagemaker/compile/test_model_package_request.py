@@ -188,7 +188,7 @@ def no_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @component
-def describe(model: Input, described: Output) -> None:
+def describe(trained: Input, model: Output) -> None:
     """Stand in for describe_model, and for train_table."""
 
 
@@ -197,10 +197,10 @@ def of_functions(*needs: str, target: str = DESCRIBE_MODEL, image: str | None = 
     fitted = step(
         train_script._replace(needs=needs), train="s3://b/t/", source="s3://b/s/", script="f.py", launcher="python"
     )
-    made = step(describe, name="made", model=fitted["model"])
+    made = step(describe, name="made", trained=fitted["model"])
     of = needs if target == TRAIN_TABLE else ("pyarrow", "numpy")
     program = made.program.model_copy(update={"target": target, "needs": of})
-    made = made.model_copy(update={"program": program, "outputs": ("model",)})
+    made = made.model_copy(update={"program": program})
     return compile_pipeline(
         Pipeline(name="p", steps=[fitted, made, register(model=made["model"], group="g", image=image)])
     )
