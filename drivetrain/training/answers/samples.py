@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,14 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
-from drivetrain.training.answers.table import Table
+from drivetrain.training.answers.columns import KINDS, Said, read_columns
+from drivetrain.training.answers.table import described_task, is_text, read_table
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Floats, Ints, Samples
 from drivetrain.training.metric_states.numbers.finite import Where, check_finite
 from drivetrain.training.metric_states.score_errors import ScoreErrors
-from drivetrain.training.task import Kind, Task
+from drivetrain.training.task import Task
 
-KINDS: Mapping[str, Kind] = {
-    **{kind: kind for kind in ("binary", "multiclass", "multilabel", "regression")},
-    "text": "values",
-}
-"""The tasks of a table, and the kinds of metrics that they have."""
 LOSSES = {
     **dict.fromkeys(("binary", "multiclass", "multilabel"), "log loss"),
     "regression": "squared error",
@@ -37,42 +34,53 @@ _TOLERANCE = 1e-2
 _ADVICE = "correct what wrote the table"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answers:
-    """The answers to all rows of a data set, in its order; each array has shape [rows] or [rows, ...].
+    """The answers to rows of a data set that follow one another, in its order.
 
     Attributes:
-        name: the task as a user writes it, a key of `KINDS`.
-        values: measures of the answers that are means over the rows, and whether truths or numbers.
-        directions: of those, whether more is better.
+        source: names them in a message.
+        said: the answers; each array has shape [rows] or [rows, ...].
+        targets: what a table says is right, shape [rows] or [rows, ...].
+        first: the number of the first row.
+        content_hash: of a table's files.
     """
 
-    table: Table
     dataset: Dataset
-    name: str
-    task: Task
-    values: Mapping[str, Amount]
-    scores: NDArray[Any] | None = None
-    margins: NDArray[Any] | None = None
-    predicted: NDArray[Any] | None = None
-    ends: tuple[NDArray[Any], NDArray[Any]] | None = None
+    source: object
+    said: Said
     targets: NDArray[Any] | None = None
+    first: int = 0
+    content_hash: str = ""
+
+    @property
+    def task(self) -> Task:
+        return self.said.task
+
+    @property
+    def values(self) -> dict[str, Amount]:
+        """Measures of the answers that are means over the rows, and whether truths or numbers."""
+        if self.said.name == "text":
+            return {"exact_match": "bool"}
+        return {} if self.said.ends is None else {"coverage": "bool", "width": "float"}
 
     @property
     def directions(self) -> dict[str, bool | None]:
+        """Measure -> whether more is better; None where neither is."""
         known: dict[str, bool | None] = {"coverage": None, "width": False, "exact_match": True}
         return {name: known[name] for name in self.values}
 
-    def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
-        """The columns of these rows' answers that `samples` does not have."""
-        if self.name == "text":
-            assert self.predicted is not None
-            return {TEXT: self.predicted[rows]}
-        return {} if self.ends is None else {LOW: self.ends[0][rows], HIGH: self.ends[1][rows]}
-
     @property
     def has_losses(self) -> bool:
-        return self.scores is not None or self.task.kind in ("regression", "values")
+        return self.said.scores is not None or self.task.kind in ("regression", "values")
+
+    def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
+        """The columns of these rows' answers that `samples` does not have."""
+        places = rows - self.first
+        if self.said.name == "text":
+            assert self.said.predicted is not None
+            return {TEXT: self.said.predicted[places]}
+        return {} if self.said.ends is None else {LOW: self.said.ends[0][places], HIGH: self.said.ends[1][places]}
 
     def samples(self, rows: Ints) -> Samples:
         """The samples of some rows.
@@ -86,29 +94,30 @@ class Answers:
         """
         where = Where(rows, self.dataset.reader.locate)
         given = self.dataset.reader.read(rows, [self.dataset.label])[self.dataset.label]
-        if self.name == "text":
-            self._check_targets(given, given, rows, where)
-            return self._texts(given, rows)
+        said, places = self.said, rows - self.first
+        if said.name == "text":
+            self._check_targets(given, given, places, where)
+            return self._texts(given, places)
         targets = self._targets(given, where)
-        self._check_targets(given, targets, rows, where)
-        scores, margins, predicted = (_of(values, rows) for values in (self.scores, self.margins, self.predicted))
+        self._check_targets(given, targets, places, where)
+        scores, margins, predicted = (_of(values, places) for values in (said.scores, said.margins, said.predicted))
         self._check_numbers({SCORE: scores, MARGIN: margins, PREDICTED: predicted}, where)
         samples = Samples(
             targets=targets,
             scores=margins if scores is None else scores,
             predicted=self._predicted(scores, predicted),
             margins=margins,
-            values=self._interval(given, rows, where),
+            values=self._interval(given, places, where),
         )
         return replace(samples, losses=self._losses(samples)) if self.has_losses else samples
 
-    def _texts(self, given: NDArray[Any], rows: Ints) -> Samples:
-        assert self.predicted is not None
-        said, right = self.predicted[rows].tolist(), [str(each) for each in given.tolist()]
+    def _texts(self, given: NDArray[Any], places: Ints) -> Samples:
+        assert self.said.predicted is not None
+        said, right = self.said.predicted[places].tolist(), [str(each) for each in given.tolist()]
         same = np.array([one == other for one, other in zip(said, right, strict=True)], dtype=bool)
         return Samples(losses=1.0 - same, values={"exact_match": same}, texts=lambda: (said, right))
 
-    def _check_targets(self, given: NDArray[Any], targets: NDArray[Any], rows: Ints, where: Where) -> None:
+    def _check_targets(self, given: NDArray[Any], targets: NDArray[Any], places: Ints, where: Where) -> None:
         """Those of the table are the data's label, or the number of its class.
 
         Args:
@@ -117,13 +126,13 @@ class Answers:
         """
         if self.targets is None:
             return
-        theirs = self.targets[rows]
+        theirs = self.targets[places]
         wrong = np.flatnonzero(~(_same(theirs, given) | _same(theirs, targets)))
         if wrong.size:
             place = wrong[0]
             ours, other = (each[place].tolist() if given.ndim > 1 else each[place] for each in (given, theirs))
             raise InputError(
-                f"column {TARGET!r} of {self.table.source} has {_quoted(other)} for {where.of(place)}, where the data "
+                f"column {TARGET!r} of {self.source} has {_quoted(other)} for {where.of(place)}, where the data "
                 f"has {self.dataset.label}={_quoted(ours)}. Give the answers to this data."
             )
 
@@ -163,7 +172,7 @@ class Answers:
 
     def _targets(self, given: NDArray[Any], where: Where) -> NDArray[Any]:
         """The targets as `Samples` has them."""
-        kind, label = self.task.kind, self.dataset.label
+        kind, label, name = self.task.kind, self.dataset.label, self.said.name
         if given.dtype.kind in "OU" and kind in ("binary", "multiclass"):
             names = self.task.class_names or map(str, range(self.task.num_classes))
             number = {name: place for place, name in enumerate(names)}
@@ -172,7 +181,7 @@ class Answers:
             return found
         if given.dtype.kind not in "iubf":
             raise InputError(
-                f"{where.of(0)}: the label {label} is {given[0]!r:.60}, which is no number, as {self.name} needs. "
+                f"{where.of(0)}: the label {label} is {given[0]!r:.60}, which is no number, as {name} needs. "
                 "Write the label as a number."
             )
         if kind == "regression":
@@ -193,7 +202,7 @@ class Answers:
             return found
         found = found.reshape(len(found)) if found.size == len(found) else found
         if found.ndim != 1:
-            raise InputError(f"{where.of(0)}: the label {label} has several values, and {self.name} needs one class.")
+            raise InputError(f"{where.of(0)}: the label {label} has several values, and {name} needs one class.")
         self._check_known(found, given, where)
         return found
 
@@ -201,7 +210,7 @@ class Answers:
         if found.shape[1] != self.task.num_classes:
             raise InputError(
                 f"{where.of(0)}: the label {self.dataset.label} has {found.shape[1]} values, and the answers in "
-                f"{self.table.source} have {self.task.num_classes}."
+                f"{self.source} have {self.task.num_classes}."
             )
         return found
 
@@ -228,10 +237,10 @@ class Answers:
             return scores.argmax(axis=1)
         return (scores >= (self.task.threshold if kind == "binary" else 0.5)).astype(np.int64)
 
-    def _interval(self, given: NDArray[Any], rows: Ints, where: Where) -> dict[str, NDArray[Any]]:
-        if self.ends is None:
+    def _interval(self, given: NDArray[Any], places: Ints, where: Where) -> dict[str, NDArray[Any]]:
+        if self.said.ends is None:
             return {}
-        low, high = (each[rows].astype(np.float64) for each in self.ends)
+        low, high = (each[places].astype(np.float64) for each in self.said.ends)
         for name, values in ((LOW, low), (HIGH, high)):
             check_finite(name, values, where, _ADVICE)
         wrong = np.flatnonzero(low > high)
@@ -259,8 +268,46 @@ class Answers:
         return ScoreErrors(kind, self.task.num_classes, error).errors(samples)
 
 
-def _of(values: NDArray[Any] | None, rows: Ints) -> NDArray[Any] | None:
-    return None if values is None else values[rows]
+def read_answers(source: Path, dataset: Dataset, name: str, threshold: float) -> Answers:
+    """The answers in a table, for the data that they are about.
+
+    Args:
+        source: as `read_table`.
+        name: the task, one of `KINDS`; "" for what batch_predict's manifest says.
+        threshold: as `read_columns`.
+
+    Raises:
+        InputError: as `read_table` and `read_columns`; no task, or another one than the table's.
+    """
+    told = described_task(source)
+    name = _task_name(name, str(told.get("kind", "")), source)
+    if not dataset.label:
+        raise InputError(f"{dataset.reader.folder} has no label column, so nothing says what is right.")
+    table = read_table(source, dataset)
+    targets = None
+    if TARGET in table.columns and not told:  # (batch_predict writes none: there it is a column that was to be kept)
+        targets = table.texts(TARGET) if is_text(table.columns[TARGET]) else table.numbers(TARGET)
+    said = read_columns(table, name, threshold=threshold, told=told, with_ends=not told)
+    return Answers(dataset=dataset, source=source, said=said, targets=targets, content_hash=table.content_hash)
+
+
+def _task_name(name: str, theirs: str, source: Path) -> str:
+    """The task that is asked for, or else the table's own."""
+    if not name and not theirs:
+        raise InputError(f"{source} does not say its task. Give task, one of {', '.join(KINDS)}.")
+    if name and theirs and name != theirs:
+        raise InputError(f"task={name!r}, and {source} holds answers of a {theirs} model.")
+    found = name or theirs
+    if found not in KINDS:
+        raise InputError(
+            f"{source} holds answers of a {found} model, which a table cannot be evaluated for; allowed are "
+            f"{', '.join(KINDS)}. Evaluate the model instead."
+        )
+    return found
+
+
+def _of(values: NDArray[Any] | None, places: Ints) -> NDArray[Any] | None:
+    return None if values is None else values[places]
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:

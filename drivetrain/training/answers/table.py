@@ -43,9 +43,8 @@ class Table:
     content_hash: str
     columns: dict[str, pa.ChunkedArray]
 
-    def names(self, prefix: str) -> list[str]:
-        """The columns `prefix`_<class>, in the order of the table."""
-        return [name for name in self.columns if name.startswith(f"{prefix}_")]
+    def is_text(self, name: str) -> bool:
+        return is_text(self.columns[name])
 
     def numbers(self, name: str) -> NDArray[Any]:
         """A column of numbers or bools, shape [rows], or [rows, length] where it holds lists.

@@ -167,8 +167,7 @@ class GivenAnswers:
     trained_on: Mapping[str, Any] = {}
 
     def __init__(self, table: Path, data: Path, process: Process, settings: Settings) -> None:
-        from drivetrain.training.answers.reading import read_answers
-        from drivetrain.training.answers.samples import LOSSES
+        from drivetrain.training.answers.samples import LOSSES, read_answers
 
         for name, value, default in (
             ("strategy", settings.strategy, "ddp"),
@@ -191,10 +190,10 @@ class GivenAnswers:
         self.metrics = metrics_of(settings, self.task)
         self.model: dict[str, Any] = {
             **{"recipe": None, "step": None},
-            **{"answers": self._answers.table.content_hash, "task": self._answers.name},
+            **{"answers": self._answers.content_hash, "task": self._answers.said.name},
         }
         self.has_losses = self._answers.has_losses
-        self.loss = LOSSES[self._answers.name] if self.has_losses else "none"
+        self.loss = LOSSES[self._answers.said.name] if self.has_losses else "none"
 
     def image(self, rows: Ints) -> NDArray[Any] | None:
         return None

@@ -13,8 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.answers.reading import read_answers
-from drivetrain.training.answers.samples import Answers
+from drivetrain.training.answers.samples import Answers, read_answers
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.process import Process
 from tests.distributed.prepared_data import write_prepared
@@ -127,8 +126,8 @@ def test_the_hash_of_a_table_is_that_of_its_content(tmp_path: Path) -> None:
     for folder, score in (("one", 0.5), ("other", 0.5), ("changed", 0.25)):
         (tmp_path / folder).mkdir()
         parquet.write_table(pa.table({"id": KEYS, "score": [score] * 5}), tmp_path / folder / "answers.parquet")
-        hashes += [read_answers(tmp_path / folder, data, "binary", 0.0).table.content_hash]
-        hashes += [read_answers(tmp_path / folder / "answers.parquet", data, "binary", 0.0).table.content_hash]
+        hashes += [read_answers(tmp_path / folder, data, "binary", 0.0).content_hash]
+        hashes += [read_answers(tmp_path / folder / "answers.parquet", data, "binary", 0.0).content_hash]
     assert len(set(hashes[:4])) == 1 and hashes[4] == hashes[5] != hashes[0]
 
 
