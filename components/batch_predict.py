@@ -17,6 +17,7 @@ from typing import Any
 from drivetrain.registry.model_folder import open_model
 from drivetrain.steps import Input, Output, programs
 from drivetrain.steps.declaration import component
+from drivetrain.steps.user_code import without_credentials
 from drivetrain.training.prediction.settings import Settings
 
 
@@ -46,13 +47,16 @@ def batch_predict(
     Raises:
         InputError: no model that can be opened.
     """
+    from drivetrain.training.model_folder import tensors_of
+
     process = programs.ahead("drivetrain.components.batch_predict")
     with open_model(model) as folder, tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as results:
         numbers = Path(results) / "metrics.json"
         folders = {"model": folder, "data": data, "previous": previous, "output": output, "metrics": numbers}
-        programs.run(
-            programs.launcher("drivetrain.training_scripts.predict", processes, folders, settings), process=process
-        )
+        # A model of functions runs its own code.
+        environment = without_credentials() if not tensors_of(folder) else None
+        command = programs.launcher("drivetrain.training_scripts.predict", processes, folders, settings)
+        programs.run(command, process=process, environment=environment)
         # The first process of all writes them; it is on another host, perhaps.
         return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
 

@@ -26,6 +26,7 @@ from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, open_model, unpack
 from drivetrain.steps import Input, Output, programs
 from drivetrain.steps.declaration import component
+from drivetrain.steps.user_code import without_credentials
 from drivetrain.training.evaluation.settings import Settings
 
 OUTPUT_ARCHIVE = "output.tar.gz"
@@ -67,6 +68,8 @@ def evaluate(
         )
     if model is None and answers is None:
         raise InputError("evaluate needs a model, or answers that one gave before. Give one of them.")
+    from drivetrain.training.model_folder import tensors_of
+
     process = programs.ahead("drivetrain.components.evaluate")
     with (
         nullcontext(None) if answers is None else _unpacked(answers) as table,
@@ -79,9 +82,10 @@ def evaluate(
         told = {"model_hash": "" if folder is None else content_hash(folder), **settings}
         if answers is not None and report is not None:
             told["predictions"] = True  # a later candidate is compared with them
-        programs.run(
-            programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told), process=process
-        )
+        # A model of functions runs its own code.
+        environment = without_credentials() if asked is not None and not tensors_of(asked) else None
+        command = programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told)
+        programs.run(command, process=process, environment=environment)
         # The first process of all writes them; it is on another host, perhaps.
         return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
 

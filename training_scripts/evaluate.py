@@ -27,7 +27,14 @@ from drivetrain.training.evaluation import document, files, model_quality, plots
 from drivetrain.training.evaluation.predictions import Predictions
 from drivetrain.training.evaluation.progress import Progress
 from drivetrain.training.evaluation.settings import Settings, parser
-from drivetrain.training.evaluation.subject import AskedModel, Count, GivenAnswers, Subject, slice_columns
+from drivetrain.training.evaluation.subject import (
+    AskedFunctions,
+    AskedModel,
+    Count,
+    GivenAnswers,
+    Subject,
+    slice_columns,
+)
 from drivetrain.training.evaluation.worst import Worst
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, keys_of
@@ -35,7 +42,7 @@ from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.metric import Ints, Metric, Samples
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
-from drivetrain.training.model_folder import framework_of
+from drivetrain.training.model_folder import FUNCTIONS, framework_of, tensors_of
 from drivetrain.training.process import Process, join_group
 
 # Decoded rows that are kept in memory; if there are more, only those in use.
@@ -78,6 +85,8 @@ def run(
     subject: Subject
     if answers is not None:
         subject = GivenAnswers(answers, data, process, settings)
+    elif model_folder is not None and framework_of(model_folder) == FUNCTIONS:
+        subject = AskedFunctions(model_folder, data, process, settings)
     elif model_folder is not None:
         subject = AskedModel(model_folder, data, process, settings)
     else:
@@ -251,7 +260,7 @@ def main() -> None:
         settings = Settings(**given)
         plugins.forget_current_folder()  # the model says which recipe it is of
         asked = folders["model"] if folders["answers"] is None else None
-        with join_group(framework=framework_of(asked) if asked else "") as process:
+        with join_group(framework=tensors_of(asked) if asked else "") as process:
             if process.is_main:
                 with files.writable(folders["metrics"], WHERE):
                     files.check(folders["metrics"])

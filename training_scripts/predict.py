@@ -25,23 +25,18 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
 from drivetrain.training.answers import KEY, ROW
-from drivetrain.training.answers.written import check_names, described_task, parquet, table_columns
-from drivetrain.training.framework import Framework, Values
+from drivetrain.training.answers.written import check_names, parquet
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.launch.processes.parent import die_with_parent
-from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, check_finite
-from drivetrain.training.metric_states.samples import margins_of
-from drivetrain.training.model_folder import framework_of
-from drivetrain.training.outputs import task_of
+from drivetrain.training.model_folder import tensors_of
 from drivetrain.training.prediction import shards
+from drivetrain.training.prediction.asked import Asked, model_of
 from drivetrain.training.prediction.identity import Identity, difference, identity_of, model_hash
 from drivetrain.training.prediction.settings import Settings, parser
 from drivetrain.training.process import Process, join_group
-from drivetrain.training.serving.predictions import predictions_of
 from drivetrain.training.strategy import WHOLE
-from drivetrain.training.task import Task
 
 
 @dataclass(frozen=True)
@@ -80,11 +75,9 @@ def run(
     """
     settings = settings or Settings()
     check_names(settings.columns)
-    framework: Framework = plugins.load_framework(framework_of(model_folder))
-    recipe, model, description = framework.load_model(model_folder)
-    task = task_of(recipe, description)
-    dataset = _open(data, recipe, description, settings, process)
-    identity = _agreed_identity(framework, model_folder, dataset, settings, process)
+    asked = model_of(model_folder)
+    dataset = _open(asked, data, settings, process)
+    identity = _agreed_identity(asked, model_folder, dataset, settings, process)
     num_shards = -(-len(dataset) // settings.shard_rows)
     work = _find_work(output, previous, num_shards, identity, settings, process)
     say = print if process.is_main else _silent
@@ -107,27 +100,13 @@ def run(
                 raise InputError(f"{previous / shards.shard_file(number)} was changed while it was looked at.")
             records[number] = shards.copy_shard(previous, output, number, record, identity)
     if work.missing:
-        with (
-            framework.computing_threads(settings.threads),
-            framework.placed(
-                recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options
-            ) as (
-                forward,
-                layout,
-            ),
-        ):
+        with asked.placed(process, dataset, settings) as (answers, layout):
             written = _Shards(output, num_shards, identity, dataset, settings)
-            precision = framework.precision_of(model)
-            for number, start, stop in _rounds(
-                work.missing, layout.data_rank, layout.data_size, len(dataset), settings
-            ):
+            for number, start, stop in _rounds(work.missing, *layout, len(dataset), settings):
                 beat()  # a long prediction is no hang
-                batch = framework.on_device(dataset.batch(slice(start, stop)), process.device, precision)
-                with framework.without_gradients():
-                    outputs = forward(batch.inputs)
-                if outputs is not None and number is not None:
-                    where = Where(np.arange(start, stop), dataset.reader.locate)
-                    written.add(number, start, stop, _answers(framework, recipe, task, outputs, where))
+                columns = answers(start, stop, number is not None)
+                if columns is not None and number is not None:
+                    written.add(number, start, stop, columns)
             records |= written.records
     done = {str(number): asdict(record) for number, record in records.items()}
     everything = dict(work.there)
@@ -135,7 +114,7 @@ def run(
         everything |= {int(number): shards.Record(**record) for number, record in found.items()}
     complete = [everything[number] for number in range(num_shards)]
     if process.is_main:
-        shards.write_manifest(output, complete, identity, described_task(task))
+        shards.write_manifest(output, complete, identity, asked.described)
     process.barrier()
     if work.missing:
         seconds = time.monotonic() - begun
@@ -155,8 +134,8 @@ def _silent(*words: object, flush: bool = False) -> None:
     """Print nothing: the first rank tells it."""
 
 
-def _open(data: Path, recipe: Any, description: Mapping[str, Any], settings: Settings, process: Process) -> Dataset:
-    trained_on = description.get("data", {})
+def _open(asked: Asked, data: Path, settings: Settings, process: Process) -> Dataset:
+    trained_on = asked.description.get("data", {})
     reader, options = settings.reader, settings.reader_options
     if reader == "auto":
         reader = trained_on.get("reader", "auto")
@@ -164,7 +143,7 @@ def _open(data: Path, recipe: Any, description: Mapping[str, Any], settings: Set
             options = trained_on.get("reader_options", {})
     return Dataset(
         data,
-        recipe,
+        asked.recipe,
         process,
         reader=reader,
         reader_options=options,
@@ -177,7 +156,7 @@ def _open(data: Path, recipe: Any, description: Mapping[str, Any], settings: Set
 
 
 def _agreed_identity(
-    framework: Framework, model_folder: Path, dataset: Dataset, settings: Settings, process: Process
+    asked: Asked, model_folder: Path, dataset: Dataset, settings: Settings, process: Process
 ) -> Identity:
     """
     Raises:
@@ -192,8 +171,8 @@ def _agreed_identity(
         dataset.key,
         {"name": dataset.reader_name, **dataset.inputs["options"]},
         settings,
-        framework.device_kind(process.device),
-        next(iter(framework.versions().items())),
+        asked.device_kind(process),
+        asked.version,
     )
     for rank, other in enumerate(process.group.gather_json(own)):
         if wrong := difference(json.loads(json.dumps(own)), other):
@@ -279,20 +258,6 @@ def _rounds(
             yield None, 0, 1
 
 
-def _answers(framework: Values, recipe: Any, task: Task, outputs: Any, where: Where) -> dict[str, NDArray[Any]]:
-    """The columns of a batch's answers.
-
-    Raises:
-        InputError: an answer is not finite.
-    """
-    answers = predictions_of(framework, recipe, task, outputs)
-    margins = margins_of(framework, task, outputs, answers.scores)
-    for what, values in (("score", answers.scores), ("prediction", answers.predicted), ("output", margins)):
-        if values is not None and values.dtype.kind == "f":
-            check_finite(what, values, where, EXTREME)
-    return table_columns(task, answers.predicted, answers.scores, margins)
-
-
 class _Shards:
     """Gathers the batches of a shard, which come in order, and writes it when it is whole."""
 
@@ -335,7 +300,7 @@ def main() -> None:
         folders = {name: given.pop(name) for name in ("model", "data", "output", "previous", "metrics")}
         settings = Settings(**given)
         plugins.forget_current_folder()  # the model says which recipe it is of
-        with join_group(framework=framework_of(folders["model"])) as process:
+        with join_group(framework=tensors_of(folders["model"])) as process:
             numbers = run(
                 folders["model"],
                 folders["data"],

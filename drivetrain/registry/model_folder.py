@@ -30,22 +30,39 @@ def open_model(path: Path) -> Generator[Path]:
     Raises:
         InputError: neither a model folder nor an archive of one, or an archive that cannot be trusted.
     """
-    if (path / DESCRIPTION).is_file():
+    with open_files(path) as folder:
+        if not (folder / DESCRIPTION).is_file():
+            if folder == path:
+                raise InputError(f"{_no_model(path)} A model of your own goes through describe_model first.")
+            raise InputError(
+                f"{path / ARCHIVE if path.is_dir() else path} holds no {DESCRIPTION}: it is a model of your own. Give "
+                "it to describe_model, and its output `model` to this step. A program opens it by "
+                f"tarfile.open(model / {ARCHIVE!r})."
+            )
+        yield folder
+
+
+@contextmanager
+def open_files(path: Path) -> Generator[Path]:
+    """The files that a training step handed on, of any program: the folder itself, or where its archive was unpacked
+    while the block runs.
+
+    Raises:
+        InputError: neither files nor an archive of them, or an archive that cannot be trusted.
+    """
+    archive = path / ARCHIVE if path.is_dir() else path
+    if (path / DESCRIPTION).is_file() or not archive.is_file():
+        if not path.is_dir() or not any(path.iterdir()):
+            raise InputError(_no_model(path))
         yield path
         return
-    archive = path / ARCHIVE if path.is_dir() else path
-    if not archive.is_file():
-        raise InputError(
-            f"{path} holds no model: neither {DESCRIPTION} nor {ARCHIVE}. Give the output `model` of a training step."
-        )
     with tempfile.TemporaryDirectory(prefix="drivetrain-model-") as folder:
         unpack(archive, Path(folder))
-        if not (Path(folder) / DESCRIPTION).is_file():
-            raise InputError(
-                f"{archive} holds no {DESCRIPTION}, which only the component `train` writes. Open the files of a model "
-                f"of your own by tarfile.open(model / {ARCHIVE!r})."
-            )
         yield Path(folder)
+
+
+def _no_model(path: Path) -> str:
+    return f"{path} holds no model: neither {DESCRIPTION} nor {ARCHIVE}. Give the output `model` of a training step."
 
 
 def unpack(archive: Path, folder: Path) -> None:

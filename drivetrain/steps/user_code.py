@@ -14,6 +14,12 @@ from drivetrain.steps import script_mode
 # The unpacked folder of the code that travels with a pipeline, where a start file made one.
 SOURCE_VARIABLE = "DRIVETRAIN_SOURCE"
 _MOST_NAMES = 8  # in a message
+# By these AWS's libraries find credentials: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
+_FINDS = re.compile(r"AWS_(CONTAINER_|WEB_IDENTITY_|ROLE_|PROFILE$|DEFAULT_PROFILE$|ACCESS_KEY|SESSION_)")
+_FINDS_NOTHING = {
+    **{"AWS_EC2_METADATA_DISABLED": "true"},
+    **{"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull},
+}
 # Python 3.11 refuses a text while another thread has one parsed (python/cpython#106905).
 _PARSING = threading.Lock()
 
@@ -98,6 +104,15 @@ def bool_warnings(script: Path) -> Iterator[str]:
                 f"{script.name}, line {node.lineno}: {names[-1] if names else 'an argument'} has type=bool, for which "
                 "any text is true, also False. Use type=lambda text: text.lower() == 'true'"
             )
+
+
+def without_credentials() -> dict[str, str]:
+    """This process's environment for a program that runs a model's own code: without what looks like a secret by its
+    name, and without the ways by which AWS's libraries find credentials."""
+    from drivetrain.base.masking import looks_secret
+
+    kept = {name: value for name, value in os.environ.items() if not (looks_secret(name) or _FINDS.match(name))}
+    return {**kept, **_FINDS_NOTHING}
 
 
 def _first_line(path: Path) -> bytes:

@@ -4,7 +4,8 @@
     model.json          everything else that is needed to use and to judge them; see `write_folder`
     code/               inference.py and the modules that it needs, so that the folder can be served as it is
 
-The same training gives the same bytes: no time stamps, no paths, sorted keys.
+A model of functions (serving/functions.py) has files of its own in place of the weights. The same training gives the
+same bytes: no time stamps, no paths, sorted keys.
 """
 
 from __future__ import annotations
@@ -25,40 +26,57 @@ CODE_FOLDER = "code"
 # Under which key of a description the texts of code/ travel: a checkpoint keeps them too.
 CODE = "code"
 FRAMEWORK = "framework"
+FUNCTIONS = "functions"
+"""The `framework` of a model that answers by functions of its own (serving/functions.py)."""
 THRESHOLD = "threshold"
 """The least score for class 1 of a binary model; optional."""
 
 
-def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -> None:
+def write_folder(
+    folder: Path, weights: bytes, description: Mapping[str, Any], weights_file: str = WEIGHTS_FILE
+) -> None:
     """Write the model folder (called on rank 0 only).
 
     Args:
         folder: made where it is missing.
-        weights: the whole model's tensors, as a safetensors file.
+        weights: the whole model: its tensors, as a safetensors file, or the file of its library.
         description: `framework`, `recipe`, `recipe_options`, `precision`, and what else is worth keeping, as plain JSON
             values. `code` (name -> text) becomes the files of code/; without it there is no such folder.
+    """
+    write_code(folder, description.get(CODE, {}))
+    (folder / weights_file).write_bytes(weights)
+    described = description_of(description, len(weights), hashlib.sha256(weights).hexdigest(), weights_file)
+    (folder / DESCRIPTION_FILE).write_bytes(described)
+
+
+def write_code(folder: Path, code: Mapping[str, str]) -> None:
+    """Write code/ anew, with the folder where it is missing.
+
+    Args:
+        code: path below code/ -> text.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / CODE_FOLDER).is_dir():  # what an earlier model needed
         shutil.rmtree(folder / CODE_FOLDER)
-    files = {folder / CODE_FOLDER / name: text.encode() for name, text in description.get(CODE, {}).items()}
-    for parent in {path.parent for path in files}:
-        parent.mkdir(parents=True, exist_ok=True)
-    for path, content in files.items():
-        path.write_bytes(content)
-    (folder / WEIGHTS_FILE).write_bytes(weights)
-    described = description_of(description, len(weights), hashlib.sha256(weights).hexdigest())
-    (folder / DESCRIPTION_FILE).write_bytes(described)
+    for name, text in code.items():
+        path = folder / CODE_FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
 
 
-def description_of(description: Mapping[str, Any], size: int, digest: str) -> bytes:
+def write_description(folder: Path, description: Mapping[str, Any]) -> None:
+    """Write the model.json of a model whose files lie in the folder already."""
+    (folder / DESCRIPTION_FILE).write_bytes(_text({"format": FORMAT, **description}))
+
+
+def description_of(description: Mapping[str, Any], size: int, digest: str, weights_file: str = WEIGHTS_FILE) -> bytes:
     """The content of model.json.
 
     Args:
         size: bytes of the weights.
         digest: their SHA-256.
     """
-    weights = {"file": WEIGHTS_FILE, "bytes": size, "sha256": digest}
+    weights = {"file": weights_file, "bytes": size, "sha256": digest}
     described = {name: value for name, value in description.items() if name != CODE}
     return _text({"format": FORMAT, "weights": weights, **described})
 
@@ -107,15 +125,16 @@ def read_weights(folder: Path, description: Mapping[str, Any]) -> bytes:
     Raises:
         InputError: they are missing or damaged.
     """
+    name = WEIGHTS_FILE
     try:
-        expected = description["weights"]["sha256"]
-        weights = (folder / WEIGHTS_FILE).read_bytes()
+        expected, name = description["weights"]["sha256"], Path(description["weights"].get("file", name)).name
+        weights = (folder / name).read_bytes()
     except FileNotFoundError:
-        raise _lacks(folder, WEIGHTS_FILE) from None
-    except (KeyError, TypeError) as error:
+        raise _lacks(folder, name) from None
+    except (KeyError, TypeError, AttributeError) as error:
         raise no_description(folder, error) from None
     if hashlib.sha256(weights).hexdigest() != expected:
-        raise InputError(f"{folder / WEIGHTS_FILE} is not what {DESCRIPTION_FILE} describes: copy or train again.")
+        raise InputError(f"{folder / name} is not what {DESCRIPTION_FILE} describes: copy or train again.")
     return weights
 
 
@@ -135,3 +154,10 @@ def framework_of(folder: Path) -> str:
         return "torch"  # which says what is wrong with the folder
     name = description.get(FRAMEWORK) if isinstance(description, dict) else None
     return name if isinstance(name, str) else "torch"
+
+
+def tensors_of(folder: Path) -> str:
+    """The framework that a model folder's model computes with, as processes join by it; "" for a model of functions,
+    which needs none."""
+    name = framework_of(folder)
+    return "" if name == FUNCTIONS else name

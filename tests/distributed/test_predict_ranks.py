@@ -22,12 +22,12 @@ from drivetrain.registry.content_hash import content_hash
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.outputs import answers_of, task_of
+from drivetrain.training.prediction import asked
 from drivetrain.training.prediction.identity import model_hash
 from drivetrain.training.prediction.settings import Settings
 from drivetrain.training.process import Process
 from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.values import Values
-from drivetrain.training_scripts import predict as predict_program
 from drivetrain.training_scripts.predict import run
 from drivetrain.training_scripts.train import train
 
@@ -86,13 +86,13 @@ def test_the_number_of_host_threads_does_not_matter(
 ) -> None:
     """As many as the host has cores for the process, or as OMP_NUM_THREADS says; they are there again afterwards."""
     computing: set[int] = set()
-    made = predict_program._answers
+    made = asked.predictions_of
 
     def watched(*given: Any) -> Any:
         computing.add(torch.get_num_threads())
         return made(*given)
 
-    monkeypatch.setattr(predict_program, "_answers", watched)
+    monkeypatch.setattr(asked, "predictions_of", watched)
     for threads in (1, 3):
         threads_of_the_host(threads)
         run(model, digits, tmp_path / str(threads), ALONE, settings=SETTINGS)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.answers.samples import Answers
+from drivetrain.training.answers.asking import AnswersOfRows
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.metric import Ints, Metric, Samples
 from drivetrain.training.metric_states.accumulator import Accumulator
@@ -19,7 +19,7 @@ from drivetrain.training.process import Process
 
 
 def count_answers(
-    answers: Answers,
+    answers: AnswersOfRows,
     process: Process,
     *,
     batch_size: int,

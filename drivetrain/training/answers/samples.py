@@ -54,6 +54,10 @@ class Answers:
     content_hash: str = ""
 
     @property
+    def name(self) -> str:
+        return self.said.name
+
+    @property
     def task(self) -> Task:
         return self.said.task
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -27,8 +27,11 @@ from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Reader
-from drivetrain.training.recipe import Recipe
+from drivetrain.training.recipe import any_rows
 from drivetrain.training.task import Task
+
+if TYPE_CHECKING:
+    from drivetrain.training.answers.asking import AnswersOfRows
 
 # Decoded rows that are kept in memory; if there are more, only those in use.
 MOST_HELD_ROWS = 2_000_000
@@ -157,43 +160,24 @@ class AskedModel:
             )
 
 
-class GivenAnswers:
-    """Answers in a table, which are held against the data (drivetrain/training/answers).
+class _Answers:
+    """Answers of a table, or of a model that is asked, held against the data (drivetrain/training/answers)."""
 
-    Raises:
-        InputError: as `read_answers`; data without labels; a setting that is for a model.
-    """
+    dataset: Dataset
+    task: Task
+    metrics: dict[str, Metric]
+    model: dict[str, Any]
+    has_losses: bool
+    loss: str
 
-    trained_on: Mapping[str, Any] = {}
+    def __init__(self, answers: AnswersOfRows, process: Process, settings: Settings) -> None:
+        from drivetrain.training.answers.samples import LOSSES
 
-    def __init__(self, table: Path, data: Path, process: Process, settings: Settings) -> None:
-        from drivetrain.training.answers.samples import LOSSES, read_answers
-
-        for name, value, default in (
-            ("strategy", settings.strategy, "ddp"),
-            ("strategy_options", settings.strategy_options, "{}"),
-        ):
-            if value != default:
-                raise InputError(f"{name}={value!r} is for a model that is asked; with answers, leave it out.")
-        self._process, self._settings = process, settings
-        self.dataset = Dataset(
-            data,
-            cast("Recipe", _AnyRows()),
-            process,
-            split="test",
-            shuffle_window=_window(data, "auto", settings.batch_size),
-            columns=list(dict.fromkeys([*settings.columns, *_shown(data, settings)])),
-            key=True,
-        )
-        self._answers = read_answers(table, self.dataset, settings.task, settings.threshold)
-        self.task = self._answers.task
+        self._answers, self._process, self._settings = answers, process, settings
+        self.dataset, self.task = answers.dataset, answers.task
         self.metrics = metrics_of(settings, self.task)
-        self.model: dict[str, Any] = {
-            **{"recipe": None, "step": None},
-            **{"answers": self._answers.content_hash, "task": self._answers.said.name},
-        }
-        self.has_losses = self._answers.has_losses
-        self.loss = LOSSES[self._answers.said.name] if self.has_losses else "none"
+        self.has_losses = answers.has_losses
+        self.loss = LOSSES[answers.name] if self.has_losses else "none"
 
     def image(self, rows: Ints) -> NDArray[Any] | None:
         return None
@@ -223,11 +207,70 @@ class GivenAnswers:
         )
 
 
-class _AnyRows:
-    """In place of a recipe, where no model reads the data."""
+def _check_placed(settings: Settings, what: str) -> None:
+    """Refuse settings of a model that is placed on several processes."""
+    for name, default in (("strategy", "ddp"), ("strategy_options", "{}")):
+        if (value := getattr(settings, name)) != default:
+            raise InputError(f"{name}={value!r} is for a model of a framework that is asked; {what}, leave it out.")
 
-    columns: tuple[str, ...] = ()
-    num_classes = None
+
+class GivenAnswers(_Answers):
+    """Answers in a table.
+
+    Raises:
+        InputError: as `read_answers`; data without labels; a setting that is for a model.
+    """
+
+    trained_on: Mapping[str, Any] = {}
+
+    def __init__(self, table: Path, data: Path, process: Process, settings: Settings) -> None:
+        from drivetrain.training.answers.samples import read_answers
+
+        _check_placed(settings, "with answers")
+        dataset = Dataset(
+            data,
+            any_rows(),
+            process,
+            split="test",
+            shuffle_window=_window(data, "auto", settings.batch_size),
+            columns=list(dict.fromkeys([*settings.columns, *_shown(data, settings)])),
+            key=True,
+        )
+        answers = read_answers(table, dataset, settings.task, settings.threshold)
+        super().__init__(answers, process, settings)
+        self.model = {
+            **{"recipe": None, "step": None},
+            **{"answers": answers.content_hash, "task": answers.name},
+        }
+
+
+class AskedFunctions(_Answers):
+    """A model folder that answers by functions of its own (drivetrain/training/serving/functions.py).
+
+    Raises:
+        InputError: a folder that is not what it should be, or a setting that cannot be.
+    """
+
+    def __init__(self, folder: Path, data: Path, process: Process, settings: Settings) -> None:
+        from drivetrain.training.answers.asking import AskedAnswers, open_data
+        from drivetrain.training.model_folder import read_description
+        from drivetrain.training.serving.functions import ServedModel
+
+        if settings.task:
+            raise InputError(f"task={settings.task!r} is of answers in a table; a model says its own. Leave task out.")
+        _check_placed(settings, "with this model")
+        description = read_description(folder)
+        self.trained_on: Mapping[str, Any] = description.get("data", {})
+        dataset = open_data(
+            data,
+            description,
+            process,
+            columns=list(dict.fromkeys([*settings.columns, *_shown(data, settings)])),
+            shuffle_window=_window(data, "auto", settings.batch_size),
+        )
+        answers = AskedAnswers(ServedModel.load(folder), dataset, settings.threshold)
+        super().__init__(answers, process, settings)
+        self.model = {"recipe": None, "step": None, "task": answers.name}
 
 
 def _shown(data: Path, settings: Settings) -> list[str]:

@@ -3,10 +3,12 @@
     code/inference.py                              what a server imports (serving/inference.py)
     code/modules/drivetrain/training/...           ours
     code/modules/my_recipes/faces.py               the user's own recipe, and what it imports of its own folder tree
+    code/own/answer.py                             the user's own module that answers, and what it imports there
 
-Imports are read from the files and nothing is imported for it: the same files give the same texts. A recipe's imports
-are followed wherever they stand; of our other modules those at the top count, and what they import in a function is
-for training. A module that is imported by a computed name is not seen; nor is a file that is no module.
+Imports are read from the files and nothing is imported for it: the same files give the same texts. The imports of a
+recipe, or of a module that answers, are followed wherever they stand; of our other modules those at the top count, and
+what they import in a function is for training. A module that is imported by a computed name is not seen; nor is a file
+that is no module.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from drivetrain.training.recipe import Recipe
 PACKAGE = "drivetrain"
 ENTRY = "inference.py"
 MODULES = "modules"
+OWN = "own"
 SERVING = f"{PACKAGE}.training.serving"
 ENTRY_MODULE = f"{SERVING}.inference"
 # It imports them by computed names; beside them what answers, by the model's framework.
@@ -43,31 +46,48 @@ def code_of(recipe: Recipe, reader: str, served: str = "model") -> dict[str, str
         served: the module of serving/ whose ServedModel answers.
         reader: the reader of the training data by its name; what turns requests into its columns goes along.
     """
-    return dict(_code_of(type(recipe).__module__, reader, served))
+    module = type(recipe).__module__
+    return dict(_code_of(module, reader, served, _root(module)))
+
+
+def code_of_answers(module: str, reader: str, source: Path) -> dict[str, str]:
+    """The files of code/ of a model of functions: name -> text.
+
+    Args:
+        module: the module that answers: a file in `source`, or an estimator of ours.
+        reader: as in `code_of`.
+    """
+    return dict(_code_of(module, reader, "functions", None if _is_ours(module) else _Root(source.resolve(), "")))
 
 
 @cache
-def _code_of(recipe: str, reader: str, served: str) -> dict[str, str]:
-    root = _root(recipe)
-    roots = [ENTRY_MODULE, *(f"{SERVING}.{name}" for name in (served, *ENTRY_IMPORTS)), RECIPES, recipe]
+def _code_of(own: str, reader: str, served: str, root: _Root | None) -> dict[str, str]:
+    """
+    Args:
+        own: the recipe's module, or the one that answers.
+    """
+    answers = served == "functions"
+    roots = [ENTRY_MODULE, *(f"{SERVING}.{name}" for name in (served, *ENTRY_IMPORTS)), own]
+    roots += [] if answers else [RECIPES]
     if reader in plugins.names("serving/raw"):
         roots.append(f"{RAW}.{reader}")
     files: dict[str, Path] = {}
-    ahead = [(name, name == recipe) for name in roots]
+    ahead = [(name, name == own) for name in roots]
     while ahead:
-        name, of_recipe = ahead.pop()
+        name, of_own = ahead.pop()
         path = None if name in files else _file_of(name, root)
         if path is None:
             continue
         files[name] = path
         # A module needs the packages around it.
-        ahead += [(above, of_recipe and not _is_ours(name)) for above in _packages(name)]
-        everywhere = of_recipe and (name == recipe or not _is_ours(name))
-        ahead += [(each, of_recipe) for each in _imports(name, path, everywhere=everywhere)]
+        ahead += [(above, of_own and not _is_ours(name)) for above in _packages(name)]
+        everywhere = of_own and (name == own or not _is_ours(name))
+        ahead += [(each, of_own) for each in _imports(name, path, everywhere=everywhere)]
     texts = {f"{MODULES}/drivetrain/__init__.py": _OUR_ROOT}
     for name, path in files.items():
         text = path.read_bytes().decode("utf-8")
-        texts[ENTRY if name == ENTRY_MODULE else _place(name, path)] = text
+        folder = OWN if answers and not _is_ours(name) else MODULES
+        texts[ENTRY if name == ENTRY_MODULE else _place(folder, name, path)] = text
     return dict(sorted(texts.items()))
 
 
@@ -117,9 +137,9 @@ def _packages(name: str) -> Iterator[str]:
     return (".".join(parts[:number]) for number in range(1, len(parts)))
 
 
-def _place(name: str, path: Path) -> str:
-    inside = name.replace(".", "/")
-    return f"{MODULES}/{inside}/__init__.py" if path.name == "__init__.py" else f"{MODULES}/{inside}.py"
+def _place(folder: str, name: str, path: Path) -> str:
+    inside = f"{folder}/{name.replace('.', '/')}"
+    return f"{inside}/__init__.py" if path.name == "__init__.py" else f"{inside}.py"
 
 
 def _imports(name: str, path: Path, *, everywhere: bool) -> Iterator[str]:

@@ -66,7 +66,7 @@ def _framework() -> str:
         return "torch"
 
 
-_model = _own("saved_model" if _framework() == "tensorflow" else "model")
+_model = _own({"tensorflow": "saved_model", "functions": "functions"}.get(_framework(), "model"))
 _request = _own("request")
 _response = _own("response")
 _inputs: Any = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class Predictions:
     task: Task
     predicted: NDArray[Any]
     scores: NDArray[Any] | None = None
+    ends: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    """`low` and `high` of an interval a row, [n] each, where the model gives them."""
 
     def __len__(self) -> int:
         return len(self.predicted)
@@ -70,4 +72,5 @@ class Answering:
         parts = [self.answers({name: values[rows] for name, values in columns.items()}) for rows in slices]
         scores = [part.scores for part in parts if part.scores is not None]
         predicted = np.concatenate([part.predicted for part in parts])
-        return Predictions(self.task, predicted, np.concatenate(scores) if scores else None)
+        ends = {name: np.concatenate([part.ends[name] for part in parts]) for name in parts[0].ends}
+        return Predictions(self.task, predicted, np.concatenate(scores) if scores else None, ends)

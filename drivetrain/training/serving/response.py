@@ -37,7 +37,7 @@ def body_of(predictions: Predictions, accept: str) -> tuple[str | bytes, str]:
     found = next((kind for kind in kinds if kind in _WRITERS), None)
     if found is None:
         raise InputError(f"answers of type {accept!r} are not written. Allowed: {', '.join(_WRITERS)}.")
-    for values in (predictions.predicted, predictions.scores):
+    for values in (predictions.predicted, predictions.scores, *predictions.ends.values()):
         if values is not None and values.dtype.kind == "f" and not np.isfinite(values).all():
             wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
             raise InputError(f"the model's answer to row {int(np.argmax(wrong)) + 1} is not finite.")
@@ -48,7 +48,11 @@ def objects(predictions: Predictions) -> list[dict[str, Any]]:
     """A plain object a row."""
     predicted = one_value(predictions.predicted).tolist()
     if predictions.scores is None:
-        return [{"predicted": each} for each in predicted]
+        ends = {name: values.tolist() for name, values in predictions.ends.items()}
+        return [
+            {"predicted": each, **{name: values[row] for name, values in ends.items()}}
+            for row, each in enumerate(predicted)
+        ]
     name = "score" if predictions.scores.ndim == 1 else "scores"
     return [
         {"predicted": each, name: scores} for each, scores in zip(predicted, predictions.scores.tolist(), strict=True)
@@ -57,7 +61,7 @@ def objects(predictions: Predictions) -> list[dict[str, Any]]:
 
 def named_columns(predictions: Predictions) -> dict[str, NDArray[Any]]:
     """As columns of a table: predicted, and score or score_<class>, as in the files of evaluate."""
-    return answer_columns(predictions.task, predictions.predicted, predictions.scores)
+    return {**answer_columns(predictions.task, predictions.predicted, predictions.scores), **predictions.ends}
 
 
 def csv_text(columns: dict[str, NDArray[Any]], *, header: bool) -> str:

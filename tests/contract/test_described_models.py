@@ -1,0 +1,309 @@
+"""A model of any library is a folder that answers: evaluated, compared, registered and served as those of ours."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.compare import compare
+from drivetrain.components.describe_model import describe_model
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.register_model import register_model
+from drivetrain.registry.registry import open_registry
+from tests.contract.test_answers import SITES, check_equal, contents
+from tests.distributed.prepared_data import write_prepared
+from tests.fixtures.forked_python import forked_python
+
+ROWS = 300
+SERVER = Path(__file__).parents[1] / "fixtures" / "server_alone.py"
+CLASSES = ["ant", "bee", "wasp"]
+LOAD = """
+import json
+import numpy
+from shared import logits
+
+def load(folder):
+    return json.loads((folder / "model.txt").read_text())
+"""
+SHARED = """
+import numpy
+
+def logits(sees, columns):
+    site = numpy.array([name == "north" for name in columns["site"]])
+    return sees * columns["x0"] + 0.3 * site
+"""
+PREDICT = {
+    "binary": 'return {"score": 1 / (1 + numpy.exp(-logits(model, columns)))}',
+    "multiclass": (
+        "z = logits(model, columns); e = numpy.exp(numpy.stack([z, 0 * z, -z], axis=1)); p = e / e.sum(1)[:, None]\n"
+        '    return {f"score_{name}": p[:, place] for place, name in enumerate(("wasp", "bee", "ant"))}'
+    ),
+    "multilabel": 'z = logits(model, columns); return {"score_0": 1 / (1 + numpy.exp(-z)), "score_1": 0.5 + 0 * z}',
+    "regression": 'z = logits(model, columns); return {"predicted": z, "low": z - 1, "high": z + 1}',
+    "text": 'return {"text": ["up" if z > 0 else "down" for z in logits(model, columns)]}',
+}
+TOOLKIT = """
+import csv, io, json
+
+def model_fn(folder):
+    return float(open(folder + "/model.txt").read())
+
+def input_fn(body, content_type):
+    assert content_type == "text/csv"
+    return [(float(row[0]), row[1]) for row in csv.reader(io.StringIO(body))]
+
+def predict_fn(rows, model):
+    from math import exp
+    return [1 / (1 + exp(-model * x - (site == "north") * 0.3)) for x, site in rows]
+
+def output_fn(prediction, accept):
+    return json.dumps(prediction), "application/json"
+"""
+
+
+def module(predict: str) -> str:
+    return f"{LOAD}\n\ndef predict(model, columns):\n    {predict}\n"
+
+
+class Place:
+    """A test set of a task, and models that are a folder with one number."""
+
+    def __init__(self, folder: Path, task: str) -> None:
+        random = np.random.default_rng(0)
+        self.folder, self.task, self.registry = folder, task, f"local:{folder}/ledger.db"
+        x0, sites = random.normal(size=ROWS), [SITES[row % 2] for row in range(ROWS)]
+        z = x0 + random.normal(size=ROWS) * 0.5
+        self.labels: Any = {
+            "binary": (z > 0).astype(np.int64),
+            "multiclass": [CLASSES[place] for place in np.digitize(z, (-0.5, 0.5))],
+            "multilabel": [[int(each > 0), row % 2] for row, each in enumerate(z)],
+            "regression": z,
+            "text": ["up" if each > 0 else "down" for each in z],
+        }[task]
+        keys = [f"c{row:03d}" for row in random.permutation(ROWS)]
+        self.rows = {"x0": x0.tolist(), "site": sites}
+        self.data = write_prepared(folder / "test", {"id": keys, "x0": x0, "site": sites, "label": self.labels})
+        manifest = json.loads((self.data / "manifest.json").read_text())
+        manifest["statistics"] = {"site": {"values": [{"value": site, "rows": 1} for site in SITES]}}
+        (self.data / "manifest.json").write_text(json.dumps(manifest))
+        self.source = folder / "own"
+        self.source.mkdir()
+        (self.source / "answer.py").write_text(module(PREDICT[task]))
+        (self.source / "shared.py").write_text(SHARED)
+
+    def trained(self, sees: float) -> Path:
+        folder = self.folder / f"trained-{sees}"
+        folder.mkdir(exist_ok=True)
+        (folder / "model.txt").write_text(str(sees))
+        return folder
+
+    def described(self, sees: float, **given: Any) -> Path:
+        model = self.folder / f"model-{sees}"
+        options = {"task": self.task, "class_names": "ant,bee,wasp" if self.task == "multiclass" else "", **given}
+        describe_model(self.trained(sees), self.data, self.source, model, **options)
+        return model
+
+    def evaluated(self, model: Path, **settings: Any) -> Path:
+        report = self.folder / f"report-{model.name}"
+        evaluate(model, self.data, report, None, **{"bootstrap": 20, "slices": "site", **settings})
+        return report
+
+
+@pytest.fixture
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    with forked_python():
+        yield Place(tmp_path, getattr(request, "param", "binary"))
+
+
+@pytest.mark.parametrize("place", PREDICT, indirect=True)
+def test_a_model_of_functions_has_the_digits_of_its_answers(place: Place) -> None:
+    model = place.described(1.5)
+    asked = contents(place.evaluated(model, batch_size=16))
+    answers, told = place.folder / "answers", place.folder / "told"
+    batch_predict(model, place.data, None, answers, batch_size=32)
+    evaluate(None, place.data, told, answers, bootstrap=20, slices="site", batch_size=64)
+    told = contents(told)
+    assert asked["evaluation"]["loss"] == told["evaluation"]["loss"]
+    asked["evaluation"] = {name: value for name, value in asked["evaluation"].items() if name != "loss"}
+    own = ("exact_match", "coverage", "width") if place.task in ("text", "regression") else ()
+    check_equal(asked, told, *own) if place.task != "text" else None
+    assert asked["evaluation"]["metrics"]["loss"] == told["evaluation"]["metrics"]["loss"]
+    found = asked["evaluation"]["metrics"]
+    measure = {"text": "exact_match", "regression": "coverage", "multiclass": "accuracy", "multilabel": "auroc_macro"}
+    assert found[measure.get(place.task, "auroc")]["value"] > 0.6
+
+
+def test_the_bytes_of_a_report_are_those_of_one_process(place: Place) -> None:
+    model = place.described(1.5)
+    one = place.evaluated(model, batch_size=16, predictions=True)
+    files = {path.relative_to(one): path.read_bytes() for path in sorted(one.rglob("*.parquet"))}
+    again = contents(one)
+    two = contents(place.evaluated(model, batch_size=16, predictions=True, processes=2))
+    assert {path.relative_to(one): path.read_bytes() for path in sorted(one.rglob("*.parquet"))} == files
+    for content in (again, two):
+        for name in ("processes", "collectives", "parts", "report_hash"):
+            content["evaluation"].pop(name, None)
+        content["evaluation"]["settings"].pop("processes")
+    assert again == two
+
+
+def test_a_model_of_functions_is_compared_with_its_predecessor(place: Place) -> None:
+    """It is asked here: its report keeps no answers."""
+    first, better = place.described(0.05), place.described(3.0)
+    for model, versions in ((first, 1), (better, 2)):
+        report = place.evaluated(model, bootstrap=100)
+        given = {"group": "churn", "registry": place.registry, "first": True, "metric": "loss", "seen_data": "report"}
+        found = dict(compare(report, model, place.data, place.folder / "decision", **given))
+        assert found["verdict"] == "register" and found["champion_version"] == versions - 1
+        decision = place.folder / "decision"
+        made = register_model(model, None, report, decision, None, group="churn", registry=place.registry)
+        open_registry(place.registry).set_status("churn", made.version, "Approved")
+    assert float(str(found["high"])) < 0  # (of a loss)
+
+
+def served(models: list[tuple[Path, list[tuple[str, str, str]]]], folder: Path) -> list[Any]:
+    """The answers of folders that were packed and unpacked, in a process that has no drivetrain."""
+    jobs: list[dict[str, Any]] = []
+    for number, (model, requests) in enumerate(models):
+        with tarfile.open(folder / f"{number}.tar.gz", "w:gz") as archive:
+            archive.add(model, arcname=".")
+        unpacked = folder / f"unpacked-{number}"
+        with tarfile.open(folder / f"{number}.tar.gz") as archive:
+            archive.extractall(unpacked, filter="data")
+        given = [(kind, accept, base64.b64encode(body.encode()).decode()) for kind, accept, body in requests]
+        jobs.append({"folder": str(unpacked), "requests": given})
+    (folder / "jobs.json").write_text(json.dumps(jobs))
+    command = [sys.executable, "-I", "-S", str(SERVER), sysconfig.get_path("purelib")]
+    subprocess.run([*command, str(folder / "jobs.json"), str(folder / "answers.json")], check=True)
+    found = json.loads((folder / "answers.json").read_text())
+    assert "pyarrow" not in found["installed"] and "drivetrain" not in found["installed"]
+    return [
+        [base64.b64decode(each[1]).decode() if isinstance(each, list) else each for each in job["answers"]]
+        for job in found["jobs"]
+    ]
+
+
+def test_a_model_of_functions_answers_requests(place: Place) -> None:
+    model = place.described(1.5)
+    rows = [{"x0": x0, "site": site} for x0, site in zip(place.rows["x0"][:3], place.rows["site"][:3], strict=True)]
+    requests = [
+        ("application/json", "application/json", json.dumps(rows)),
+        ("text/csv", "application/jsonlines", "site,x0\nnorth,0.5\n"),
+        ("application/json", "application/json", json.dumps([{"x0": "much", "site": "north"}])),
+        ("application/json", "application/json", json.dumps([{"x0": 1.0}])),
+    ]
+    (answers,) = served([(model, requests)], place.folder)
+    scores = [each["score"] for each in json.loads(answers[0])["predictions"]]
+    batch_predict(model, place.data, None, place.folder / "answers")
+    import pyarrow.parquet as parquet
+
+    assert scores == parquet.read_table(place.folder / "answers/part-00000.parquet")["score"].to_pylist()[:3]
+    assert json.loads(answers[1])["predicted"] == 1
+    assert answers[2]["error"] == ["InputError", "row 1: x0 is 'much', which is no number."]
+    assert "the rows lack site" in answers[3]["error"][1]
+
+
+def test_the_four_functions_of_the_toolkit_are_asked_by_csv(place: Place) -> None:
+    """They lie in the model's own code/, where the toolkit looks."""
+    trained = place.trained(1.5)
+    (trained / "code").mkdir()
+    (trained / "code/inference.py").write_text(TOOLKIT)
+    model = place.folder / "toolkit"
+    describe_model(trained, place.data, None, model, task="binary", answers="inference")
+    functions = place.described(1.5)
+    asked = [contents(place.evaluated(one))["evaluation"]["metrics"] for one in (model, functions)]
+    assert asked[0]["auroc"]["value"] == asked[1]["auroc"]["value"]
+    requests = [("text/csv", "application/jsonlines", "0.5,north\n")]
+    answers = served([(model, requests), (functions, requests)], place.folder)
+    assert json.loads(answers[0][0])["score"] == pytest.approx(json.loads(answers[1][0])["score"])
+
+
+def test_the_model_sees_no_credentials(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "MY_API_TOKEN"):
+        monkeypatch.setenv(name, "seen")
+    monkeypatch.setenv("PLAIN", "seen")
+    seen = place.folder / "seen"
+    looks = (
+        f"import os; open({str(seen)!r}, 'a').write(' '.join(n for n, v in os.environ.items() if v == 'seen') + ';')"
+    )
+    (place.source / "answer.py").write_text(f"{looks}\n{module(PREDICT['binary'])}")
+    model = place.described(1.5)
+    place.evaluated(model)
+    batch_predict(model, place.data, None, place.folder / "answers")
+    assert seen.read_text() == "PLAIN;" * 3
+
+
+WRONG = {
+    "no such module": (None, {"answers": "other"}, r"answers='other': there is no other\.py in .*own"),
+    "no functions": ("x = 1\n", {}, r"module 'answer' has neither load\(folder\) and predict\(model, columns\), nor"),
+    "load fails": (
+        "def load(folder):\n    return 1 / 0\ndef predict(model, columns): ...\n",
+        {},
+        r"load of answer failed \(answer\.py, line 2\): ZeroDivisionError: division by zero",
+    ),
+    "the import fails": ("import nothing_like_it\n", {}, r"the import of answer failed .*No module named 'nothing_lik"),
+    "no dict": ("return numpy.zeros(3)", {}, r"the model answered with ndarray; allowed is a dict of columns"),
+    "no score": ('return {"p": columns["x0"]}', {}, r"has no column score; binary needs score"),
+    "other rows": (
+        'return {"score": numpy.zeros(3)}',
+        {},
+        r"score of the model's answer has shape \[3\]; 100 rows were",
+    ),
+    "no probability": (
+        'return {"score": 2 + 0 * columns["x0"]}',
+        {},
+        r"the score of .*row 1.* is 2\.0; allowed are pr",
+    ),
+    "NaN": ('return {"score": numpy.nan * columns["x0"]}', {}, r"row 1.*nan"),
+    "an unknown column": (None, {"columns": "x0,plan"}, r"plan"),
+    "another task": (None, {"task": "regression"}, r"has no column predicted; regression needs predicted"),
+    "other classes": (
+        'z = 0 * columns["x0"] + 0.5; return {"score_ant": z, "score_fly": z}',
+        {"task": "multiclass", "class_names": "ant,bee"},
+        r"has the columns score_ant, score_fly: the model's classes are ant, bee, each once",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_model_that_cannot_answer_is_refused_in_one_line(
+    case: str, place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text, options, message = WRONG[case]
+    if text is not None:
+        whole = module(text) if text.lstrip().startswith(("return", "z =")) else text
+        (place.source / "answer.py").write_text(whole)
+    with pytest.raises(SystemExit) as ended:
+        place.described(1.5, **options)
+    import re
+
+    (line,) = [each for each in capfd.readouterr().err.splitlines() if each.startswith("error:")]
+    assert ended.value.code == 2 and re.search(message, line), line
+
+
+def test_a_model_of_another_version_of_its_library_is_refused(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    model = place.described(1.5)
+    described = json.loads((model / "model.json").read_text())
+    assert described["needs"].keys() == {"numpy"}
+    described["needs"]["numpy"] = "0.9.1"
+    (model / "model.json").write_text(json.dumps(described))
+    with pytest.raises(SystemExit):
+        place.evaluated(model)
+    assert "was made with numpy 0.9.1, which is " in capfd.readouterr().err
+
+
+def test_a_model_that_is_not_described_is_named(place: Place) -> None:
+    with pytest.raises(InputError, match="A model of your own goes through describe_model first"):
+        place.evaluated(place.trained(1.5))
