@@ -145,6 +145,7 @@ class StepCode:
         for step in self.graph.steps:
             if isinstance(step, JobStep) and step.program.target == DESCRIBE_MODEL:
                 module = step.parameters.get("answers", "answer")
+                module = getattr(module, "name", module)
                 yield f"Step {step.name!r}: loading this model runs code, its module {module!r}, wherever it is asked."
             why = self.of(step).whole
             if why and isinstance(step, JobStep) and step.program.target != COMPARE:

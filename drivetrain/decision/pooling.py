@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.base.json_text import object_in
 from drivetrain.data.arrow import numpy
 from drivetrain.decision.evaluation import Evaluation
 from drivetrain.decision.lines import Tonight, entered
@@ -97,6 +98,8 @@ def pipeline_of(description: Mapping[str, Any] | None, files: Mapping[str, str])
         training = {name: value for name, value in settings.items() if name not in _OF_ONE_TRAINING}
     code = sorted((name, checksum) for name, checksum in files.items() if name.startswith("code/"))
     said = [*(about.get(name) for name in ("framework", "recipe", "recipe_options", "precision")), training, code]
+    if "answers" in about:  # a model of functions: its module, and an estimator's options
+        said += [about["answers"], object_in(object_in(about, "table"), "options")]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from drivetrain.base.formatting import approval_words
 from drivetrain.base.json_text import as_list, as_object
 from drivetrain.registry.binding import AGAINST
-from drivetrain.registry.model_card import HEALTH, TRAINED_BY_OTHERS, TRAINED_BY_US
+from drivetrain.registry.model_card import HEALTH, RUNS_CODE, TRAINED_BY_OTHERS, TRAINED_BY_US
 from drivetrain.registry.registry import ModelVersion
 
 MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
@@ -111,7 +111,7 @@ def _data(version: ModelVersion, card: Mapping[str, Any]) -> Section:
 
 def _configuration(card: Mapping[str, Any]) -> Section:
     training = as_object(card.get("training_details"))
-    said = _text(training.get("training_observations"))
+    said = _observed(card)
     job = as_object(training.get("training_job_details"))
     given = [as_object(each) for each in as_list(job.get("user_provided_hyper_parameters"))[:MAX_SETTINGS]]
     rows = tuple((_text(each.get("name")), _text(each.get("value"))) for each in given)
@@ -149,7 +149,11 @@ def _health(card: Mapping[str, Any]) -> Section:
 
 def _is_our_training(card: Mapping[str, Any]) -> bool:
     """True where `train` made the model: it watches its trainings, and its models answer by code of their own."""
-    return _text(as_object(card.get("training_details")).get("training_observations")).startswith(TRAINED_BY_US)
+    return _observed(card).startswith(TRAINED_BY_US)
+
+
+def _observed(card: Mapping[str, Any]) -> str:
+    return _text(as_object(card.get("training_details")).get("training_observations"))
 
 
 def _decision(decision: Mapping[str, Any]) -> Section:
@@ -186,7 +190,9 @@ def _serving(version: ModelVersion) -> Section:
         commands.append(f"drivetrain models predict {name} --version {version.version} --input rows.csv")
     if version.status != "Approved":
         commands.append(f"drivetrain models approve {of}")
-    return Section("How to use it", (), ("", ""), _facts(rows.items()), tuple(commands))
+    runs_code = RUNS_CODE in _observed(version.card or {})
+    lines = (f"{RUNS_CODE} that it brings along. Load it only if you trust who made it.",) if runs_code else ()
+    return Section("How to use it", lines, ("", ""), _facts(rows.items()), tuple(commands))
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

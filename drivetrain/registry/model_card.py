@@ -25,6 +25,10 @@ MOST_CHARACTERS = 100_000
 HEALTH = "health_"
 """Begins the custom details that say what a health rule found."""
 TRAINED_BY_US, TRAINED_BY_OTHERS = "Trained by drivetrain", "Trained by a script of its own."
+TABLE = "Table model trained by drivetrain"
+RUNS_CODE = "Loading this model runs code"
+"""Begins the sentence of a card about a model that answers by a module of the user's own."""
+_OURS = "drivetrain."
 _LONG, _SHORT = 2048, 1024
 _MOST_HYPERPARAMETERS = 100
 
@@ -82,14 +86,35 @@ def as_package_card(card: Mapping[str, Any]) -> dict[str, str]:
     return {"ModelCardContent": content, "ModelCardStatus": "Draft"}
 
 
+def estimator_of(model: Mapping[str, Any]) -> str:
+    """The name of the estimator of ours by which a model answers; "" for any other model."""
+    answers = model.get("answers")
+    return answers.rpartition(".")[2] if isinstance(answers, str) and answers.startswith(_OURS) else ""
+
+
+def runs_code(module: str) -> str:
+    """The sentence of a card about a model that answers by a module of the user's own."""
+    return f"{RUNS_CODE}, its module {module!r}."
+
+
 def _training(model: Mapping[str, Any]) -> dict[str, Any]:
+    answers, estimator = str(model.get("answers", "")), estimator_of(model)
     settings = {**as_object(model.get("training")), **as_object(model.get("recipe_options"))}
+    settings |= as_object(as_object(model.get("table")).get("options"))
+    if answers:
+        libraries = ", ".join(f"{name} {version}" for name, version in as_object(model.get("needs")).items())
+        settings = {"task": as_object(model.get("task")).get("kind"), "libraries": libraries, **settings}
     settings = {"recipe": model.get("recipe"), "precision": model.get("precision"), **settings}
-    described = ", ".join(f"{name} {model[name]}" for name in ("recipe", "step") if model.get(name) is not None)
+    described = [f"{name} {model[name]}" for name in ("recipe", "step") if model.get(name) is not None]
     data = as_object(model.get("data"))
     if (rows := data.get("rows")) is not None:
-        described += f", {rows} rows"
-    observed = f"{TRAINED_BY_US}: {described}." if described else TRAINED_BY_OTHERS
+        described.append(f"{rows} rows")
+    by = TRAINED_BY_US
+    if estimator:
+        described, by = [estimator, *described], TABLE
+    observed = f"{by}: {', '.join(described)}." if described else TRAINED_BY_OTHERS
+    if answers and not estimator:
+        observed = f"{TRAINED_BY_OTHERS} {runs_code(answers)}"
     if continues := as_object(model.get("continues")):
         named = (
             f"{continues.get('group')} version {continues.get('version')}" if "version" in continues else "the model"

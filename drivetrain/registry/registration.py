@@ -19,7 +19,7 @@ from drivetrain.base.json_text import object_in
 from drivetrain.registry import model_package
 from drivetrain.registry.binding import AGAINST, NO_CHAMPION, REPORT, as_text
 from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
-from drivetrain.registry.model_card import Card, as_package_card, model_card
+from drivetrain.registry.model_card import Card, as_package_card, estimator_of, model_card
 from drivetrain.registry.model_package import CONTINUES, CONTINUES_FILE
 from drivetrain.registry.record import ModelRecord, Serving
 from drivetrain.registry.report_hash import EVALUATION_FORMAT, check_decision, checked_report, report_hash
@@ -201,8 +201,8 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
 
     Returns:
         `data` of the training's, `test-data` of the evaluation's manifest; `report` of the evaluation; `continues` of
-        the files of the earlier model that the training went on from; `config` of recipe and settings; `code` of the
-        modules that lie in the model's code/ folder. What is not known is left out.
+        the files of the earlier model that the training went on from; `config` of recipe or module and settings; `code`
+        of the modules that lie in the model's code/ folder. What is not known is left out.
     """
     description = evidence.description or {}
     found = {
@@ -211,8 +211,11 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
         REPORT: report_hash(evidence.evaluation) if evidence.evaluation else None,
         CONTINUES: object_in(description, CONTINUES).get("content_hash"),
     }
-    names = ("recipe", "recipe_options", "precision", "training")
-    if config := {name: description[name] for name in names if name in description}:
+    names = ("recipe", "recipe_options", "precision", "training", "answers")
+    config = {name: description[name] for name in names if name in description}
+    if options := object_in(object_in(description, "table"), "options"):
+        config["options"] = options
+    if config:
         text = json.dumps(config, sort_keys=True, separators=(",", ":"))
         found["config"] = hashlib.sha256(text.encode()).hexdigest()
     code = {name: checksum for name, checksum in files.items() if name.startswith("code/")}
@@ -295,7 +298,7 @@ def model_record(
         quality: the URI of the model quality report.
     """
     described = evidence.description or {}
-    recipe = described.get("recipe")
+    recipe = described.get("recipe") or estimator_of(described)
     serving = None
     if _DATA_URL.fullmatch(artifact):
         # The serving container's entry point; see the model's code/ folder.

@@ -141,15 +141,13 @@ def _model(version: ModelVersion, scratch: Path, where: RegistryOptions) -> Path
             f"{label} has no {ENTRY}, so it cannot predict: it was not written by this release's `train`. Train again."
         )
     raise UserError(
-        f"{label} has no {ENTRY}, so it cannot predict: it is a model of your own program; only `train` writes one. "
-        f"Open the model in a step of your own; or let your step write {ENTRY} into the model's folder, a "
-        'program that takes --input, --output and --keep and writes one JSON object with "predicted" for each row, '
-        "one a line."
+        f"{label} has no {ENTRY}, so it cannot predict: it is a model of your own program. Give it to describe_model "
+        "with a module that has load(folder) and predict(model, columns), and register the output `model` of that step."
     )
 
 
 def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, time_limit_s: float) -> None:
-    """The model's own program, confined. (torch is imported there and not here.)
+    """The model's own program, confined. (Libraries of models are imported there and not here.)
 
     Raises:
         UserError: what it says is wrong with the rows, or how it failed.
@@ -161,9 +159,11 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
     from drivetrain.processes.mounts import CONFINED
     from drivetrain.processes.supervised import clean_environment
 
-    is_of_tensorflow = _description(folder).get("framework") == "tensorflow"
-    framework, package = ("tensorflow", "tensorflow") if is_of_tensorflow else ("torch", "'drivetrain[torch]'")
-    if importlib.util.find_spec(framework) is None:
+    description = _description(folder)
+    framework = description.get("framework", "torch")
+    package = {"torch": "'drivetrain[torch]'", "tensorflow": "tensorflow"}.get(framework)
+    # Others, and models of functions, say themselves which libraries they are of, before these are loaded.
+    if description and package is not None and importlib.util.find_spec(framework) is None:
         raise UserError(
             f"the model predicts with {framework}, which is not installed. Install it with: pip install {package}."
         )

@@ -9,11 +9,12 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components.register_model import Registered, register_model
 from drivetrain.registry import model_package, registration
+from drivetrain.registry.card_sections import as_markdown
 from drivetrain.registry.content_hash import content_hash, files_in
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.record import decision_in
 from drivetrain.registry.registration import Evidence
-from drivetrain.registry.registry import open_registry
+from drivetrain.registry.registry import ModelVersion, open_registry
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from tests.fixtures.reports import hashed
 
@@ -143,6 +144,53 @@ def test_lineage_follows_the_settings(model: Path) -> None:
     (model / "code" / "inference.py").write_text("changed\n")
     assert registration.lineage_of(files_in(model), Evidence(DESCRIPTION))["code"] != first["code"]
     assert registration.lineage_of({"weights": "0" * 64}, Evidence()) == {}
+
+
+OF_FUNCTIONS = {
+    "format": 1,
+    "framework": "functions",
+    "answers": "answer",
+    "task": {"kind": "binary", "num_classes": 2, "class_names": ["no", "yes"], "threshold": 0.5},
+    "data": {"content_hash": "d" * 64, "rows": 1437, "reader": "prepared"},
+    "needs": {"scikit-learn": "1.9.1"},
+}
+OF_A_TABLE = {
+    **OF_FUNCTIONS,
+    "answers": "drivetrain.training_scripts.estimators.xgboost",
+    "table": {"features": [{"name": "age"}], "options": {"max_depth": 6}, "importance": [1.0]},
+    "training": {"rounds": 500},
+}
+
+
+def registered_as(model: Path, description: dict[str, Any]) -> ModelVersion:
+    record = registration.model_record(
+        files_in(model), Evidence(description), {}, artifact="s3://models/model.tar.gz", image="image:1"
+    )
+    known: dict[str, Any] = {"arn": "", "status": "Approved", "reason": None, "content_hash": content_hash(model)}
+    known |= {"metrics": {}, "execution": None, "created_at": 0.0, "modified_at": 0.0}
+    return ModelVersion(group="churn", version=1, record=record, **known)
+
+
+def test_a_described_model_is_registered_with_its_module_and_task(model: Path) -> None:
+    version = registered_as(model, OF_FUNCTIONS)
+    assert version.lineage.keys() == {"data", "config", "code"} and version.record.description == ""
+    assert version.record.serving is not None
+    assert version.record.serving.environment["SAGEMAKER_PROGRAM"] == "inference.py"
+    page = as_markdown(version)
+    assert "Trained by a script of its own. Loading this model runs code, its module 'answer'.\n" in page
+    assert "| task | binary |" in page and "| libraries | scikit-learn 1.9.1 |" in page
+    assert "Loading this model runs code that it brings along. Load it only if you trust who made it." in page
+    assert "drivetrain models predict churn --version 1" in page and "health rule" not in page
+
+
+def test_the_model_of_a_table_is_registered_with_its_estimator(model: Path) -> None:
+    version = registered_as(model, OF_A_TABLE)
+    assert version.record.description == "xgboost, trained by drivetrain"
+    page = as_markdown(version)
+    assert "Table model trained by drivetrain: xgboost, 1437 rows." in page and "| max_depth | 6 |" in page
+    assert "runs code" not in page and "health rule" not in page
+    other = registered_as(model, {**OF_A_TABLE, "table": {"options": {"max_depth": 7}}})
+    assert version.lineage["config"] != other.lineage["config"] != registered_as(model, OF_FUNCTIONS).lineage["config"]
 
 
 def pack(model: Path, target: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.assets.image import framework_of, says_framework
 from drivetrain.base.errors import SpecError
+from drivetrain.registry.model_card import TRAINED_BY_OTHERS, runs_code
 from drivetrain.registry.model_package import (
     CONTENT_HASH,
     CONTENT_SAID,
@@ -210,7 +211,12 @@ def _only_line(need: Requirement, version: str) -> bool:
 
 
 def _known_card(producer: JobStep | None, graph: Graph) -> Json:
-    """The part of a model card that the pipeline knows: the parameters of the training, as far as they stand in it."""
+    """The part of a model card that the pipeline knows: the parameters of the training, as far as they stand in it; and
+    that a described model runs code."""
+    if producer is not None and producer.program.target == DESCRIBE_MODEL:
+        module = producer.parameters.get("answers", "answer")
+        said = runs_code(str(getattr(module, "name", module)))
+        return {"training_details": {"training_observations": f"{TRAINED_BY_OTHERS} {said}"}}
     if not isinstance(producer, TrainingStep):
         return {}
     told = [

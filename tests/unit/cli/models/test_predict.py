@@ -206,10 +206,10 @@ def test_a_model_of_a_users_own_program(
     registry.register("own", content_hash(folder), record_of(package(str(folder))))
     said = models(group="own", code=2)
     assert (
-        "error: own version 1 has no code/inference.py, so it cannot predict: it is a model of your own program;"
+        "error: own version 1 has no code/inference.py, so it cannot predict: it is a model of your own program."
         in said
     )
-    assert "let your step write code/inference.py into the model's folder, a program that takes --input" in said
+    assert "Give it to describe_model with a module that has load(folder) and predict(model, columns)" in said
 
 
 def test_a_model_of_a_users_own_program_that_answers(models, registry: LocalRegistry, tmp_path: Path) -> None:
@@ -219,6 +219,20 @@ def test_a_model_of_a_users_own_program_that_answers(models, registry: LocalRegi
         archive.add(folder, ".")
     archived = tmp_path / "model.tar.gz"
     registry.register("own", content_hash(archived), record_of(package(str(archived))))
+    assert json.loads(models("--json", group="own"))["predictions"][0]["predicted"] == 1
+
+
+@pytest.mark.parametrize("description", [None, '{"format": 1, "framework": "functions", "answers": "answer"}'])
+def test_a_model_of_functions_needs_no_torch(
+    description: str | None, models, registry: LocalRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else found(name))
+    folder = write_model(tmp_path / "own", CLASSES % 1)
+    (folder / "model.json").unlink()
+    if description is not None:
+        (folder / "model.json").write_text(description)
+    registry.register("own", content_hash(folder), record_of(package(str(folder))))
     assert json.loads(models("--json", group="own"))["predictions"][0]["predicted"] == 1
 
 

@@ -229,6 +229,13 @@ def test_a_model_of_functions_is_served_by_our_code_in_the_image_of_its_library(
     assert "application/x-npy" in found["SupportedContentTypes"] == found["SupportedResponseMIMETypes"]
 
 
+def test_the_card_of_a_described_model_says_that_it_runs_code() -> None:
+    made = of_functions("torch").definition["Steps"][-1]["Arguments"]["ModelCard"]["ModelCardContent"]
+    assert json.loads(made)["training_details"] == {
+        "training_observations": "Trained by a script of its own. Loading this model runs code, its module 'answer'."
+    }
+
+
 def test_the_model_of_a_table_is_served_like_a_described_one() -> None:
     assert "/sagemaker-xgboost:" in registered(of_functions("xgboost", target=TRAIN_TABLE))["Containers"][0]["Image"]
 
