@@ -330,9 +330,11 @@ def _evaluated(
         report, reason = Path(folder) / "report", Path(folder) / "reason"
         try:
             asked, kept = asked_or_kept(model, candidate.data_hash, Path(folder), prefer_kept=bool(candidate.loss))
+            if kept is not None or (asked is not None and _is_of_functions(asked)):
+                # It is whole on each process, however the candidate was placed.
+                settings |= {"strategy": "ddp", "strategy_options": "{}"}
             if kept is not None:
-                # A table is whole on each process, however the candidate was placed.
-                settings |= {"answers": kept.folder, "task": kept.task, "strategy": "ddp", "strategy_options": "{}"}
+                settings |= {"answers": kept.folder, "task": kept.task}
             with _reason_to(reason):
                 evaluate(asked, data, report, **settings)
         except InputError as error:
@@ -342,6 +344,13 @@ def _evaluated(
             raise InputError(_cannot(role, named, said)) from None
         # Messages are to name it by what stays.
         return replace(read_evaluation(report), source=f"version {model.version} of {model.group}")
+
+
+def _is_of_functions(model: Path) -> bool:
+    from drivetrain.registry.registration import describe
+    from drivetrain.training.model_folder import FRAMEWORK, FUNCTIONS
+
+    return (describe(model) or {}).get(FRAMEWORK) == FUNCTIONS
 
 
 def _cannot(role: str, named: str, reason: str) -> str:

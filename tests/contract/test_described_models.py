@@ -22,7 +22,7 @@ from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.register_model import register_model
 from drivetrain.registry.registry import open_registry
-from tests.contract.test_answers import SITES, check_equal, contents
+from tests.contract.test_answers import SITES, check_equal, contents, write_model
 from tests.distributed.prepared_data import write_prepared
 from tests.fixtures.forked_python import forked_python
 
@@ -164,13 +164,42 @@ def test_a_model_of_functions_is_compared_with_its_predecessor(place: Place) -> 
     first, better = place.described(0.05), place.described(3.0)
     for model, versions in ((first, 1), (better, 2)):
         report = place.evaluated(model, bootstrap=100)
-        given = {"group": "churn", "registry": place.registry, "first": True, "metric": "loss", "seen_data": "report"}
+        given: dict[str, Any] = {
+            "group": "churn",
+            "registry": place.registry,
+            "first": True,
+            "metric": "loss",
+            "seen_data": "report",
+        }
         found = dict(compare(report, model, place.data, place.folder / "decision", **given))
         assert found["verdict"] == "register" and found["champion_version"] == versions - 1
         decision = place.folder / "decision"
         made = register_model(model, None, report, decision, None, group="churn", registry=place.registry)
         open_registry(place.registry).set_status("churn", made.version, "Approved")
     assert float(str(found["high"])) < 0  # (of a loss)
+
+
+def test_a_model_of_a_recipe_and_one_of_functions_are_compared_either_way(place: Place) -> None:
+    """Each champion is asked by its own framework. Their losses are of two kinds, and are not compared."""
+    strong = place.described(3.0)
+    columns = {f"x{number}": np.zeros(ROWS, np.float32) for number in range(1, 4)}
+    keys = [f"c{row:03d}" for row in range(ROWS)]
+    x0 = np.array(place.rows["x0"], np.float32)
+    place.data = write_prepared(
+        place.folder / "both", {"id": keys, "x0": x0, **columns, "site": place.rows["site"], "label": place.labels}
+    )
+    weak = write_model(place.folder / "weak", "tests.fixtures.any_task", {"kind": "one logit"})
+    for candidate, champion, group in ((strong, weak, "trees"), (weak, strong, "nets")):
+        reports = [place.folder / f"{group}-{one.name}" for one in (candidate, champion)]
+        for model, report in zip((candidate, champion), reports, strict=True):
+            evaluate(model, place.data, report, None, bootstrap=50)
+        version = register_model(champion, None, reports[1], None, None, group=group, registry=place.registry).version
+        open_registry(place.registry).set_status(group, version, "Approved")
+        given: dict[str, Any] = {"group": group, "registry": place.registry, "metric": "auroc", "seen_data": "report"}
+        found = dict(compare(reports[0], candidate, place.data, place.folder / "decision", **given))
+        assert found["champion_version"] == 1 and (found["verdict"] == "register") == (candidate is strong)
+        decided = json.loads((place.folder / "decision/decision.json").read_text())
+        assert "loss" not in {one["metric"] for one in decided["differences"]}
 
 
 def served(models: list[tuple[Path, list[tuple[str, str, str]]]], folder: Path) -> list[Any]:
