@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from drivetrain.base.formatting import approval_words
 from drivetrain.base.json_text import as_list, as_object
 from drivetrain.registry.binding import AGAINST
-from drivetrain.registry.model_card import HEALTH, RUNS_CODE, TRAINED_BY_OTHERS, TRAINED_BY_US
+from drivetrain.registry.model_card import HEALTH, RUNS_CODE, SLICE, TRAINED_BY_OTHERS, TRAINED_BY_US
 from drivetrain.registry.registry import ModelVersion
 
 MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
@@ -50,6 +50,7 @@ def sections(version: ModelVersion) -> list[Section]:
         _data(version, card),
         _configuration(card),
         _metrics(version, card),
+        _slices(card),
         _health(card),
         _decision(version.decision or {}),
         Section("Lineage", head=("", "hash or run"), rows=_facts(version.lineage.items())),
@@ -121,12 +122,7 @@ def _configuration(card: Mapping[str, Any]) -> Section:
 
 
 def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
-    groups = [
-        as_object(group)
-        for details in as_list(card.get("evaluation_details"))
-        for group in as_list(as_object(details).get("metric_groups"))
-    ]
-    data = [as_object(each) for group in groups for each in as_list(group.get("metric_data"))]
+    data = [each for name, found in _groups(card) if not name.startswith(SLICE) for each in found]
     notes = {_text(each.get("name")): _text(each.get("notes")) for each in data}
     overall = {name: value for name, value in version.metrics.items() if "_class_" not in name}
     for name in [name for name in overall if name.endswith("_bound") and name.removesuffix("_bound") in overall]:
@@ -135,6 +131,29 @@ def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
     more = len(version.metrics) - len(rows)
     lines = (f"Numbers of single classes, and further ones, are in the registry: {more} more.",) if more else ()
     return Section("Metrics", lines, ("metric", "value", "interval and error"), rows)
+
+
+def _slices(card: Mapping[str, Any]) -> Section:
+    """The slices below each other, with the metrics that all of them have."""
+    found = [
+        (name.removeprefix(SLICE), {_text(each.get("name")): each.get("value") for each in data})
+        for name, data in _groups(card)
+        if name.startswith(SLICE)
+    ]
+    names = [name for name in (found[0][1] if found else ()) if all(name in values for _, values in found)]
+    rows = tuple((slice_, *(_number(values[name]) for name in names)) for slice_, values in found)
+    return Section("Slices", head=("slice", *names), rows=rows)
+
+
+def _groups(card: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """The groups of metrics of a card: name, and metrics."""
+    for details in map(as_object, as_list(card.get("evaluation_details"))):
+        for group in map(as_object, as_list(details.get("metric_groups"))):
+            yield _text(group.get("name")), [as_object(each) for each in as_list(group.get("metric_data"))]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, int | float) else ""
 
 
 def _health(card: Mapping[str, Any]) -> Section:

@@ -29,7 +29,10 @@ TABLE = "Table model trained by drivetrain"
 RUNS_CODE = "Loading this model runs code"
 """Begins the sentence of a card about a model that answers by a module of the user's own."""
 _OURS = "drivetrain."
-_LONG, _SHORT = 2048, 1024
+SLICE = "slice "
+"""Begins the name of a group of metrics that are of a slice: `slice plan=basic`."""
+_LONG, _SHORT, _MOST_NAME = 2048, 1024, 63
+_MOST_SLICES, _METRICS_OF_A_SLICE = 20, 5
 _MOST_HYPERPARAMETERS = 100
 
 
@@ -161,16 +164,28 @@ def _evaluation(
         made["metadata"] = {f"data_{name}": _text(value)[:_SHORT] for name, value in data.items() if value is not None}
     details = as_object(evaluation.get("metrics"))
     if numbers:
-        made["metric_groups"] = [
-            {
-                "name": METRIC_GROUP,
-                "metric_data": [
-                    {"name": name, "type": "number", "value": value, **_notes(as_object(details.get(name)))}
-                    for name, value in sorted(numbers.items())
-                ],
-            }
-        ]
+        made["metric_groups"] = [_group(METRIC_GROUP, dict(sorted(numbers.items())), details), *_slices(evaluation)]
     return made
+
+
+def _group(name: str, numbers: Mapping[str, float], details: Mapping[str, Any]) -> dict[str, Any]:
+    data = [
+        {"name": each, "type": "number", "value": value, **_notes(as_object(details.get(each)))}
+        for each, value in numbers.items()
+    ]
+    return {"name": name, "metric_data": data}
+
+
+def _slices(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The first metrics of each slice, as many slices as a card has room for."""
+    found: list[dict[str, Any]] = []
+    for each in map(as_object, as_list(evaluation.get("slices"))[:_MOST_SLICES]):
+        details = as_object(each.get("metrics"))
+        values = {name: as_object(metric).get("value") for name, metric in details.items() if "_class_" not in name}
+        numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+        shown = {"num_samples": each.get("num_samples", 0), **dict(list(numbers.items())[:_METRICS_OF_A_SLICE])}
+        found.append(_group(f"{SLICE}{each.get('column')}={each.get('value')}"[:_MOST_NAME], shown, details))
+    return found
 
 
 def _notes(metric: Mapping[str, Any]) -> dict[str, str]:

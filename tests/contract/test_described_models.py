@@ -21,6 +21,7 @@ from drivetrain.components.compare import compare
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.register_model import register_model
+from drivetrain.registry.card_sections import sections
 from drivetrain.registry.registry import open_registry
 from tests.contract.test_answers import SITES, check_equal, contents, write_model
 from tests.distributed.prepared_data import write_prepared
@@ -177,6 +178,10 @@ def test_a_model_of_functions_is_compared_with_its_predecessor(place: Place) -> 
         made = register_model(model, None, report, decision, None, group="churn", registry=place.registry)
         open_registry(place.registry).set_status("churn", made.version, "Approved")
     assert float(str(found["high"])) < 0  # (of a loss)
+    version = open_registry(place.registry).version("churn", 2)
+    (slices,) = [each for each in sections(version) if each.title == "Slices"]
+    assert slices.head[:4] == ("slice", "num_samples", "loss", "accuracy")
+    assert [row[:2] for row in slices.rows] == [("site=east", "150"), ("site=north", "150")]
 
 
 def test_a_model_of_a_recipe_and_one_of_functions_are_compared_either_way(place: Place) -> None:
