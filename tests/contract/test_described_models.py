@@ -22,6 +22,7 @@ from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.register_model import register_model
 from drivetrain.registry.card_sections import sections
+from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import open_registry
 from tests.contract.test_answers import SITES, check_equal, contents, write_model
 from tests.distributed.prepared_data import write_prepared
@@ -148,7 +149,9 @@ def test_a_model_of_functions_has_the_digits_of_its_answers(place: Place) -> Non
 
 def test_the_bytes_of_a_report_are_those_of_one_process(place: Place) -> None:
     model = place.described(1.5)
+    named = content_hash(model)
     one = place.evaluated(model, batch_size=16, predictions=True)
+    assert content_hash(model) == named, "no bytecode is written into it"
     files = {path.relative_to(one): path.read_bytes() for path in sorted(one.rglob("*.parquet"))}
     again = contents(one)
     two = contents(place.evaluated(model, batch_size=16, predictions=True, processes=2))

@@ -23,6 +23,7 @@ import pytest
 from drivetrain import Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.describe_model import describe_model
 from drivetrain.components.fetch_previous import fetch_previous
 from drivetrain.components.find_previous import find_previous
 from drivetrain.components.read_source import read_source
@@ -38,6 +39,7 @@ from drivetrain.steps.declaration import Component
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.run.options import Options
 from drivetrain.targets.sagemaker.run.runner import Runner
+from tests.distributed.prepared_data import write_prepared
 from tests.fixtures.s3_server import make_bucket
 from tests.fixtures.sagemaker_server import sagemaker_server, sagemaker_variables
 
@@ -194,6 +196,34 @@ def test_train_script(tmp_path: Path) -> None:
     shell("train_script", train=data, source=scripts, script="report.py", **folders)
     assert contents(tmp_path / "model") == contents(unpacked(archive, tmp_path / "runner"))
     assert "gate.json" in (tmp_path / "model" / "model.txt").read_text()
+
+
+@pytest.mark.slow
+def test_describe_model(tmp_path: Path) -> None:
+    folders = {"trained": tmp_path / "trained", "source": tmp_path / "own"}
+    for folder, name, text in (
+        (folders["trained"], "weight.txt", "0.25"),
+        (
+            folders["source"],
+            "answer.py",
+            "def load(folder):\n    return float((folder / 'weight.txt').read_text())\n\n\n",
+        ),
+    ):
+        folder.mkdir()
+        (folder / name).write_text(text)
+    with (folders["source"] / "answer.py").open("a") as file:
+        file.write("def predict(model, columns):\n    return {'score': model + 0 * columns['x0']}\n")
+    rows = {"id": [1, 2, 3], "x0": [0.5, 1.5, 2.5], "label": [0, 1, 0]}
+    given: dict[str, Any] = {**folders, "data": write_prepared(tmp_path / "data", rows)}
+    describing = step(describe_model, name="describe", task="binary", **given)
+    compiled = compile_pipeline(Pipeline(name="describing", steps=[describing]), here=True)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="describing"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    made = home.objects / BUCKET / "pipelines/describing/steps/describe" / summary.execution / "model"
+    shell("describe_model", task="binary", model=tmp_path / "model", **given)
+    assert contents(tmp_path / "model") == contents(made)
+    assert "code/own/answer.py" in contents(made)
 
 
 @pytest.mark.slow

@@ -179,6 +179,7 @@ def own_module(folder: Path, name: str) -> ModuleType:
     path = own.joinpath(*name.split(".")).with_suffix(".py")
     if not path.is_file():
         raise InputError(f"{folder} has no code/{OWN}/{path.relative_to(own)}, which model.json says answers.")
+    sys.dont_write_bytecode = True  # the folder's content has a name, its hash, and is to keep it
     if str(own) not in sys.path:
         sys.path.insert(0, str(own))  # for the modules beside it
     before = sys.modules.get(name)
