@@ -86,6 +86,78 @@ def test_a_training_on_interrupted_spot_machines(tmp_path: Path) -> None:
         assert found[part] == expected[part], part
 
 
+OWN = {
+    "fit.py": """
+import os
+open(os.environ["SM_MODEL_DIR"] + "/weight.txt", "w").write("1.5")
+""",
+    "answer.py": """
+import numpy
+
+def load(folder):
+    return float((folder / "weight.txt").read_text())
+
+def predict(model, columns):
+    return {"score": 1 / (1 + numpy.exp(-model * columns["x0"]))}
+""",
+    "pipeline.py": """
+from drivetrain import Pipeline, Settings, register, step
+from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.compare import compare
+from drivetrain.components.describe_model import describe_model
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.train_script import train_script
+
+class Own(Settings):
+    rows: str = "rows.csv"
+
+def own(settings: Own) -> Pipeline:
+    data = step(prepare_data, raw=settings.rows, key="id", label="label", test_percent=40, validation_percent=0)
+    fitted = step(train_script, train=data["train"], script="fit.py", launcher="python")
+    model = step(describe_model, trained=fitted["model"], data=data["train"], task="binary")
+    scores = step(evaluate, model=model["model"], data=data["test"], bootstrap=20)
+    rows = step(batch_predict, model=model["model"], data=data["test"])
+    given = {"model": model["model"], "data": data["test"], "group": "own", "first": True}
+    verdict = step(compare, evaluation=scores["report"], **given)
+    new = register(
+        model=model["model"], group="own", evaluation=scores["report"], decision=verdict["decision"], name="new"
+    )
+    return Pipeline(name="own", steps=[data, fitted, model, scores, rows, verdict, new])
+""",
+}
+
+
+def test_a_described_model_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same predictions, evaluation, decision and version, to the byte."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name, text in OWN.items():
+        (folder / name).write_text(text)
+    rows = [f"{row},{(row * 7 % 20 - 10) / 5 + row / 1000},{int(row * 7 % 20 > 9 + row % 3)}" for row in range(60)]
+    (folder / "rows.csv").write_text("\n".join(["id,x0,label", *rows]))
+    claim = "deployment.targets.kubeflow.checkpoint_claim=kept"
+    loaded = load(str(folder / "pipeline.py"), overrides=[claim])
+    found: list[dict[str, Any]] = []
+    for name, target in (("sagemaker", sagemaker), ("kubeflow", kubeflow)):
+        compiled = target.compile(loaded.pipeline, loaded.source, loaded.base, here=True)
+        home = tmp_path / name
+        if name == "kubeflow":
+            done = kubeflow.run(compiled, {}, home, ignore)
+        else:
+            options = Options(pipeline="own", cache=False)
+            done = Runner(Home(home)).start(compiled.text, {}, options, assets=compiled.assets)
+        found.append(results(home, done.execution))
+        outputs = found[-1]["outputs"]
+        found[-1]["outputs"] = {name: files for name, files in outputs.items() if files}  # the script's is empty
+    one, other = found
+    assert one["status"] == "Succeeded", one["reason"]
+    for part, expected in one.items():
+        assert other[part] == expected, part
+    assert one["outputs"]["batch-predict.output"] and one["outputs"]["describe-model.model"]
+
+
 def attempts(events: list[Event]) -> list[int]:
     return [event.attempt for event in events if isinstance(event, StepStarted) and event.step == "train"]
 
