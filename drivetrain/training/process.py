@@ -66,7 +66,8 @@ def join_group(
     collective_timeout: float = COLLECTIVE_TIMEOUT, framework: str = "torch", backend: str = ""
 ) -> Generator[Process]:
     """Join the processes that the launcher started, as `framework` does it; one process alone needs no group. Without
-    a framework ("") the processes have no device, and join as torch's do.
+    a framework ("") the processes have no device, and join over TCP; those of torchrun, which has taken the port, as
+    torch's do.
 
     A collective fails after `collective_timeout` seconds, in which some other process has not come to it. `backend` is
     what moves a strategy's tensors, where its file names one (`BACKEND`).
@@ -77,8 +78,17 @@ def join_group(
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    if world_size == 1 and not framework:
-        yield Process(rank, world_size, local_rank, local_world_size, None)
+    if not framework and (world_size == 1 or "TORCHELASTIC_RUN_ID" not in os.environ):
+        process = Process(rank, world_size, local_rank, local_world_size, None)
+        if world_size == 1:
+            yield process
+            return
+        from drivetrain.training.group import tcp
+
+        port = int(os.environ["MASTER_PORT"])
+        group: Group = tcp.join(rank, world_size, os.environ["MASTER_ADDR"], port, collective_timeout)
+        yield replace(process, joined=group)
+        group.close()
         return
     joining = plugins.load_framework(framework or "torch")
     process = Process(rank, world_size, local_rank, local_world_size, joining.device(local_rank))
@@ -86,7 +96,7 @@ def join_group(
         yield process
         return
     own = {"backend": backend} if backend else {}
-    group: Group = joining.join(process, collective_timeout, **own)
+    group = joining.join(process, collective_timeout, **own)
     yield replace(process, joined=group)
     # Only after success: leaving in order needs the others, and after a failure they may be gone.
     process.leaving.close()
