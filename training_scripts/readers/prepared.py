@@ -39,6 +39,8 @@ class Options:
     """0 keeps every row at hand (decoded once a host). Otherwise rows are read as they come, in windows of as many
     rows: memory is that of a window and two row groups. The training's own field `shuffle_window` sets it."""
 
+    missing: tuple[str, ...] = ()
+    """Columns that may have empty cells: they are NaN, in a column of float64, or None in one of texts."""
     fitted: Mapping[str, Any] | None = None
     """Fitted transforms of the data that a model was trained on; those of this data unless given."""
 
@@ -55,6 +57,7 @@ class Reader(reader.Reader):
         if options.fitted is not None:
             self.data.fitted = dict(options.fitted)
         self.fitted = self.data.fitted
+        self.data.missing = frozenset(options.missing)
         self.label = options.label or self.data.label
         self.key = self.data.key
         if self.label is None and not options.unlabelled:
@@ -100,9 +103,12 @@ def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Tabl
             start += shard.rows
 
     shards = [shard.sha256 for shard in data.shards]
+    missing = sorted(data.missing.intersection(plain))
     modules = (sys.modules[__name__], _prepared, _fitted)
     made_of = origin(
-        data.content_hash, {"shards": shards, "columns": list(plain), "fitted": identity(data.fitted)}, *modules
+        data.content_hash,
+        {"shards": shards, "columns": list(plain), "fitted": identity(data.fitted), "missing": missing},
+        *modules,
     )
     filled = kept_arrays(process, layout.of_rows(data.rows), made_of, fill).arrays
     _give_back_memory()

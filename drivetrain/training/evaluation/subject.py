@@ -227,13 +227,19 @@ class GivenAnswers(_Answers):
         from drivetrain.training.answers.samples import read_answers
 
         _check_placed(settings, "with answers")
+        shown, options = _shown(data, settings), {}
+        if shown:  # an answer may be right though the row is not whole
+            prepared = PreparedData(data)
+            used = {*settings.columns, prepared.label, prepared.key}
+            options = {"missing": prepared.may_lack([name for name in shown if name not in used])}
         dataset = Dataset(
             data,
             any_rows(),
             process,
+            reader_options=options,
             split="test",
             shuffle_window=_window(data, "auto", settings.batch_size),
-            columns=list(dict.fromkeys([*settings.columns, *_shown(data, settings)])),
+            columns=list(dict.fromkeys([*settings.columns, *shown])),
             key=True,
         )
         answers = read_answers(table, dataset, settings.task, settings.threshold)

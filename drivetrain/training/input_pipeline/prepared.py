@@ -49,6 +49,8 @@ class PreparedData:
             self.key: str | None = manifest.get("key")  # (which other writers of the format may not know)
             self.content_hash = str(manifest["content_hash"])
             self.column_names = [str(column["name"]) for column in manifest["schema"]]
+            self.types = {str(column["name"]): str(column["type"]) for column in manifest["schema"]}
+            """The type of each column as Arrow names it: `int64`, `double`."""
             self.statistics: dict[str, Any] = manifest["statistics"]
             self.leakage: dict[str, Any] = dict(manifest.get("leakage", {}))
             """The rows that train has, too, as far as prepare_data looked (drivetrain/data/leakage.py)."""
@@ -56,6 +58,8 @@ class PreparedData:
             """Hashes of keys (drivetrain/data/key_sample.py)."""
             self.fitted: dict[str, Any] = dict(manifest.get("fitted", {}))
             """Transforms that `values` applies (drivetrain/data/fitted.py): those of the manifest, unless replaced."""
+            self.missing: frozenset[str] = frozenset()
+            """Columns whose empty cells are values: NaN among numbers, which are float64 then, and None among texts."""
             self.shards = [
                 Shard(str(s["file"]), int(s["rows"]), int(s["bytes"]), str(s["sha256"])) for s in manifest["shards"]
             ]
@@ -126,7 +130,9 @@ class PreparedData:
         state = self.fitted.get("columns", {}).get(name)
         if state and not is_list(column.type):
             return fitted.of_arrow(state, column, f"column {name!r} of shard {path}")
-        if column.null_count:
+        if name in self.missing and (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
+            column = column.cast("float64", safe=False)
+        if column.null_count and (name not in self.missing or is_list(column.type)):
             fill = f'prepare_data\'s fit=\'[{{"impute": {{"columns": ["{name}"], "with": "median"}}}}]\''
             row = next(number for number, value in enumerate(column) if not value.is_valid)
             first = (  # else of a row group
@@ -149,6 +155,15 @@ class PreparedData:
             )
         lists = inner.to_numpy(zero_copy_only=False).reshape(len(chunk), len(inner) // rows)
         return fitted.of_lists(state, lists, f"column {name!r} of shard {path}") if state else lists
+
+    def may_lack(self, names: Sequence[str]) -> list[str]:
+        """Columns that may have empty cells: those of texts or fractions, and others that have some here."""
+
+        def lacks(name: str) -> bool:
+            whole = self.types[name].startswith(("int", "uint", "bool"))
+            return not whole or bool(self.statistics.get(name, {}).get("nulls"))
+
+        return [name for name in names if lacks(name)]
 
     def locate(self, row: int) -> str:
         """The place of row `row` (counted over all shards, from 0) for a message: shard file and row in it, from 1, and

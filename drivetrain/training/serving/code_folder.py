@@ -57,7 +57,8 @@ def code_of_answers(module: str, reader: str, source: Path) -> dict[str, str]:
         module: the module that answers: a file in `source`, or an estimator of ours.
         reader: as in `code_of`.
     """
-    return dict(_code_of(module, reader, "functions", None if _is_ours(module) else _Root(source.resolve(), "")))
+    only = module.partition(".")[0] if source.name in _LIBRARIES else ""
+    return dict(_code_of(module, reader, "functions", None if _is_ours(module) else _Root(source.resolve(), only)))
 
 
 @cache

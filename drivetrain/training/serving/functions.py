@@ -17,6 +17,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -269,10 +270,11 @@ def check_libraries(folder: Path, needs: Mapping[str, str]) -> None:
     from importlib import metadata
 
     for name, wanted in needs.items():
-        try:
-            here = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            here = "not installed"
+        here = "not installed"
+        # (Some have a distribution for machines without a GPU: xgboost-cpu.)
+        for same in {name, name.removesuffix("-cpu"), f"{name}-cpu"}:
+            with suppress(metadata.PackageNotFoundError):
+                here = metadata.version(same)
         if here.split(".")[:2] != str(wanted).split(".")[:2]:
             raise InputError(
                 f"the model of {folder} was made with {name} {wanted}, which is {here} here. Install it: pip install "

@@ -43,9 +43,21 @@ class Inputs:
 
     @property
     def imputed(self) -> frozenset[str]:
-        """Columns whose value a request may lack: the training learnt a replacement."""
+        """Columns whose value a request may lack: the training learnt a replacement, or what its absence means."""
         columns = (self.fitted or {}).get("columns", {})
-        return frozenset(name for name, state in columns.items() if any("impute" in each for each in state["changes"]))
+        learnt = (name for name, state in columns.items() if any("impute" in each for each in state["changes"]))
+        return frozenset((*learnt, *self.missing))
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """Columns of prepared data that hold texts, whose cells may look like numbers."""
+        texts = (each.name for each in self.columns if each.dtype is not None and each.dtype.kind == "O")
+        return frozenset(texts if self.raw is not None and not self.raw.NAMES else ())
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Columns whose missing values the model reads as they are: NaN, and None among texts."""
+        return frozenset((self.options or {}).get("missing", ()))
 
     @property
     def names(self) -> tuple[str, ...]:

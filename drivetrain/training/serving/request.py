@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -82,10 +83,16 @@ def columns_from(table: Table, inputs: Inputs) -> dict[str, NDArray[Any]]:
             f"the rows lack {and_more(missing, _SHOWN)}. The model takes {and_more(inputs.names, _SHOWN)}{instead}; "
             f"the rows have {and_more(table, _SHOWN)}."
         )
-    return {column.name: _typed(column, table[column.name]) for column in inputs.columns}
+    return {
+        column.name: _typed(column, table[column.name], may_lack=column.name in inputs.missing)
+        for column in inputs.columns
+    }
 
 
-def _typed(column: Input, values: Any) -> NDArray[Any]:
+def _typed(column: Input, values: Any, *, may_lack: bool = False) -> NDArray[Any]:
+    if may_lack and isinstance(values, list) and column.dtype is not None:
+        nothing = None if column.dtype.kind == "O" else math.nan
+        values = [nothing if value is None or value == "" else value for value in cast("list[Any]", values)]
     try:
         array = np.asarray(values)
     except ValueError:
@@ -102,7 +109,7 @@ def _typed(column: Input, values: Any) -> NDArray[Any]:
         raise InputError(
             f"{column.name} has shape {list(array.shape[1:])} a row; the model takes {list(column.shape)}."
         )
-    if array.dtype.kind == "f" and not (finite := np.isfinite(array)).all():
+    if array.dtype.kind == "f" and not (finite := np.isfinite(array) | (may_lack & np.isnan(array))).all():
         raise InputError(f"row {_first(~finite)}: {column.name} is not finite.")
     if column.dtype is None or array.dtype == column.dtype:
         return array
@@ -119,7 +126,8 @@ def _typed(column: Input, values: Any) -> NDArray[Any]:
             )
     with np.errstate(over="ignore"):
         typed = array.astype(wanted)
-    if wanted.kind == "f" and not (finite := np.isfinite(typed)).all():
+    if wanted.kind == "f" and np.isinf(typed).any():
+        finite = ~np.isinf(typed)
         raise InputError(f"row {_first(~finite)}: {column.name} is too large for {wanted}.")
     return typed
 
@@ -254,7 +262,7 @@ def _reader(name: str, inputs: Inputs) -> Callable[[str], Any]:
     """The function that reads the cells of a column; a prepared column is read as it was then."""
     kind = inputs.fitted_types.get(name)
     if kind is None:
-        return _cell
+        return str if name in inputs.texts else _cell
     from drivetrain.data.fitted import TEXT  # it travels with a model only if something was fitted
 
     return str if kind == TEXT else _bool_cell if kind == "bool" else _number_cell

@@ -13,7 +13,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.serving.inputs import Input, Inputs
-from drivetrain.training.serving.raw import imdb, text
+from drivetrain.training.serving.raw import imdb, prepared, text
 from drivetrain.training.serving.request import columns_of
 
 TWO = Inputs((Input("a", np.dtype("uint8"), ()), Input("b", np.dtype("float32"), ())))
@@ -213,3 +213,41 @@ def test_a_text_in_place_of_its_bytes() -> None:
         columns_of('[{"text": "a"}, {"text": "ab"}]', JSON, inputs)
     with pytest.raises(InputError, match="row 2: text is ''"):
         columns_of('[{"text": "a"}, {"text": ""}]', JSON, inputs)
+
+
+TABLE = Inputs(
+    (Input("age", np.dtype("float64"), ()), Input("visits", np.dtype("int64"), ()), Input("plan", np.dtype("O"), ())),
+    raw=prepared,
+    options={"missing": ["age", "plan"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (JSON, '[{"age": 1.5, "visits": 2, "plan": "7"}, {"visits": 3}]'),
+        (JSON, '[[1.5, 2, "7"], [null, 3, null]]'),
+        (LINES, '{"visits": 2, "plan": "7", "age": 1.5}\n{"visits": 3, "age": null}'),
+        (CSV, "age,visits,plan\n1.5,2,7\n,3,\n"),
+        (CSV, "1.5,2,7\n,3,\n"),
+    ],
+)
+def test_a_model_that_reads_missing_values_gets_them(kind: str, body: str) -> None:
+    columns = columns_of(body, kind, TABLE)
+    np.testing.assert_array_equal(columns["age"], [1.5, np.nan])
+    assert columns["visits"].tolist() == [2, 3]
+    assert columns["plan"].tolist() == ["7", None], "a text stays one where it looks like a number"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('[{"age": 1.5, "plan": "a"}]', "the rows lack visits"),
+        ('[{"age": 1.5, "plan": "a", "visits": null}]', "row 1: visits is missing"),
+        ('[{"age": "x", "plan": "a", "visits": 1}]', "row 1: age is 'x', which is no number"),
+        ('[{"age": Infinity, "plan": "a", "visits": 1}]', "row 1: age is not finite"),
+    ],
+)
+def test_other_values_must_be_there(body: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        columns_of(body, JSON, TABLE)
