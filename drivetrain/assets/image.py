@@ -95,15 +95,15 @@ def missing(needs: Collection[str], image: Image) -> tuple[str, ...]:
     """
     if not needs:
         return ()
-    from drivetrain.assets.requirements import parse
+    from drivetrain.assets.requirements import SAME_MODULE, parse
 
     lacking: set[str] = set()
     for need in needs:
         requirement = parse(need)
         if not requirement.applies(image.python):
             continue
-        version = image.packages.get(requirement.name)
-        held = requirement.name in image.packages
+        name = requirement.name if requirement.name in image.packages else SAME_MODULE.get(requirement.name, "")
+        version, held = image.packages.get(name), name in image.packages
         if not held or not (requirement.any_version or (version is not None and requirement.allows(version))):
             lacking.add(requirement.text)
     return tuple(sorted(lacking))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Distributions without a wheel on PyPI -> the command that builds one for a framework and prints its path.
 _BUILT = {"horovod": "python -m drivetrain.infra.horovod.build"}
+# Distributions that bring the module of another one, which meets a need of them, too.
+SAME_MODULE = {"xgboost-cpu": "xgboost"}
 _PLAIN = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*")
 _ONLY_FOR_EXTRA = re.compile(r"""\(?\s*extra\s*==\s*["'][^"']*["']\s*\)?""")
 

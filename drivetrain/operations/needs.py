@@ -124,7 +124,9 @@ def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_met(requirement: Requirement, name: str) -> bool:
-    module = name.replace("-", "_")
+    from drivetrain.assets.requirements import SAME_MODULE
+
+    module = SAME_MODULE.get(name, name).replace("-", "_")
     if requirement.any_version and _is_importable(module):
         return True
     from importlib import metadata  # takes 30 ms, and most needs are plain names

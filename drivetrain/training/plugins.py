@@ -19,7 +19,7 @@ from drivetrain.training.errors import unknown_name
 _PACKAGE = Path(__file__).parents[1]
 # In which room of the package the folder of a family lies.
 _ROOMS = {
-    **dict.fromkeys(("readers", "recipes", "strategies"), "training_scripts"),
+    **dict.fromkeys(("estimators", "readers", "recipes", "strategies"), "training_scripts"),
     **dict.fromkeys(("launchers", "platforms"), "training/launch"),
     "metrics": "training",
     "health/rules": "training",

@@ -30,6 +30,7 @@ from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemaker
 from drivetrain.components.train_script import train_script
+from drivetrain.components.train_table import train_table
 from drivetrain.components.transform_data import transform_data
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.record import ModelRecord
@@ -42,6 +43,7 @@ from drivetrain.targets.sagemaker.run.runner import Runner
 from tests.distributed.prepared_data import write_prepared
 from tests.fixtures.s3_server import make_bucket
 from tests.fixtures.sagemaker_server import sagemaker_server, sagemaker_variables
+from tests.fixtures.tables import write_tables
 
 BUCKET = "drivetrain-local"
 
@@ -224,6 +226,24 @@ def test_describe_model(tmp_path: Path) -> None:
     shell("describe_model", task="binary", model=tmp_path / "model", **given)
     assert contents(tmp_path / "model") == contents(made)
     assert "code/own/answer.py" in contents(made)
+
+
+@pytest.mark.slow
+def test_train_table(tmp_path: Path) -> None:
+    tables = write_tables(tmp_path / "tables", num_rows=200)
+    given: dict[str, Any] = {"train": tables["train"], "validation": tables["validation"], "rounds": 8}
+    given |= {"estimator_options": '{"categories": ["plan"], "subsample": 0.8}', "early_stopping": 3}
+    compiled = compile_pipeline(Pipeline(name="table", steps=[step(train_table, name="fit", **given)]), here=True)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="table"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    (archive,) = home.objects.rglob("model.tar.gz")
+    folders: dict[str, Any] = {name: tmp_path / name for name in ("model", "output", "checkpoints")}
+    shell("train_table", **given, **folders)
+    assert contents(tmp_path / "model") == contents(unpacked(archive, tmp_path / "runner"))
+    (results,) = home.objects.rglob("output.tar.gz")
+    by_runner = contents(unpacked(results, tmp_path / "runner-output"))
+    assert contents(tmp_path / "output")["history.json"] == by_runner["history.json"]
 
 
 @pytest.mark.slow

@@ -56,6 +56,7 @@ WHAT_PROGRAMS_ARE_TOLD = {
     "drivetrain.training.config",
     "drivetrain.training.evaluation.settings",
     "drivetrain.training.prediction.settings",
+    "drivetrain.training.table_config",
 }
 INSIDE = ("aws", "base", "components", "data", "decision", "registry", "steps")
 TRAVELS = {*INSIDE, "training", "training_scripts"}

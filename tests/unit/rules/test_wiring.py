@@ -16,6 +16,7 @@ from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.register_model import register_model
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
+from drivetrain.components.train_table import train_table
 
 
 @component
@@ -87,6 +88,7 @@ def test_compare_refuses_a_metrics_file_that_is_no_report(whole: bool) -> None:
             "register_model takes the output `decision` of drivetrain.components.compare.",
         ),
         (lambda of: step(train, name="t", train=of["own"]["metrics"]), "train takes prepared data."),
+        (lambda of: step(train_table, name="t", train=of["own"]["metrics"]), "train_table takes prepared data."),
     ],
 )
 def test_an_output_of_another_kind_is_refused(made: Any, said: str) -> None:

@@ -1,0 +1,101 @@
+"""Settings of train_table, declared once for the component and the program.
+
+Pipelines are compiled with it: numpy is not imported here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from drivetrain.base.bounds import Bounds
+from drivetrain.base.errors import InputError
+from drivetrain.steps.programs import check
+
+if TYPE_CHECKING:
+    from drivetrain.training.command_line import Parser
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableConfig:
+    """Settings of a training on a table.
+
+    Attributes:
+        estimator: what learns: xgboost, or a module of your own.
+        estimator_options: the estimator's options, a JSON object: '{"max_depth": 6, "categories": ["plan"]}'.
+        task: binary, multiclass or regression; auto: texts, truths, and the numbers 0 and 1 are classes, other numbers
+            a regression.
+        rounds: rounds of learning, such as trees.
+        early_stopping: rounds without a better loss on the validation data after which training ends; the model is
+            that of the best round. 0 for never.
+        weight_column: the column that says how much a row counts, in the training and in its losses.
+        seed: decides all random numbers.
+        save_every: rounds between checkpoints; 0 for a quarter of all. With sampling it takes part in deciding the
+            model.
+        threads: threads a process; 0 for its share of the cores.
+        collective_timeout: seconds that a process waits for the others.
+    """
+
+    estimator: str = "xgboost"
+    estimator_options: str = "{}"
+    task: Literal["auto", "binary", "multiclass", "regression"] = "auto"
+    rounds: Annotated[int, Bounds(1)] = 100
+    early_stopping: Annotated[int, Bounds(0)] = 0
+    weight_column: str = ""
+    seed: Annotated[int, Bounds(0, most=2**31 - 1)] = 0
+    save_every: Annotated[int, Bounds(0)] = 0
+    threads: Annotated[int, Bounds(0)] = 0
+    collective_timeout: Annotated[float, Bounds(above=0)] = 600.0
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def rounds_between_saves(self) -> int:
+        return self.save_every or -(-self.rounds // 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFolders:
+    """Places of a training on a table.
+
+    Attributes:
+        train: the data to learn from.
+        model: gets the model folder.
+        validation: data to measure on while training.
+        output: gets history.json, metrics.jsonl and tensorboard/.
+        checkpoints: the folder of this training; a restart goes on from the newest checkpoint in it.
+    """
+
+    train: Path
+    model: Path
+    validation: Path | None = None
+    output: Path | None = None
+    checkpoints: Path | None = None
+
+
+def refuse_unwatched(config: TableConfig, folders: TableFolders) -> None:
+    """
+    Raises:
+        InputError: early stopping without data to validate on.
+    """
+    if config.early_stopping and folders.validation is None:
+        raise InputError(
+            f"early_stopping={config.early_stopping} watches the loss on validation data, and there is none. Give "
+            "--validation (an input `validation` of the step), or leave early_stopping out."
+        )
+
+
+def parser(description: str | None) -> Parser:
+    """The command line of the program."""
+    from drivetrain.training.command_line import Parser
+
+    built = Parser(
+        program="drivetrain.training_scripts.train_table",
+        description=description,
+        usage="--train FOLDER --model FOLDER [OPTION ...]",
+    )
+    built.add_fields(TableFolders, metavar="FOLDER")
+    built.add_fields(TableConfig)
+    return built

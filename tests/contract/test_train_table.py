@@ -1,0 +1,319 @@
+"""Train on tables: the same trees after an interruption, what the options mean, and bad input in one line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.training import table_data
+from drivetrain.training.input_pipeline.prepared import PreparedData
+from drivetrain.training.process import join_group
+from drivetrain.training.table_config import TableConfig, TableFolders
+from drivetrain.training_scripts import train_table
+from drivetrain.training_scripts.estimators import xgboost
+from tests.fixtures.tables import write_tables
+
+CATEGORIES = {"categories": ["plan"]}
+DRAWN = {**CATEGORIES, "subsample": 0.7, "colsample_bynode": 0.5, "max_depth": 3}
+WEIGHTED = {"weight_column": "weight", "save_every": 3, "early_stopping": 4, "rounds": 16}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return write_tables(tmp_path_factory.mktemp("tables"))
+
+
+def fit(tables: dict[str, Path], folder: Path, options: Any = CATEGORIES, **given: Any) -> Path:
+    """The model folder of a training whose places are in `folder`."""
+    places = TableFolders(
+        train=tables["train"],
+        validation=tables.get("validation"),
+        model=folder / "model",
+        output=folder / "output",
+        checkpoints=folder / "checkpoints",
+    )
+    config = TableConfig(estimator_options=json.dumps(options), **{"threads": 1, "rounds": 4, **given})
+    with join_group(framework="") as process:
+        train_table.train(config, places, process)
+    return folder / "model"
+
+
+def described(model: Path) -> dict[str, Any]:
+    return json.loads((model / "model.json").read_text())
+
+
+def answers(model: Path, data: Path, **changed: Any) -> dict[str, Any]:
+    reader = PreparedData(data)
+    reader.missing = frozenset(reader.column_names)
+    names = described(model)["columns"]
+    return xgboost.predict(xgboost.load(model), {**reader.read(names), **changed})
+
+
+class KilledError(BaseException):
+    pass
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, place: str, number: int) -> None:
+    """Interrupt the training at the `number`-th call of a function of its loop."""
+    calls = iter(range(1, number + 1))
+    own: Callable[..., Any] = getattr(train_table, place)
+
+    def killed(*given: Any, **named: Any) -> Any:
+        if next(calls, number) == number:
+            monkeypatch.setattr(train_table, place, own)
+            raise KilledError
+        return own(*given, **named)
+
+    monkeypatch.setattr(train_table, place, killed)
+
+
+@pytest.mark.parametrize("round_", [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13])
+def test_an_interrupted_training_gives_the_same_trees(
+    round_: int, tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = fit(tables, tmp_path / "whole", DRAWN, **WEIGHTED)
+    kill_at(monkeypatch, "beat", round_)
+    with pytest.raises(KilledError):
+        fit(tables, tmp_path / "killed", DRAWN, **WEIGHTED)
+    model = fit(tables, tmp_path / "killed", DRAWN, **WEIGHTED)
+    assert (model / "model.ubj").read_bytes() == (expected / "model.ubj").read_bytes()
+    assert (model / "model.json").read_bytes() == (expected / "model.json").read_bytes()
+    histories = [(folder.parent / "output" / "history.json").read_bytes() for folder in (model, expected)]
+    assert histories[0] == histories[1]
+
+
+def test_a_training_that_was_killed_after_its_end_learns_nothing_more(
+    tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kill_at(monkeypatch, "save_model", 1)
+    with pytest.raises(KilledError):
+        fit(tables, tmp_path, DRAWN, **WEIGHTED)
+    first = capsys.readouterr().out
+    model = fit(tables, tmp_path, DRAWN, **WEIGHTED)
+    again = capsys.readouterr().out
+    assert "epoch" in first and "epoch" not in again and "resuming from" in again
+    stopped = described(model)["training"]["stopped_early"]
+    assert stopped == ("early stopping" in again)
+
+
+def test_a_damaged_checkpoint_is_passed_by(
+    tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = fit(tables, tmp_path / "whole", DRAWN, rounds=9, save_every=3)
+    kill_at(monkeypatch, "beat", 8)
+    with pytest.raises(KilledError):
+        fit(tables, tmp_path, DRAWN, rounds=9, save_every=3)
+    torn = tmp_path / "checkpoints" / "step-00000006" / "model"
+    torn.write_bytes(torn.read_bytes()[:-7])
+    model = fit(tables, tmp_path, DRAWN, rounds=9, save_every=3)
+    said = capsys.readouterr().out
+    assert "checkpoint 6 is damaged" in said and "step-00000003" in said
+    assert (model / "model.ubj").read_bytes() == (expected / "model.ubj").read_bytes()
+
+
+def test_early_stopping_keeps_the_best_round(tables: dict[str, Path], tmp_path: Path) -> None:
+    model = fit(tables, tmp_path, {**CATEGORIES, "learning_rate": 1.0}, rounds=60, early_stopping=5)
+    about = described(model)
+    history = json.loads((tmp_path / "output" / "history.json").read_text())
+    losses = [entry["validation_loss"] for entry in history]
+    best = int(np.argmin(losses)) + 1
+    assert about["training"]["stopped_early"] and len(losses) == best + 5
+    assert about["step"] == about["best"]["step"] == best and about["best"]["value"] == min(losses)
+    assert about["metrics"]["validation_loss"] == min(losses)
+    assert [entry["step"] for entry in history if entry.get("best")] == [best]
+    booster = xgboost.load(model).booster
+    assert booster.num_boosted_rounds() == best
+
+
+def test_the_model_describes_itself(tables: dict[str, Path], tmp_path: Path) -> None:
+    about = described(fit(tables, tmp_path))
+    assert about["framework"] == "functions" and about["style"] == "functions"
+    assert about["answers"] == "drivetrain.training_scripts.estimators.xgboost"
+    assert about["task"] == {"kind": "binary", "num_classes": 2, "class_names": ["leaves", "stays"], "threshold": 0.5}
+    assert about["columns"] == ["age", "visits", "plan", "weight"], "no label, no key"
+    assert about["weights"]["file"] == "model.ubj"
+    assert about["needs"] == {"xgboost-cpu": "3.2.0"}
+    assert {"name": "plan", "levels": ["free", "pro", "team"]} in about["table"]["features"]
+    gains = about["table"]["importance"]
+    assert sum(gains.values()) == pytest.approx(1) and min(gains, key=lambda name: gains[name]) == "weight"
+    assert about["data"]["reader_options"]["missing"] == ["age", "plan", "weight"], "whole numbers stay whole"
+
+
+def test_a_category_that_training_never_saw_counts_as_missing(tables: dict[str, Path], tmp_path: Path) -> None:
+    model = fit(tables, tmp_path)
+    rows = PreparedData(tables["test"]).rows
+    unseen = answers(model, tables["test"], plan=np.array(["gold"] * rows, dtype=object))
+    missing = answers(model, tables["test"], plan=np.array([None] * rows, dtype=object))
+    seen = answers(model, tables["test"], plan=np.array(["pro"] * rows, dtype=object))
+    assert unseen["score"].tolist() == missing["score"].tolist() != seen["score"].tolist()
+
+
+def test_scores_are_those_of_the_library(tables: dict[str, Path], tmp_path: Path) -> None:
+    model = fit(tables, tmp_path)
+    found, loaded = answers(model, tables["test"]), xgboost.load(model)
+    reader = PreparedData(tables["test"])
+    reader.missing = frozenset(reader.column_names)
+    matrix = loaded.features.matrix(reader.read(loaded.features.names))
+    expected = loaded.booster.inplace_predict(matrix)
+    assert np.abs(found["score"] - expected).max() < 1e-6
+    labels = reader.read(["label"])["label"]
+    assert np.mean((found["score"] > 0.5) == (labels == "stays")) > 0.75
+
+
+def test_classes_of_several_kinds(tmp_path: Path) -> None:
+    tables = write_tables(tmp_path, label=lambda all_: [f"plan {plan}" for plan in all_["plan"]], plan=None)
+    about = described(model := fit(tables, tmp_path, {}))
+    assert about["task"]["kind"] == "multiclass" and about["task"]["class_names"][0] == "plan None"
+    found = answers(model, tables["test"])
+    assert list(found) == ["score_0", "score_1", "score_2", "score_3"]
+    assert np.abs(sum(found.values()) - 1).max() < 1e-12
+
+
+def test_numbers_are_a_regression_unless_the_task_says_classes(tmp_path: Path) -> None:
+    tables = write_tables(tmp_path, label=lambda all_: all_["visits"] // 10, visits=None)
+    model = fit(tables, tmp_path / "numbers")
+    assert described(model)["task"]["kind"] == "regression" and list(answers(model, tables["test"])) == ["predicted"]
+    model = fit(tables, tmp_path / "classes", task="multiclass")
+    assert described(model)["task"] == {"kind": "multiclass", "num_classes": 3, "class_names": [], "threshold": 0.5}
+
+
+def test_quantiles_cover_what_they_say(tmp_path: Path) -> None:
+    tables = write_tables(tmp_path, num_rows=1000, label=lambda all_: all_["visits"] + all_["weight"], visits=None)
+    model = fit(tables, tmp_path, {**CATEGORIES, "quantiles": [0.1, 0.5, 0.9]}, rounds=30)
+    found = answers(model, tables["train"])
+    assert (found["low"] <= found["predicted"]).all() and (found["predicted"] <= found["high"]).all()
+    labels = PreparedData(tables["train"]).read(["label"])["label"]
+    assert 0.75 < np.mean((found["low"] <= labels) & (labels <= found["high"])) < 0.95
+
+
+def test_a_monotone_column_only_raises_the_answer(tables: dict[str, Path], tmp_path: Path) -> None:
+    model = fit(tables, tmp_path, {**CATEGORIES, "monotone": {"age": 1}}, rounds=10)
+    rows = PreparedData(tables["test"]).rows
+    scores = [answers(model, tables["test"], age=np.full(rows, float(age)))["score"] for age in range(20, 60, 4)]
+    assert (np.diff(scores, axis=0) >= 0).all()
+
+
+def test_balanced_classes_raise_the_scores_of_the_rare_one(tmp_path: Path) -> None:
+    def rare(columns: dict[str, Any]) -> list[int]:
+        return [int(label == "stays" and row % 5 == 0) for row, label in enumerate(columns["label"])]
+
+    tables = write_tables(tmp_path, label=rare)
+    means = [
+        answers(fit(tables, tmp_path / kind, {**CATEGORIES, "class_weights": kind}), tables["test"])["score"].mean()
+        for kind in ("none", "balanced")
+    ]
+    assert means[0] * 1.5 < means[1] < 0.5, "the rare class counts as much as the other"
+
+
+def test_an_estimator_of_ones_own_is_one_file(
+    tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"estimator": "tests.fixtures.dry_estimator", **WEIGHTED}
+    expected = fit(tables, tmp_path / "whole", **given)
+    kill_at(monkeypatch, "beat", 5)
+    with pytest.raises(KilledError):
+        fit(tables, tmp_path / "killed", **given)
+    model = fit(tables, tmp_path / "killed", **given)
+    assert (model / "line.json").read_bytes() == (expected / "line.json").read_bytes()
+    assert described(model)["answers"] == "tests.fixtures.dry_estimator"
+
+
+def test_cuts_of_many_rows_are_made_of_a_sample(
+    tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_data, "_SAMPLED_ROWS", 50)
+    model = fit(tables, tmp_path / "sampled")
+    other = fit(tables, tmp_path / "other", seed=1)
+    assert (model / "model.ubj").read_bytes() != (other / "model.ubj").read_bytes()
+
+
+BAD: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
+    # changed columns, options, settings, what is said
+    "text": (
+        {},
+        {},
+        {},
+        r"column 'plan' holds '\w+', where numbers are read. Name the column in the option ",
+    ),
+    "no-column": ({}, {"categories": ["plann"]}, {}, "categories: the data have no column 'plann' to learn from"),
+    "option": ({}, {"max_dept": 3}, {}, "estimator 'xgboost' has no option 'max_dept'. Did you mean 'max_depth'"),
+    "value": ({}, {"subsample": 1.5}, {}, "subsample=1.5; allowed are numbers above 0 to 1."),
+    "json": ({}, [], {}, "estimator_options .* are not a JSON object"),
+    "estimator": ({}, {}, {"estimator": "xgbost"}, "Did you mean 'xgboost'"),
+    "lacking": ({}, {}, {"estimator": "tests.fixtures.tables"}, "lacks NEEDS, WEIGHTS"),
+    "weights": ({}, CATEGORIES, {"weight_column": "weigth"}, "column 'weigth'"),
+    "text-weights": ({}, CATEGORIES, {"weight_column": "label"}, "weight_column='label' holds"),
+    "negative": (
+        {"weight": lambda all_: all_["weight"] - 1},
+        CATEGORIES,
+        {"weight_column": "weight"},
+        "row .*weight_column='weight' is no finite number from 0; .* such rows",
+    ),
+    "nan-label": (
+        {"label": lambda all_: np.where(all_["visits"] == 3, np.nan, all_["visits"])},
+        CATEGORIES,
+        {},
+        "part-00000.parquet, row .*: label 'label' is empty or not finite",
+    ),
+    "one-class": ({"label": lambda all_: ["a"] * len(all_["id"])}, CATEGORIES, {}, "has 1 classes .'a'.; task=binary"),
+    "classes": (
+        {"label": lambda all_: all_["visits"] + 1},
+        CATEGORIES,
+        {"task": "multiclass"},
+        "classes of task=multiclass are texts, or whole numbers from 0. For other numbers say task=regression",
+    ),
+    "regression": ({}, CATEGORIES, {"task": "regression"}, "label 'label' holds '.*', which is no number"),
+    "monotone": ({}, {**CATEGORIES, "monotone": {"plan": 1}}, {}, "monotone: 'plan' is a category"),
+    "ways": ({}, {**CATEGORIES, "monotone": {"age": 2}}, {}, "monotone names columns, each with 1 or -1"),
+    "quantiles": ({}, {**CATEGORIES, "quantiles": [0.9, 0.5]}, {}, "quantiles are three rising numbers"),
+    "no-quantiles": ({}, {**CATEGORIES, "quantiles": [0.1, 0.5, 0.9]}, {}, "quantiles are of a regression"),
+    "objective": ({}, {**CATEGORIES, "objective": "reg:gamma"}, {}, "no objective 'reg:gamma' of binary. Allowed: bin"),
+    "gamma": (
+        {"label": lambda all_: all_["age"] and all_["visits"] - 5.0},
+        {**CATEGORIES, "objective": "reg:gamma"},
+        {},
+        "XGBoost refuses it: label must be positive for gamma regression",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_bad_input_is_one_line(case: str, tmp_path: Path) -> None:
+    changed, options, settings, said = BAD[case]
+    with pytest.raises(InputError, match=said) as refused:
+        fit(write_tables(tmp_path, num_rows=60, **changed), tmp_path, options, **settings)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_class_that_training_never_saw_is_refused(tables: dict[str, Path], tmp_path: Path) -> None:
+    other = write_tables(tmp_path, num_rows=60, label=lambda all_: ["moves", *all_["label"][1:]])
+    with pytest.raises(InputError, match=r"row 1 .*none of the training's classes \('leaves', 'stays'\); 1 such rows"):
+        fit({"train": tables["train"], "validation": other["validation"]}, tmp_path)
+
+
+def test_early_stopping_without_validation_is_refused(tables: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="early_stopping=3 watches the loss on validation data, and there is none"):
+        fit({"train": tables["train"]}, tmp_path, early_stopping=3)
+
+
+def test_a_library_that_is_not_installed_is_named(
+    tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xgboost, "NEEDS", "no-such-boost other-boost")
+    with pytest.raises(InputError, match="estimator 'xgboost' needs no-such-boost, which is not installed here"):
+        fit(tables, tmp_path)
+
+
+def test_prediction_refuses_other_columns(tables: dict[str, Path], tmp_path: Path) -> None:
+    model = xgboost.load(fit(tables, tmp_path))
+    with pytest.raises(InputError, match="there is no column 'age', which the model reads"):
+        xgboost.predict(model, {"visits": np.ones(2)})
+    texts = {name: np.array(["x", "y"], dtype=object) for name in ("age", "visits", "plan", "weight")}
+    with pytest.raises(InputError, match="column 'age' holds 'x', where numbers are read"):
+        xgboost.predict(model, texts)
