@@ -40,6 +40,7 @@ from drivetrain.training.serving.code_folder import OWN, code_of_answers
 from drivetrain.training.serving.functions import ServedModel, own_module, style_of
 
 ASKED_ROWS = 100
+DEFAULT_THRESHOLD = 0.5
 ALONE = Process(0, 1, 0, 1, None)
 
 
@@ -52,7 +53,7 @@ def run(
     answers: str = "answer",
     task: str = "",
     class_names: str = "",
-    threshold: float = 0.5,
+    threshold: float = DEFAULT_THRESHOLD,
     columns: str = "",
     reader_options: str = "{}",
 ) -> dict[str, Any]:
@@ -78,6 +79,11 @@ def run(
     """
     if task not in KINDS:
         raise InputError(f"task={task!r}; allowed are {', '.join(KINDS)}.")
+    names = _names(class_names)
+    if task == "binary" and names and len(names) != 2:
+        raise InputError(f"class_names={class_names!r}; allowed are two names, first that of class 0.")
+    if not 0 <= threshold <= 1 or (threshold != DEFAULT_THRESHOLD and task != "binary"):
+        raise InputError(f"threshold={threshold:g}; allowed are numbers from 0 to 1, of a binary task.")
     if (model / DESCRIPTION_FILE).is_file():
         raise InputError(
             f"{model} has a {DESCRIPTION_FILE}: it is a model of `train`, `train_table` or describe_model already. "
@@ -91,7 +97,6 @@ def run(
             "load(folder) and predict(model, columns), and give its folder as source."
         )
     dataset = _open(data, _names(columns), reader_options)
-    names = _names(class_names)
     told: dict[str, Any] = {"kind": task, "class_names": names}
     told |= {"threshold": threshold} if task == "binary" else {}
     description: dict[str, Any] = {
@@ -232,7 +237,9 @@ def main() -> None:
         parser.add_argument("--answers", default="answer", help="the module with load and predict (default: answer)")
         parser.add_argument("--task", required=True, help=f"one of {', '.join(KINDS)}")
         parser.add_argument("--class-names", default="", help="the classes in their order, with commas")
-        parser.add_argument("--threshold", type=float, default=0.5, help="the least score for class 1 (default: 0.5)")
+        parser.add_argument(
+            "--threshold", type=float, default=DEFAULT_THRESHOLD, help="the least score for class 1 (default: 0.5)"
+        )
         parser.add_argument("--columns", default="", help="columns that the model takes, with commas (default: all)")
         parser.add_argument("--reader-options", default="{}", help="options of the data's reader, a JSON object")
         plugins.forget_current_folder()

@@ -267,6 +267,21 @@ def test_the_four_functions_of_the_toolkit_are_asked_by_csv(place: Place) -> Non
     assert json.loads(answers[0][0])["score"] == pytest.approx(json.loads(answers[1][0])["score"])
 
 
+def test_a_module_of_a_package_that_changes_its_columns(place: Place) -> None:
+    """Its relative imports work, and the data is read as it was."""
+    package = place.source / "churn"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (place.source / "shared.py").rename(package / "shared.py")
+    text = (place.source / "answer.py").read_text().replace("from shared", "from .shared")
+    changes = 'columns["x0"][:] = 0 * columns["x0"] + logits(1.5, columns)'
+    (package / "answer.py").write_text(text.replace("    return {", f"    {changes}\n    return {{"))
+    model = place.described(1.5, answers="churn.answer")
+    one, other = (contents(place.evaluated(model, batch_size=batch_size)) for batch_size in (16, ROWS))
+    assert one["evaluation"]["metrics"] == other["evaluation"]["metrics"]
+    assert (model / "code/own/churn/shared.py").is_file()
+
+
 def test_the_model_sees_no_credentials(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "MY_API_TOKEN"):
         monkeypatch.setenv(name, "seen")
@@ -305,6 +320,8 @@ WRONG = {
     ),
     "NaN": ('return {"score": numpy.nan * columns["x0"]}', {}, r"row 1.*nan"),
     "an unknown column": (None, {"columns": "x0,plan"}, r"plan"),
+    "a threshold of no probability": (None, {"threshold": 1.5}, r"threshold=1\.5; allowed are numbers from 0 to 1"),
+    "three classes of two": (None, {"class_names": "a,b,c"}, r"class_names='a,b,c'; allowed are two names"),
     "another task": (None, {"task": "regression"}, r"has no column predicted; regression needs predicted"),
     "other classes": (
         'z = 0 * columns["x0"] + 0.5; return {"score_ant": z, "score_fly": z}',

@@ -110,7 +110,8 @@ class ServedModel(Answering):
             InputError: the model's code fails, or answers what the task does not have.
         """
         num_rows = len(next(iter(columns.values())))
-        answered = checked(self.ask(columns), num_rows)
+        # Copies: the model's code may change them, and what is held is read again.
+        answered = checked(self.ask({name: values.copy() for name, values in columns.items()}), num_rows)
         found = read_columns(ArrayColumns("the model's answer", answered), self.name, told=self.told)
         if found.task.kind != "values" and self.task.num_classes not in (0, found.task.num_classes):
             raise InputError(
@@ -152,7 +153,7 @@ def asking(
     functions = own_module(folder, module)
     if style != "toolkit":
         model = called(f"load of {module}", functions.load, folder)
-        return lambda columns: called(f"predict of {module}", functions.predict, model, dict(columns))
+        return lambda columns: called(f"predict of {module}", functions.predict, model, columns)
     model = called(f"model_fn of {module}", functions.model_fn, str(folder))
 
     def ask(columns: Columns) -> Mapping[str, Any]:
@@ -183,20 +184,16 @@ def own_module(folder: Path, name: str) -> ModuleType:
     sys.dont_write_bytecode = True  # the folder's content has a name, its hash, and is to keep it
     if str(own) not in sys.path:
         sys.path.insert(0, str(own))  # for the modules beside it
-    before = sys.modules.get(name)
-    if before is not None and Path(str(before.__file__)).resolve() == path:
-        return before
-    # Another module of this name may be there, such as the server's entry point.
-    known = name if before is None else f"_{name}_of_the_model"
-    spec = importlib.util.spec_from_file_location(known, path)
+    found = sys.modules.get(name)
+    if found is None:
+        found = called(f"the import of {name}", importlib.import_module, name)
+    if Path(str(found.__file__)).resolve() == path:
+        return found
+    # Another module of this name is there, such as the server's entry point.
+    spec = importlib.util.spec_from_file_location(f"_{name}_of_the_model", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[known] = module
-    try:
-        called(f"the import of {name}", spec.loader.exec_module, module)
-    except InputError:
-        del sys.modules[known]
-        raise
+    called(f"the import of {name}", spec.loader.exec_module, module)
     return module
 
 
