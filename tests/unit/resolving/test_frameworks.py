@@ -11,22 +11,17 @@ from drivetrain import Cluster, Pipeline, UserError, step
 from drivetrain.components import Input, Output, component
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.compare import compare
+from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
 from drivetrain.operations.needs import refuse_lacking
 from drivetrain.resolving.frameworks import framework_of_step, needs_of
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE, JobStep
+from drivetrain.spec.steps import TRAIN_TABLE, JobStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 PLAIN = ("pyarrow", "numpy")
-
-
-@component(needs=("pyarrow", "numpy"), name="describe-model")
-def describe(trained: Input, data: Input, source: Input | None, model: Output) -> int:
-    """Stand in for describe_model."""
-    return 0
 
 
 @component(needs=("xgboost-cpu", "numpy"), job="training", name="train-table")
@@ -41,7 +36,7 @@ def look(model: Input) -> int:
 
 
 def described(model: Any, **more: Any) -> JobStep:
-    return as_target(step(describe, trained=model, data="s3://b/d/", **more), DESCRIBE_MODEL)
+    return step(describe_model, trained=model, data="s3://b/d/", task="binary", **more)
 
 
 def as_target(made: JobStep, target: str) -> JobStep:

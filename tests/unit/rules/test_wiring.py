@@ -11,6 +11,7 @@ from drivetrain import Pipeline, SpecError, register, step, when
 from drivetrain.components import Input, Output, component
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.compare import compare
+from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.register_model import register_model
@@ -76,6 +77,10 @@ def test_compare_refuses_a_metrics_file_that_is_no_report(whole: bool) -> None:
         ),
         (lambda of: step(evaluate, name="e", model=of["own"], data=of["data"]["test"]), "evaluate takes the output `m"),
         (lambda of: step(evaluate, name="e", model=of["data"]["train"], data=of["data"]["test"]), "which holds data"),
+        (
+            lambda of: step(describe_model, trained=of["model"]["model"], data=of["model"]["model"], task="binary"),
+            "which holds a model. describe_model takes prepared data",
+        ),
         (lambda of: step(batch_predict, model=of["scores"]["report"], data="s3://b/r"), "batch_predict takes the outp"),
         (
             lambda of: step(register_model, model="s3://b/m", artifact="s3://b/m", group="g", report=of["own"]),

@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 from drivetrain import Deployment, Pipeline, register, step
 from drivetrain.base.errors import SpecError
 from drivetrain.components import Input, Output, Value, component
+from drivetrain.components.describe_model import describe_model
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
 from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE
@@ -187,20 +188,15 @@ def no_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drivetrain.targets.sagemaker.compile.compile.missing", lambda needs, image: ())
 
 
-@component
-def describe(trained: Input, model: Output) -> None:
-    """Stand in for describe_model, and for train_table."""
-
-
 def of_functions(*needs: str, target: str = DESCRIBE_MODEL, image: str | None = None) -> Compiled:
     """A script's model, described and registered; or that of a table."""
     fitted = step(
         train_script._replace(needs=needs), train="s3://b/t/", source="s3://b/s/", script="f.py", launcher="python"
     )
-    made = step(describe, name="made", trained=fitted["model"])
-    of = needs if target == TRAIN_TABLE else ("pyarrow", "numpy")
-    program = made.program.model_copy(update={"target": target, "needs": of})
-    made = made.model_copy(update={"program": program})
+    made = step(describe_model, trained=fitted["model"], data="s3://b/d/", task="binary")
+    if target == TRAIN_TABLE:
+        program = made.program.model_copy(update={"target": target, "needs": needs})
+        made = made.model_copy(update={"program": program})
     return compile_pipeline(
         Pipeline(name="p", steps=[fitted, made, register(model=made["model"], group="g", image=image)])
     )
@@ -259,7 +255,7 @@ NOT_SURE = "Step 'register-model': the image that serves the model, {}, is not d
 )
 def test_what_the_serving_image_may_lack_is_noted(needs: tuple[str, ...], image: str, lacking: str) -> None:
     runs_code, note = of_functions(*needs).notes[::-1]
-    assert runs_code.startswith("Step 'made': loading this model runs code")
+    assert runs_code.startswith("Step 'describe-model': loading this model runs code")
     assert note.startswith(NOT_SURE.format(image, lacking)) and note.endswith("sagemaker.serving_image.")
 
 
