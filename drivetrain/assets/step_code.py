@@ -24,7 +24,16 @@ from drivetrain.assets import source_files
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
+from drivetrain.spec.steps import (
+    DESCRIBE_MODEL,
+    TRAIN_SCRIPT,
+    TRAIN_TABLE,
+    BaseStep,
+    JobStep,
+    RegisterStep,
+    TuningStep,
+    flatten,
+)
 from drivetrain.spec.training_options import OneOf
 from drivetrain.spec.values import ParameterRef
 
@@ -156,13 +165,18 @@ class StepCode:
             reach = self._own(step)
             names, why = reach.files, reach.loads_any
             loads = reach.unpickles or (reach.values if step.inputs else "")
-            if not why and (loads or step.program.target in _LOAD_MODELS):
+            if not why and (loads or (step.program.target in _LOAD_MODELS and not self._brings_code(step))):
                 names, why = self._with_producers(step, loads or "it loads a model")
             if why:
                 self._loads_any.add(step.name)
             whole = why and names < self.travelling
             self._names[step.name] = (self.travelling, why) if whole else (names, "")
         return self._names[step.name]
+
+    def _brings_code(self, step: JobStep) -> bool:
+        """Return True if the model that a step loads brings the user's modules along."""
+        made = self.graph.producer(step.inputs.get("model"))
+        return made is not None and made.program.target in (DESCRIBE_MODEL, TRAIN_TABLE)
 
     def _own(self, step: JobStep) -> _Reach:
         """The reach of a step's program and parameters."""

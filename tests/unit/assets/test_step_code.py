@@ -188,6 +188,16 @@ def test_a_model_from_outside_may_name_any_recipe(tmp_path: Path) -> None:
     assert "'model' comes from outside" in used(tmp_path, scored, files={"a": "", "b": ""}).whole
 
 
+def test_a_described_model_brings_its_code(tmp_path: Path) -> None:
+    """An edit of the user's files evaluates it anew by its content alone."""
+    described = own(DESCRIBE_MODEL, "described", inputs={"trained": "s3://bucket/model/"}, outputs=("model",))
+    scored = own(EVALUATE, inputs={"model": described["model"], "data": "s3://bucket/test/"})
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text("")
+    code = StepCode(tmp_path, Graph(Pipeline(name="p", steps=(described, scored))))
+    assert code.of(scored).files == {} and not code.of(scored).whole
+
+
 def test_a_described_model_is_noted_to_run_code(tmp_path: Path) -> None:
     """Wherever it is loaded; so a plan says it."""
     described = own(DESCRIBE_MODEL, parameters={"answers": "own.answer"}, inputs={"model": "s3://bucket/model/"})
