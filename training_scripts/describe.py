@@ -10,6 +10,7 @@ error, and not after the next steps.
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -85,6 +86,11 @@ def run(
     if not 0 <= threshold <= 1 or (threshold != DEFAULT_THRESHOLD and task != "binary"):
         raise InputError(f"threshold={threshold:g}; allowed are numbers from 0 to 1, of a binary task.")
     if (model / DESCRIPTION_FILE).is_file():
+        if not _is_ours(model / DESCRIPTION_FILE):
+            raise InputError(
+                f"{model} has a {DESCRIPTION_FILE} of its own, and describe_model writes one of that name. Save the "
+                "model under another name, such as model.ubj."
+            )
         raise InputError(
             f"{model} has a {DESCRIPTION_FILE}: it is a model of `train`, `train_table` or describe_model already. "
             "Give it to the next step as it is."
@@ -127,6 +133,15 @@ def run(
     description["needs"] = _libraries(own, set(sys.modules) - before)
     write_description(output, description)
     return description
+
+
+def _is_ours(file: Path) -> bool:
+    """Return True unless a model.json is surely another program's, such as XGBoost's own format."""
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and "format" in content
 
 
 def _ask(served: ServedModel, dataset: Dataset, description: dict[str, Any]) -> None:

@@ -361,3 +361,11 @@ def test_a_model_of_another_version_of_its_library_is_refused(place: Place, capf
 def test_a_model_that_is_not_described_is_named(place: Place) -> None:
     with pytest.raises(InputError, match="A model of your own goes through describe_model first"):
         place.evaluated(place.trained(1.5))
+
+
+def test_a_model_json_of_another_program_is_no_model_of_ours(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    """XGBoost's users like that name for its own format."""
+    (place.trained(1.5) / "model.json").write_text('{"learner": {}, "version": [3, 2, 0]}')
+    with pytest.raises(SystemExit):
+        place.described(1.5)
+    assert "has a model.json of its own, and describe_model writes one of that name. Save" in capfd.readouterr().err
