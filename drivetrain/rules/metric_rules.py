@@ -11,7 +11,7 @@ from drivetrain.catalog.strategies import importable_recipe, metrics_folder, met
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import COMPARE, EVALUATE
-from drivetrain.spec.steps import BaseStep, JobStep, is_our_training
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE, BaseStep, JobStep, is_our_training
 from drivetrain.spec.trainings import ways
 from drivetrain.spec.values import MetricRef, OutputRef
 
@@ -81,6 +81,8 @@ def _unmeasured(graph: Graph, where: str, field: str, name: str, evaluation: str
         return
     model, scored = step.inputs.get("model"), _scored(step)
     own = _own_metrics(graph, graph.by_name.get(model.step)) if isinstance(model, OutputRef) else None
+    if "answers" in step.inputs:  # no model is asked
+        own = ()
     if own is None or scored is None:
         return
     measured = [
@@ -96,7 +98,10 @@ def _unmeasured(graph: Graph, where: str, field: str, name: str, evaluation: str
 
 
 def _own_metrics(graph: Graph, step: Any) -> tuple[str, ...] | None:
-    """The metrics of the recipes that a training of ours may run with; None where a recipe's file does not tell."""
+    """The metrics of the recipes that a training of ours may run with; None where a recipe's file does not tell. A
+    model of functions has none."""
+    if isinstance(step, JobStep) and step.program.target in (DESCRIBE_MODEL, TRAIN_TABLE):
+        return ()
     if not is_our_training(step):
         return None
     found: dict[str, None] = {}

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Pipeline, SpecError, step, tune, when
+from drivetrain import Pipeline, SpecError, fail, step, tune, when
 from drivetrain.authoring.tune import one_of
 from drivetrain.catalog.strategies import metrics_of_recipe
 from drivetrain.components.compare import compare
+from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
 from drivetrain.rules import metric_rules
@@ -71,6 +72,16 @@ def test_metrics_of_classes_averages_and_own_modules_are_measured() -> None:
     pipeline({"metric": "f1_macro", "floors": '{"accuracy_class_3": 0.9, "loss": 1}'}, metric="num_samples")
     pipeline({"metric": "gini"}, scoring="accuracy, my_metrics.gini(at=(1, (2, 3)))", metric="gini_1")
     pipeline({"metric": "gini"}, scoring="top_k(k=5)", recipe="elsewhere.faces")  # whose metrics nobody can read
+
+
+def test_models_of_functions_and_answers_have_no_metrics_of_their_own() -> None:
+    model = step(describe_model, trained="s3://bucket/model/", data=DATA, task="binary")
+    for given in ({"model": model["model"]}, {"answers": "s3://bucket/answers/", "task": "binary"}):
+        scores = step(evaluate, data=DATA, **given)
+        gate = when(scores.metric("auroc_class_1") >= 0.5, name="gate", then=[fail("no")])
+        Pipeline(name="p", steps=[model, scores, gate])
+        gate = when(scores.metric("aurok") >= 0.5, name="gate", then=[fail("no")])
+        assert "measures no 'aurok'. Did you mean 'auroc'?" in refusal(Pipeline, name="p", steps=[model, scores, gate])
 
 
 def test_rule_evaluations_measure_what_they_are_told() -> None:

@@ -17,7 +17,7 @@ from drivetrain.base.json_text import object_in
 from drivetrain.processes.mounts import BASE
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.run_store.objects import missing
-from drivetrain.spec.steps import TRAIN
+from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN, TRAIN_TABLE
 from drivetrain.steps import CODE_CHANNEL
 from drivetrain.targets.sagemaker.document.expressions import references
 from drivetrain.targets.sagemaker.run.jobs.job_data import entries, member, text, words_in
@@ -156,7 +156,7 @@ def serving(container: Mapping[str, Any], root: Path, folder: str, options: Opti
 
 def _may_bring_code(uri: Any, script: str, plan: RunPlan, *, told: bool) -> bool:
     """Return True if the model at `uri` has the script in its code; for one that the run makes, if it is `told` to be
-    there or the maker is a training of ours, whose models have."""
+    there or the maker is a step of ours, whose models have."""
     known = text(uri)
     if known is not None and plan.store.exists(known) and not plan.is_written(known):
         return any(_has_code(item.name, item.path, script) for item in plan.store.find(known))
@@ -179,4 +179,4 @@ def _has_code(name: str, path: Path, script: str) -> bool:
 
 def _is_ours(arguments: Mapping[str, Any]) -> bool:
     words = words_in(arguments, "ContainerArguments")
-    return words[:1] == [f"--{CODE_CHANNEL}"] and words[-1:] == [TRAIN]
+    return words[:1] == [f"--{CODE_CHANNEL}"] and any(each in words for each in (TRAIN, TRAIN_TABLE, DESCRIBE_MODEL))
