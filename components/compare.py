@@ -330,8 +330,7 @@ def _evaluated(
         report, reason = Path(folder) / "report", Path(folder) / "reason"
         try:
             asked, kept = asked_or_kept(model, candidate.data_hash, Path(folder), prefer_kept=bool(candidate.loss))
-            if kept is not None or (asked is not None and _is_of_functions(asked)):
-                # It is whole on each process, however the candidate was placed.
+            if kept is not None or (asked is not None and _is_of_functions(asked)):  # whole on each process
                 settings |= {"strategy": "ddp", "strategy_options": "{}"}
             if kept is not None:
                 settings |= {"answers": kept.folder, "task": kept.task}
@@ -348,9 +347,8 @@ def _evaluated(
 
 def _is_of_functions(model: Path) -> bool:
     from drivetrain.registry.registration import describe
-    from drivetrain.training.model_folder import FRAMEWORK, FUNCTIONS
 
-    return (describe(model) or {}).get(FRAMEWORK) == FUNCTIONS
+    return (describe(model) or {}).get("framework") == "functions"
 
 
 def _cannot(role: str, named: str, reason: str) -> str:
