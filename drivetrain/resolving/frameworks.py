@@ -71,8 +71,8 @@ def needs_of(step: JobStep, graph: Graph, framework: str) -> tuple[str, ...]:
 
 def declared_needs(step: JobStep, graph: Graph) -> tuple[str, ...]:
     """The requirements that a step's program declares. A step that asks a model of functions needs what that model
-    needs, and neither torch nor safetensors, which models of our frameworks need. A step that takes answers needs
-    neither, too. As several processes both need torch, by which these join."""
+    needs, and neither torch nor safetensors, which models of our frameworks need. Nor does a step that takes answers
+    need them: processes without a framework join over TCP."""
     own = step.program.needs
     if step.program.target == DESCRIBE_MODEL:
         trained = graph.producer(step.inputs.get("trained"))
@@ -82,7 +82,7 @@ def declared_needs(step: JobStep, graph: Graph) -> tuple[str, ...]:
         return own
     of_functions = made is not None and made.program.target in MAKE_MODELS_OF_FUNCTIONS
     takes_answers = _takes_answers(step, graph)
-    if (of_functions or takes_answers) and _runs_alone(step, graph):
+    if of_functions or takes_answers:
         own = tuple(need for need in own if need not in _OF_OUR_FRAMEWORKS)
     return _each_once(own, declared_needs(made, graph)) if of_functions and not takes_answers and made else own
 
@@ -93,13 +93,6 @@ def _takes_answers(step: JobStep, graph: Graph) -> bool:
         made = graph.producer(step.inputs.get("evaluation"))
         return made is not None and _takes_answers(made, graph)
     return "answers" in step.inputs
-
-
-def _runs_alone(step: JobStep, graph: Graph) -> bool:
-    """Return True if a step is one process; several join by torch's collectives."""
-    made = graph.producer(step.inputs.get("evaluation"))  # by as many processes compare measures the champion
-    processes = (step.parameters.get("processes", 0), step.cluster.count, step.cluster.processes)
-    return all(each in (None, 0, 1) for each in processes) and (made is None or _runs_alone(made, graph))
 
 
 def _each_once(*needs: Sequence[str]) -> tuple[str, ...]:

@@ -8,25 +8,21 @@ from typing import Any
 import pytest
 
 from drivetrain import Cluster, Pipeline, UserError, step
-from drivetrain.components import Input, Output, component
+from drivetrain.components import Input, component
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.compare import compare
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
+from drivetrain.components.train_table import train_table
 from drivetrain.operations.needs import refuse_lacking
 from drivetrain.resolving.frameworks import framework_of_step, needs_of
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import TRAIN_TABLE, JobStep
+from drivetrain.spec.steps import JobStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 PLAIN = ("pyarrow", "numpy")
-
-
-@component(needs=("xgboost-cpu", "numpy"), job="training", name="train-table")
-def table(train: Input, model: Output) -> None:
-    """Stand in for train_table."""
 
 
 @component(needs=("torch",))
@@ -37,11 +33,6 @@ def look(model: Input) -> int:
 
 def described(model: Any, **more: Any) -> JobStep:
     return step(describe_model, trained=model, data="s3://b/d/", task="binary", **more)
-
-
-def as_target(made: JobStep, target: str) -> JobStep:
-    program = made.program.model_copy(update={"target": target})
-    return made.model_copy(update={"program": program})
 
 
 def script(**declared: Any) -> JobStep:
@@ -86,19 +77,16 @@ def test_a_script_that_the_launcher_of_tensorflow_starts_is_asked_with_tensorflo
 
 
 def test_steps_that_ask_the_model_of_a_table_need_its_library() -> None:
-    fitted = as_target(step(table, train="s3://b/t/"), TRAIN_TABLE)
+    fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
     scores = step(evaluate, model=fitted["model"], data="s3://b/d/")
     assert found(scores, fitted) == ("torch", (*PLAIN, "xgboost-cpu"))
 
 
-def test_several_processes_join_by_torch() -> None:
-    fitted = as_target(step(table, train="s3://b/t/"), TRAIN_TABLE)
-    two = step(evaluate, model=fitted["model"], data="s3://b/d/", processes=2)
-    assert "torch" in found(two, fitted)[1]
-    hosts = step(evaluate, model=fitted["model"], data="s3://b/d/", cluster=Cluster(count=2))
-    assert "torch" in found(hosts, fitted)[1]
-    judged = step(compare, evaluation=two["report"], model=fitted["model"], data="s3://b/d/", group="g")
-    assert "torch" in found(judged, fitted, two)[1], "the champion is measured by as many"
+def test_several_processes_need_no_torch_either() -> None:
+    """They join over TCP."""
+    fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
+    two = step(evaluate, model=fitted["model"], data="s3://b/d/", processes=2, cluster=Cluster(count=2))
+    assert found(two, fitted) == ("torch", (*PLAIN, "xgboost-cpu"))
 
 
 def test_answers_need_no_framework() -> None:
@@ -117,7 +105,7 @@ def test_models_of_train_need_torch_as_before() -> None:
 
 
 def test_a_component_of_the_users_needs_what_it_declares() -> None:
-    fitted = as_target(step(table, train="s3://b/t/"), TRAIN_TABLE)
+    fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
     assert found(step(look, model=fitted["model"]), fitted) == ("torch", ("torch",))
 
 

@@ -14,7 +14,7 @@ from drivetrain.components import Input, Output, Value, component
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE
+from drivetrain.components.train_table import train_table
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.images import stock_image
 
@@ -188,15 +188,12 @@ def no_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drivetrain.targets.sagemaker.compile.compile.missing", lambda needs, image: ())
 
 
-def of_functions(*needs: str, target: str = DESCRIBE_MODEL, image: str | None = None) -> Compiled:
-    """A script's model, described and registered; or that of a table."""
+def of_functions(*needs: str, image: str | None = None) -> Compiled:
+    """A script's model, described and registered."""
     fitted = step(
         train_script._replace(needs=needs), train="s3://b/t/", source="s3://b/s/", script="f.py", launcher="python"
     )
     made = step(describe_model, trained=fitted["model"], data="s3://b/d/", task="binary")
-    if target == TRAIN_TABLE:
-        program = made.program.model_copy(update={"target": target, "needs": needs})
-        made = made.model_copy(update={"program": program})
     return compile_pipeline(
         Pipeline(name="p", steps=[fitted, made, register(model=made["model"], group="g", image=image)])
     )
@@ -233,7 +230,10 @@ def test_the_card_of_a_described_model_says_that_it_runs_code() -> None:
 
 
 def test_the_model_of_a_table_is_served_like_a_described_one() -> None:
-    assert "/sagemaker-xgboost:" in registered(of_functions("xgboost", target=TRAIN_TABLE))["Containers"][0]["Image"]
+    fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
+    made = register(model=fitted["model"], group="g")
+    (container,) = registered(compile_pipeline(Pipeline(name="p", steps=[fitted, made])))["Containers"]
+    assert "/sagemaker-xgboost:" in container["Image"] and "SAGEMAKER_PROGRAM" in container["Environment"]
 
 
 NOT_SURE = "Step 'register-model': the image that serves the model, {}, is not documented to hold {}."
