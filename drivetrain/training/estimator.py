@@ -135,13 +135,13 @@ def _refuse_other_kind(feature: Feature, values: NDArray[Any]) -> None:
     Raises:
         InputError: 7 where the categories are texts such as "7", or the other way round: none of them would be found.
     """
-    levels = feature.levels or ()
-    is_text = bool(levels) and isinstance(levels[0], str)
-    given = values.tolist() if levels and (values.dtype.kind == "O" or is_text) else ()
+    first = next(iter(feature.levels or ()), None)
+    is_text = isinstance(first, str)
+    given = values.tolist() if first is not None and (values.dtype.kind == "O" or is_text) else ()
     wrong = (each for each in given if each is not None and each == each and isinstance(each, str) != is_text)
     for each in wrong:
         raise InputError(
-            f"column {feature.name!r} holds {each!r:.60}, and its categories are values such as {levels[0]!r:.60}. "
+            f"column {feature.name!r} holds {each!r:.60}, and its categories are values such as {first!r:.60}. "
             "Write them as the training data have them."
         )
 
