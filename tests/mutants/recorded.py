@@ -1038,4 +1038,18 @@ MUTANTS: tuple[Mutant, ...] = (
         ),
         ("start: entries are not counted", "            limit.entry(name, end - begin)\n", ""),
     ),
+    # What an estimator makes of columns, and of answers.
+    *_of(
+        "drivetrain/training/estimator.py",
+        ("training/test_estimator.py",),
+        ("estimator: an unseen category is the first one", "codes.get(value, np.nan)", "codes.get(value, 0)"),
+        ("estimator: 7 is no category beside texts", "    _refuse_other_kind(feature, values)\n", "    pass\n"),
+        ("estimator: quantiles may cross", "np.sort(margins, axis=1).T", "margins.T"),
+    ),
+    *_of(
+        "drivetrain/training/checkpointing/saved_bytes.py",
+        ("training/checkpointing/test_saved_bytes.py",),
+        ("saved bytes: a damaged one stays in the way", "self._store.quarantine(step, error)", "error"),
+        ("saved bytes: none is removed", "            self._store.retain(Retention(last=2))\n", ""),
+    ),
 )
