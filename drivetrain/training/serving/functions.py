@@ -269,7 +269,7 @@ def check_libraries(folder: Path, needs: Mapping[str, str]) -> None:
     for name, wanted in needs.items():
         here = "not installed"
         # (Some have a distribution for machines without a GPU: xgboost-cpu.)
-        for same in {name, name.removesuffix("-cpu"), f"{name}-cpu"}:
+        for same in (f"{name}-cpu", name.removesuffix("-cpu"), name):
             with suppress(metadata.PackageNotFoundError):
                 here = metadata.version(same)
         if here.split(".")[:2] != str(wanted).split(".")[:2]:
