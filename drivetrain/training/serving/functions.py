@@ -192,7 +192,7 @@ def own_module(folder: Path, name: str) -> ModuleType:
     # Another module of this name is there, such as the server's entry point.
     spec = importlib.util.spec_from_file_location(f"_{name}_of_the_model", path)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where its dataclasses look for it
     called(f"the import of {name}", spec.loader.exec_module, module)
     return module
 
