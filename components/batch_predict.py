@@ -9,7 +9,6 @@ folder, or beside it with --previous, it does what is missing.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -47,6 +46,7 @@ def batch_predict(
     Raises:
         InputError: no model that can be opened.
     """
+    from drivetrain.training.launch.cluster import numbers_of
     from drivetrain.training.model_folder import tensors_of
 
     process = programs.ahead("drivetrain.components.batch_predict")
@@ -57,8 +57,7 @@ def batch_predict(
         environment = without_credentials() if not tensors_of(folder) else None
         command = programs.launcher("drivetrain.training_scripts.predict", processes, folders, settings)
         programs.run(command, process=process, environment=environment)
-        # The first process of all writes them; it is on another host, perhaps.
-        return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
+        return numbers_of(numbers)
 
 
 if __name__ == "__main__":

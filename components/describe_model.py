@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from drivetrain.registry.model_folder import open_files
+from drivetrain.base.errors import InputError
+from drivetrain.registry.model_folder import DESCRIPTION, open_files
 from drivetrain.steps import Input, Output, programs
 from drivetrain.steps.declaration import component
 from drivetrain.steps.user_code import code_folder, without_credentials
@@ -68,6 +69,10 @@ def describe_model(
         command = [sys.executable, "-m", "drivetrain.training_scripts.describe"]
         command += [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
         programs.run(command, environment=without_credentials())
+        if not (model / DESCRIPTION).is_file():
+            raise InputError(
+                "the model's own code ended the process that asked it, without an error. Look for os._exit there."
+            )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ auroc_bound). The report says more: how far each may be off, intervals, slices, 
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -68,6 +67,7 @@ def evaluate(
         )
     if model is None and answers is None:
         raise InputError("evaluate needs a model, or answers that one gave before. Give one of them.")
+    from drivetrain.training.launch.cluster import numbers_of
     from drivetrain.training.model_folder import tensors_of
 
     process = programs.ahead("drivetrain.components.evaluate")
@@ -86,8 +86,7 @@ def evaluate(
         environment = without_credentials() if asked is not None and not tensors_of(asked) else None
         command = programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told)
         programs.run(command, process=process, environment=environment)
-        # The first process of all writes them; it is on another host, perhaps.
-        return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
+        return numbers_of(numbers)
 
 
 @contextmanager

@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import InputError, and_more
+import numpy as np
+
+from drivetrain.base.errors import InputError, and_more, warn
 from drivetrain.base.json_options import parse_options
 from drivetrain.training import plugins
 from drivetrain.training.answers.columns import KINDS
@@ -38,9 +42,10 @@ from drivetrain.training.model_folder import (
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import any_rows
 from drivetrain.training.serving.code_folder import OWN, code_of_answers
-from drivetrain.training.serving.functions import ServedModel, own_module, style_of
+from drivetrain.training.serving.functions import ServedModel, module_file, own_module, style_of
 
 ASKED_ROWS = 100
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 DEFAULT_THRESHOLD = 0.5
 ALONE = Process(0, 1, 0, 1, None)
 
@@ -78,13 +83,9 @@ def run(
     Raises:
         InputError: no such task or module; the model cannot be loaded by it, or not answer rows of the data.
     """
-    if task not in KINDS:
-        raise InputError(f"task={task!r}; allowed are {', '.join(KINDS)}.")
-    names = _names(class_names)
-    if task == "binary" and names and len(names) != 2:
-        raise InputError(f"class_names={class_names!r}; allowed are two names, first that of class 0.")
-    if not 0 <= threshold <= 1 or (threshold != DEFAULT_THRESHOLD and task != "binary"):
-        raise InputError(f"threshold={threshold:g}; allowed are numbers from 0 to 1, of a binary task.")
+    names = _check(answers, task, class_names, threshold)
+    if output.resolve() == model.resolve():
+        raise InputError(f"{output} is the folder of the script's files. Give another one for the model that answers.")
     if (model / DESCRIPTION_FILE).is_file():
         if not _is_ours(model / DESCRIPTION_FILE):
             raise InputError(
@@ -95,11 +96,12 @@ def run(
             f"{model} has a {DESCRIPTION_FILE}: it is a model of `train`, `train_table` or describe_model already. "
             "Give it to the next step as it is."
         )
+    if output.is_dir() and any(output.iterdir()) and not _is_ours(output / DESCRIPTION_FILE):
+        raise InputError(f"{output} holds other files, which would become a part of the model. Give an empty folder.")
     source = model / CODE_FOLDER if source is None else source
-    file = source.joinpath(*answers.split(".")).with_suffix(".py")
-    if not file.is_file():
+    if module_file(source, answers) is None:
         raise InputError(
-            f"answers={answers!r}: there is no {file.relative_to(source)} in {source}. Write a module with "
+            f"answers={answers!r}: there is no {answers.replace('.', '/')}.py in {source}. Write a module with "
             "load(folder) and predict(model, columns), and give its folder as source."
         )
     dataset = _open(data, _names(columns), reader_options)
@@ -121,27 +123,55 @@ def run(
         },
     }
     code = code_of_answers(answers, dataset.reader_name, source)
-    _copy(model, output)
-    write_code(output, code)
-    before = set(sys.modules)
-    module = own_module(output, answers)
-    description["style"] = style_of(module, answers)
-    write_description(output, {**description, "needs": {}})
-    served = ServedModel.load(output)
-    _ask(served, dataset, description)
-    own = {name.removeprefix(f"{OWN}/"): text for name, text in code.items() if name.startswith(f"{OWN}/")}
-    description["needs"] = _libraries(own, set(sys.modules) - before)
-    write_description(output, description)
+    # The output is written when the model has answered: a refused one leaves nothing, and replaces nothing.
+    with tempfile.TemporaryDirectory(prefix="drivetrain-describe-") as folder:
+        made = Path(folder) / "model"
+        _copy(model, made)
+        write_code(made, code)
+        before = set(sys.modules)
+        module = own_module(made, answers)
+        description["style"] = style_of(module, answers)
+        write_description(made, {**description, "needs": {}})
+        served = ServedModel.load(made)
+        _ask(served, dataset, description)
+        own = {name.removeprefix(f"{OWN}/"): text for name, text in code.items() if name.startswith(f"{OWN}/")}
+        description["needs"] = _libraries(own, set(sys.modules) - before)
+        write_description(made, description)
+        for old in output.iterdir() if output.is_dir() else ():
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        shutil.copytree(made, output, dirs_exist_ok=True)
     return description
 
 
-def _is_ours(file: Path) -> bool:
-    """Return True unless a model.json is surely another program's, such as XGBoost's own format."""
+def _check(answers: str, task: str, class_names: str, threshold: float) -> list[str]:
+    """The names of the classes.
+
+    Raises:
+        InputError: a parameter that cannot be.
+    """
+    if not _MODULE.fullmatch(answers):
+        raise InputError(f"answers={answers!r}; allowed is the name of a module, such as answer or package.answer.")
+    if answers.endswith(".py"):
+        raise InputError(f"answers={answers!r}; the module's name is {answers.removesuffix('.py')}.")
+    if task not in KINDS:
+        raise InputError(f"task={task!r}; allowed are {', '.join(KINDS)}.")
+    names = _names(class_names)
+    if names and task not in ("binary", "multiclass", "multilabel"):
+        raise InputError(f"class_names={class_names!r}: {task} has no classes. Leave it out.")
+    if task == "binary" and names and len(names) != 2:
+        raise InputError(f"class_names={class_names!r}; allowed are two names, first that of class 0.")
+    if not 0 <= threshold <= 1 or (threshold != DEFAULT_THRESHOLD and task != "binary"):
+        raise InputError(f"threshold={threshold:g}; allowed are numbers from 0 to 1, of a binary task.")
+    return names
+
+
+def _is_ours(path: Path) -> bool:
+    """Return True for a model.json that one of our programs wrote."""
     try:
-        content = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(content, dict) and "format" in content
+    return isinstance(found, dict) and "format" in found
 
 
 def _ask(served: ServedModel, dataset: Dataset, description: dict[str, Any]) -> None:
@@ -152,12 +182,12 @@ def _ask(served: ServedModel, dataset: Dataset, description: dict[str, Any]) -> 
         raise InputError(f"{dataset.reader.folder} has no rows to ask the model for.")
     answers = Answers(dataset=dataset, source="the model's answer", said=said)
     if dataset.label:
-        import numpy as np
-
         answers.samples(np.arange(rows.stop))  # whose checks are those of evaluate
     told = description["task"]
     told["num_classes"] = said.task.num_classes
     told["class_names"] = told["class_names"] or list(said.task.class_names)
+    if said.scores is not None and rows.stop >= ASKED_ROWS and np.isin(said.scores, (0, 1)).all():
+        warn(f"all scores of {rows.stop} rows are 0 or 1. Probabilities are expected: predict_proba, not predict")
     print(f"the model answered {rows.stop} rows: {_shown(said)}", flush=True)
 
 
@@ -172,6 +202,8 @@ def _open(data: Path, columns: list[str], reader_options: str) -> Dataset:
     options = parse_options(reader_options, "reader_options")
     reader = load_reader("auto", data, options, ALONE, defaults={"split": "train", "unlabelled": True})
     others = {reader.label, reader.key}
+    if reader.label in columns:
+        raise InputError(f"columns names {reader.label!r}, the label of {data}: the model is to find it. Leave it out.")
     return Dataset(
         data,
         any_rows(columns or [name for name in reader.column_names if name not in others]),

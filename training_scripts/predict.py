@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
-from drivetrain.training.answers import KEY, ROW
+from drivetrain.training.answers import ENDS, HIGH, KEY, LOW, ROW
 from drivetrain.training.answers.written import check_names, parquet
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.failure import run_rank
@@ -114,7 +114,9 @@ def run(
         everything |= {int(number): shards.Record(**record) for number, record in found.items()}
     complete = [everything[number] for number in range(num_shards)]
     if process.is_main:
-        shards.write_manifest(output, complete, identity, asked.described)
+        # (Columns of the data that are handed on may have these names, too.)
+        ends = {LOW, HIGH} <= {*complete[0].schema} and not {LOW, HIGH} & {*settings.columns}
+        shards.write_manifest(output, complete, identity, {**asked.described, **({ENDS: True} if ends else {})})
     process.barrier()
     if work.missing:
         seconds = time.monotonic() - begun

@@ -13,6 +13,7 @@ def train(data: Input, ..., *, processes: int = 0, **settings: Any) -> None:
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -93,6 +94,10 @@ def run(
         code = process.wait()
     else:
         code = subprocess.run(command, cwd=folder, env=told, check=False).returncode
+    if code < 0:
+        name = signal.Signals(-code).name if -code in {*signal.Signals} else str(-code)
+        more = " Perhaps the memory did not suffice." if name == "SIGKILL" else ""
+        print(f"error: the program was ended by the signal {name}.{more}", file=sys.stderr, flush=True)
     if code:
         sys.exit(code)
 

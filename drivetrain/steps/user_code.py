@@ -15,7 +15,11 @@ from drivetrain.steps import script_mode
 SOURCE_VARIABLE = "DRIVETRAIN_SOURCE"
 _MOST_NAMES = 8  # in a message
 # By these AWS's libraries find credentials: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
-_FINDS = re.compile(r"AWS_(CONTAINER_|WEB_IDENTITY_|ROLE_|PROFILE$|DEFAULT_PROFILE$|ACCESS_KEY|SESSION_)")
+_FINDS = re.compile(
+    r"AWS_(CONTAINER_|WEB_IDENTITY_|ROLE_|PROFILE$|DEFAULT_PROFILE$|ACCESS_KEY|SESSION_)"
+    r"|(KUBECONFIG|NETRC|PGPASS|PGPASSFILE)$|\w+_(PAT|DSN)$"
+)
+_PASSWORD = re.compile(r"//[^/@\s:]*:[^/@\s]+@")
 _FINDS_NOTHING = {
     **{"AWS_EC2_METADATA_DISABLED": "true"},
     **{"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull},
@@ -111,7 +115,11 @@ def without_credentials() -> dict[str, str]:
     name, and without the ways by which AWS's libraries find credentials."""
     from drivetrain.base.masking import looks_secret
 
-    kept = {name: value for name, value in os.environ.items() if not (looks_secret(name) or _FINDS.match(name))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not (looks_secret(name) or _FINDS.match(name) or _PASSWORD.search(value))
+    }
     return {**kept, **_FINDS_NOTHING}
 
 

@@ -17,3 +17,5 @@ Answers with several values a row are lists, and so are the scores of more than 
 
 ROW, KEY, TARGET, PREDICTED, SCORE, MARGIN, TEXT = "row", "key", "target", "predicted", "score", "margin", "text"
 LOW, HIGH, LOSS = "low", "high", "loss"
+ENDS = "ends"
+"""True in the manifest of a table of ours whose `low` and `high` are of the model, and no columns that were kept."""

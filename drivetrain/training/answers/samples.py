@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError, and_more
-from drivetrain.training.answers import HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
+from drivetrain.training.answers import ENDS, HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
 from drivetrain.training.answers.columns import KINDS, Said, read_columns
 from drivetrain.training.answers.table import described_task, is_text, read_table
 from drivetrain.training.input_pipeline.dataset import Dataset
@@ -31,7 +31,7 @@ LOSSES = {
 }
 # How far scores of a row may be from what they should be, such as a sum of 1: some are written with two digits.
 _TOLERANCE = 1e-2
-_ADVICE = "correct what wrote the table"
+_ADVICE = "correct what gave the answers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +226,9 @@ class Answers:
                 f"{where.of(wrong[0])}: the label {self.dataset.label}={given[wrong[0]]!s:.60} is no class of the "
                 f"answers, which have {and_more(classes, 12)}. "
                 + (
-                    "Name the classes by their columns: score_<class>."
+                    "Write the label as 0 and 1, or name the two in class_names of describe_model."
+                    if given.dtype.kind in "OU" and self.task.kind == "binary"
+                    else "Name the classes by their columns: score_<class>."
                     if given.dtype.kind in "OU" and not self.task.class_names
                     else "Train with that class, or take such rows out."
                 )
@@ -291,7 +293,7 @@ def read_answers(source: Path, dataset: Dataset, name: str, threshold: float) ->
     targets = None
     if TARGET in table.columns and not told:  # (batch_predict writes none: there it is a column that was to be kept)
         targets = table.texts(TARGET) if is_text(table.columns[TARGET]) else table.numbers(TARGET)
-    said = read_columns(table, name, threshold=threshold, told=told, with_ends=not told)
+    said = read_columns(table, name, threshold=threshold, told=told, with_ends=not told or bool(told.get(ENDS)))
     return Answers(dataset=dataset, source=source, said=said, targets=targets, content_hash=table.content_hash)
 
 

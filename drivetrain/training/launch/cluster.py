@@ -15,6 +15,8 @@ All are optional: a plain shell is one host.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -150,3 +152,19 @@ def member_of(hosts: tuple[str, ...], host: str, *, names: tuple[str, str]) -> i
     if host not in hosts:
         raise InputError(f"{names[1]}={host!r} is not one of {names[0]}={','.join(hosts)!r}.")
     return hosts.index(host)
+
+
+def numbers_of(file: Path) -> dict[str, float]:
+    """The numbers that a program's first process wrote; none on the other hosts.
+
+    Raises:
+        InputError: this is the first host, and there are none: the program's own code ended its process.
+    """
+    if file.exists():
+        return json.loads(file.read_text(encoding="utf-8"))
+    if read_cluster(os.environ).host_index == 0:
+        raise InputError(
+            "the program ended without a result and without an error: the model's own code, or a library of it, ended "
+            "the process. Look for os._exit there."
+        )
+    return {}

@@ -18,7 +18,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -135,7 +135,7 @@ class ServedModel(Answering):
                 least = self.task.threshold if self.task.kind == "binary" else 0.5
                 predicted = (scores >= least).astype(np.int64)
         ends = {} if said.ends is None else {LOW: said.ends[0], HIGH: said.ends[1]}
-        return Predictions(self.task, predicted, scores, ends)
+        return Predictions(replace(self.task, ranked_by=said.task.ranked_by), predicted, scores, ends)
 
 
 def asking(
@@ -178,9 +178,9 @@ def own_module(folder: Path, name: str) -> ModuleType:
     if name.startswith(_OURS):
         return importlib.import_module(name)
     own = (folder / "code" / OWN).resolve()
-    path = own.joinpath(*name.split(".")).with_suffix(".py")
-    if not path.is_file():
-        raise InputError(f"{folder} has no code/{OWN}/{path.relative_to(own)}, which model.json says answers.")
+    path = module_file(own, name)
+    if path is None:
+        raise InputError(f"{folder} has no module {name!r} in code/{OWN}/, which model.json says answers.")
     sys.dont_write_bytecode = True  # the folder's content has a name, its hash, and is to keep it
     if str(own) not in sys.path:
         sys.path.insert(0, str(own))  # for the modules beside it
@@ -195,6 +195,12 @@ def own_module(folder: Path, name: str) -> ModuleType:
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where its dataclasses look for it
     called(f"the import of {name}", spec.loader.exec_module, module)
     return module
+
+
+def module_file(folder: Path, name: str) -> Path | None:
+    """The file of a module or of a package; None where there is none."""
+    path = folder.joinpath(*name.split("."))
+    return next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
 
 
 def style_of(module: ModuleType, name: str) -> str:
@@ -221,12 +227,21 @@ def called(what: str, function: Callable[..., Any], *given: Any) -> Any:
     try:
         return function(*given)
     except (Exception, SystemExit) as error:
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = "" if place is None else f" ({Path(place.tb_frame.f_code.co_filename).name}, line {place.tb_lineno})"
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{what} failed{where}: {said:.{_MOST_CHARACTERS}}") from error
+        advice = ""
+        if "Can't get attribute" in said:  # of a pickle
+            advice = " Its class stood in the script that trained: move it to a module beside the one that answers."
+        raise InputError(f"{what} failed{_place(error)}: {said:.{_MOST_CHARACTERS}}{advice}") from error
+
+
+def _place(error: BaseException) -> str:
+    """The file and line of an error, in parentheses."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({Path(error.filename).name}, line {error.lineno})"
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return "" if place is None else f" ({Path(place.tb_frame.f_code.co_filename).name}, line {place.tb_lineno})"
 
 
 def checked(answer: Any, num_rows: int) -> dict[str, NDArray[Any]]:

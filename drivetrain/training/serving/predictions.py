@@ -25,7 +25,8 @@ BATCH_SIZE = 256
 
 @dataclass(frozen=True)
 class Predictions:
-    """Answers for n rows. `predicted`: [n] or [n, ...]; `scores`: float64 [n] (binary: of class 1), [n, C], or None."""
+    """Answers for n rows. `predicted`: [n] or [n, ...]; `scores`: float64 [n] (binary: of class 1), [n, C], or
+    None; margins where the task is ranked by raw scores."""
 
     task: Task
     predicted: NDArray[Any]
@@ -73,4 +74,4 @@ class Answering:
         scores = [part.scores for part in parts if part.scores is not None]
         predicted = np.concatenate([part.predicted for part in parts])
         ends = {name: np.concatenate([part.ends[name] for part in parts]) for name in parts[0].ends}
-        return Predictions(self.task, predicted, np.concatenate(scores) if scores else None, ends)
+        return Predictions(parts[0].task, predicted, np.concatenate(scores) if scores else None, ends)

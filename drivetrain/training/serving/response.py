@@ -5,8 +5,9 @@
     text/csv                a row a line, without a header: predicted, then the scores
     application/x-npy       the scores (without scores: the predictions), as numpy.save writes an array
 
-`scores` are the probabilities of the classes in their order; a binary model has `score`, that of class 1. Numbers are
-written so that reading them gives the same float64.
+`scores` are the probabilities of the classes in their order; a binary model has `score`, that of class 1. Raw scores
+are `margins` and `margin`; an interval is `low` and `high`. Numbers are written so that reading them gives the same
+float64.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def objects(predictions: Predictions) -> list[dict[str, Any]]:
             {"predicted": each, **{name: values[row] for name, values in ends.items()}}
             for row, each in enumerate(predicted)
         ]
-    name = "score" if predictions.scores.ndim == 1 else "scores"
+    name = "margin" if predictions.task.ranked_by == "raw scores" else "score"
+    name += "s" if predictions.scores.ndim > 1 else ""
     return [
         {"predicted": each, name: scores} for each, scores in zip(predicted, predictions.scores.tolist(), strict=True)
     ]
@@ -61,7 +63,9 @@ def objects(predictions: Predictions) -> list[dict[str, Any]]:
 
 def named_columns(predictions: Predictions) -> dict[str, NDArray[Any]]:
     """As columns of a table: predicted, and score or score_<class>, as in the files of evaluate."""
-    return {**answer_columns(predictions.task, predictions.predicted, predictions.scores), **predictions.ends}
+    raw = predictions.task.ranked_by == "raw scores"
+    numbers = (None, predictions.scores) if raw else (predictions.scores, None)
+    return {**answer_columns(predictions.task, predictions.predicted, *numbers), **predictions.ends}
 
 
 def csv_text(columns: dict[str, NDArray[Any]], *, header: bool) -> str:
@@ -79,6 +83,8 @@ def csv_text(columns: dict[str, NDArray[Any]], *, header: bool) -> str:
 def _npy(predictions: Predictions) -> bytes:
     stream = io.BytesIO()
     chosen = predictions.predicted if predictions.scores is None else predictions.scores
+    if chosen.dtype.kind == "O":
+        raise InputError(f"answers that are texts are not written as {NPY}. Accept {JSON}.")
     np.save(stream, np.ascontiguousarray(chosen), allow_pickle=False)
     return stream.getvalue()
 
