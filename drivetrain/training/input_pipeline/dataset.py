@@ -127,7 +127,11 @@ class Dataset:
         name, numpy's type and the shape of a row."""
         columns = self.reader.read(slice(0, 1), self.recipe.columns)
         # (Where a tokenizer lies is no part of what it is; a model folder has its own.)
-        options = {key: value for key, value in vars(self.reader.options).items() if key not in ("fitted", "tokenizer")}
+        options = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in vars(self.reader.options).items()
+            if key not in ("fitted", "tokenizer")
+        }
         described = [
             {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
             for name in self.recipe.columns

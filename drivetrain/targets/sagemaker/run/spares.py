@@ -44,11 +44,18 @@ _MADE_BY = re.compile(r"Steps\.([^.]+)\.")
 _PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
 
 
-def prepare_spare(spares: Spares, step: str, definition: Definition, store: ObjectStore) -> None:
-    """Have a supervisor wait for a step, unless its program is not ours and could not go on in it."""
-    steps = {each.name: each.arguments for each in definition.walk()}
-    if is_of_ours(steps[step]):
-        spares.prepare(step, loaded_ahead(steps[step], store, steps))
+def prepare_spare(
+    spares: Spares, step: str, arguments: Mapping[str, Any], definition: Definition, store: ObjectStore
+) -> None:
+    """Have a supervisor wait for a step, unless its program is not ours and could not go on in it.
+
+    Args:
+        step: a step of the definition, or of an iteration of a loop.
+        arguments: those of the step.
+    """
+    if is_of_ours(arguments):
+        steps = {each.name: each.arguments for each in definition.walk()}
+        spares.prepare(step, loaded_ahead(arguments, store, steps))
 
 
 def is_of_ours(arguments: Mapping[str, Any]) -> bool:

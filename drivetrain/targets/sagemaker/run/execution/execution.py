@@ -303,7 +303,7 @@ class Execution:
         # Have a supervisor wait for the next step that runs a program, if it is one of ours, while this one runs.
         for step in self._scheduler.rest():
             if step.type in RUN_PROGRAMS and step.name not in {*self._running, *self.options.stubs}:
-                prepare_spare(self._control.spares, step.name, self.definition, self.store)
+                prepare_spare(self._control.spares, step.name, step.arguments, self.definition, self.store)
                 return
 
     def _run_inline(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
