@@ -120,7 +120,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "nan": (
         {"score": [0.9, 0.2, np.nan, 0.4, 0.5]},
         {},
-        "the score of data/part-00000.parquet, row 3 (id='c9') is nan: correct what wrote the table.",
+        "the score of data/part-00000.parquet, row 3 (id='c9') is nan: correct what gave the answers.",
     ),
     "an empty value": (
         {"score": [0.9, None, 0.1, 0.4, 0.5]},
