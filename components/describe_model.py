@@ -15,7 +15,7 @@ from typing import Literal
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry.model_folder import DESCRIPTION, open_files
-from drivetrain.steps import Input, Output, programs
+from drivetrain.steps import Input, Output, programs, trainings
 from drivetrain.steps.declaration import component
 from drivetrain.steps.user_code import code_folder, without_credentials
 
@@ -59,7 +59,7 @@ def describe_model(
     with open_files(trained) as files:
         folder: Path | None = code_folder(source)
         assert folder is not None
-        if source is None and not folder.joinpath(*answers.split(".")).with_suffix(".py").is_file():
+        if source is None and trainings.module_file(answers, folder) is None:
             folder = None  # in the model's files
         options = {
             **{"model": files, "data": data, "output": model, "source": folder},

@@ -36,12 +36,13 @@ from drivetrain.training.model_folder import (
     DESCRIPTION_FILE,
     FRAMEWORK,
     FUNCTIONS,
+    OWN,
     write_code,
     write_description,
 )
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import any_rows
-from drivetrain.training.serving.code_folder import OWN, code_of_answers
+from drivetrain.training.serving.code_folder import code_of_answers
 from drivetrain.training.serving.functions import ServedModel, module_file, own_module, style_of
 
 ASKED_ROWS = 100
@@ -177,9 +178,9 @@ def _is_ours(path: Path) -> bool:
 def _ask(served: ServedModel, dataset: Dataset, description: dict[str, Any]) -> None:
     """Ask for the first rows, and complete the task by what is answered."""
     rows = slice(0, min(ASKED_ROWS, len(dataset)))
-    said = served.said(dataset.reader.read(rows, served.inputs.names))
-    if not len(dataset):
+    if not rows.stop:
         raise InputError(f"{dataset.reader.folder} has no rows to ask the model for.")
+    said = served.said(dataset.reader.read(rows, served.inputs.names))
     answers = Answers(dataset=dataset, source="the model's answer", said=said)
     if dataset.label:
         answers.samples(np.arange(rows.stop))  # whose checks are those of evaluate

@@ -12,7 +12,8 @@ from typing import Any
 
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.steps import DESCRIBE_MODEL, JobStep, ProcessingStep, is_our_training
+from drivetrain.spec.resources import DESCRIBE_MODEL
+from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
 from drivetrain.spec.values import Reference
 
 TRANSFORM_DATA = "drivetrain.components.transform_data"

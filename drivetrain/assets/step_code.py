@@ -23,17 +23,8 @@ import drivetrain
 from drivetrain.assets import source_files
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import COMPARE, REGISTER_MODEL
-from drivetrain.spec.steps import (
-    DESCRIBE_MODEL,
-    TRAIN_SCRIPT,
-    TRAIN_TABLE,
-    BaseStep,
-    JobStep,
-    RegisterStep,
-    TuningStep,
-    flatten,
-)
+from drivetrain.spec.resources import COMPARE, DESCRIBE_MODEL, MAKE_MODELS_OF_FUNCTIONS, REGISTER_MODEL
+from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
 from drivetrain.spec.training_options import OneOf
 from drivetrain.spec.values import ParameterRef
 
@@ -176,7 +167,7 @@ class StepCode:
     def _brings_code(self, step: JobStep) -> bool:
         """Return True if the model that a step loads brings the user's modules along."""
         made = self.graph.producer(step.inputs.get("model"))
-        return made is not None and made.program.target in (DESCRIBE_MODEL, TRAIN_TABLE)
+        return made is not None and made.program.target in MAKE_MODELS_OF_FUNCTIONS
 
     def _own(self, step: JobStep) -> _Reach:
         """The reach of a step's program and parameters."""

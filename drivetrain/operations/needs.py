@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.spec.resources import DESCRIBE_MODEL
 
 if TYPE_CHECKING:
     from drivetrain.assets.requirements import Requirement
@@ -99,7 +100,6 @@ def refuse_lacking(
 
 def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
     """The requirements of a step's program, in each framework that it may run on."""
-    from drivetrain.spec.steps import DESCRIBE_MODEL
 
     if "torch" not in step.program.needs and step.program.target != DESCRIBE_MODEL:  # it stands for any framework
         return step.program.needs

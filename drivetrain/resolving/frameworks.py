@@ -17,12 +17,10 @@ from drivetrain.catalog.strategies import (
     strategy_names,
 )
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
-from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, EVALUATE
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE, JobStep, is_our_training
+from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, DESCRIBE_MODEL, EVALUATE, MAKE_MODELS_OF_FUNCTIONS
+from drivetrain.spec.steps import JobStep, is_our_training
 from drivetrain.spec.trainings import trainings, ways
 
-MAKE_MODELS_OF_FUNCTIONS = (DESCRIBE_MODEL, TRAIN_TABLE)
-"""The steps whose output `model` answers by two functions, not by a framework of ours."""
 _ASK_MODELS = (EVALUATE, BATCH_PREDICT, COMPARE)
 # What these steps declare only for models of our frameworks.
 _OF_OUR_FRAMEWORKS = (TORCH, "safetensors")

@@ -10,8 +10,8 @@ from drivetrain.base.errors import InputError, did_you_mean, nearest
 from drivetrain.catalog.strategies import importable_recipe, metrics_folder, metrics_of_recipe, strategy_names
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import COMPARE, EVALUATE
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN_TABLE, BaseStep, JobStep, is_our_training
+from drivetrain.spec.resources import COMPARE, EVALUATE, MAKE_MODELS_OF_FUNCTIONS
+from drivetrain.spec.steps import BaseStep, JobStep, is_our_training
 from drivetrain.spec.trainings import ways
 from drivetrain.spec.values import MetricRef, OutputRef
 
@@ -100,7 +100,7 @@ def _unmeasured(graph: Graph, where: str, field: str, name: str, evaluation: str
 def _own_metrics(graph: Graph, step: Any) -> tuple[str, ...] | None:
     """The metrics of the recipes that a training of ours may run with; None where a recipe's file does not tell. A
     model of functions has none."""
-    if isinstance(step, JobStep) and step.program.target in (DESCRIBE_MODEL, TRAIN_TABLE):
+    if isinstance(step, JobStep) and step.program.target in MAKE_MODELS_OF_FUNCTIONS:
         return ()
     if not is_our_training(step):
         return None

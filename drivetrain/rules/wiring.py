@@ -5,8 +5,16 @@ from __future__ import annotations
 
 from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, EVALUATE, REGISTER_MODEL
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN, TRAIN_TABLE, JobStep
+from drivetrain.spec.resources import (
+    BATCH_PREDICT,
+    COMPARE,
+    DESCRIBE_MODEL,
+    EVALUATE,
+    MAKE_MODELS_OF_FUNCTIONS,
+    REGISTER_MODEL,
+    TRAIN_TABLE,
+)
+from drivetrain.spec.steps import TRAIN, JobStep
 from drivetrain.spec.values import OutputRef
 from drivetrain.steps import METRICS_OUTPUT
 
@@ -14,7 +22,7 @@ _NUMBERS, _REPORT, _DECISION, _DATA, _MODEL = "numbers", "an evaluation's report
 _HOLDS = {
     (EVALUATE, "report"): _REPORT,
     (COMPARE, "decision"): _DECISION,
-    **{(target, "model"): _MODEL for target in (TRAIN, TRAIN_TABLE, DESCRIBE_MODEL)},
+    **{(target, "model"): _MODEL for target in (TRAIN, *MAKE_MODELS_OF_FUNCTIONS)},
     **{
         (f"drivetrain.components.{component}:{component}", output): _DATA
         for component, outputs in {

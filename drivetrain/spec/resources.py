@@ -28,6 +28,10 @@ MODEL_LIBRARIES = frozenset(
 """By their imports: the libraries by which models are made, which decide who can serve them."""
 
 EVALUATE = "drivetrain.components.evaluate:evaluate"
+DESCRIBE_MODEL = "drivetrain.components.describe_model:describe_model"
+TRAIN_TABLE = "drivetrain.components.train_table:train_table"
+MAKE_MODELS_OF_FUNCTIONS = (DESCRIBE_MODEL, TRAIN_TABLE)
+"""The components whose output `model` answers by two functions, not by a framework of ours."""
 BATCH_PREDICT = "drivetrain.components.batch_predict:batch_predict"
 COMPARE = "drivetrain.components.compare:compare"
 READ_SOURCE = "drivetrain.components.read_source:read_source"

@@ -54,8 +54,6 @@ class Dependency(Frozen):
 # What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
 TRAIN = "drivetrain.components.train:train"
 TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
-DESCRIBE_MODEL = "drivetrain.components.describe_model:describe_model"
-TRAIN_TABLE = "drivetrain.components.train_table:train_table"
 
 
 class BaseStep(Frozen):

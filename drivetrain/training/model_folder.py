@@ -23,6 +23,8 @@ DESCRIPTION_FILE = "model.json"
 WEIGHTS_FILE = "model.safetensors"
 FORMAT = 1
 CODE_FOLDER = "code"
+OWN = "own"
+"""The folder of code/ with the modules of the user's own that answer."""
 # Under which key of a description the texts of code/ travel: a checkpoint keeps them too.
 CODE = "code"
 FRAMEWORK = "framework"

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.answers.columns import Said
 from drivetrain.training.answers.samples import Answers
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Ints, Samples
@@ -94,10 +93,6 @@ class AskedAnswers:
 
     def kept(self, rows: Ints) -> dict[str, NDArray[Any]]:
         return self._last.kept(rows)
-
-    def said(self, rows: Ints) -> Said:
-        """The answers to some rows as they are, without a look at targets."""
-        return self._asked(rows).said
 
 
 def open_data(

@@ -95,6 +95,14 @@ def read_columns(
     return _classes(table, name, threshold, told)
 
 
+def decided(task: Task, scores: NDArray[Any]) -> NDArray[Any]:
+    """The answers that follow from scores, int64 in their shape without classes: the likeliest class, or the side of
+    the threshold."""
+    if task.kind == "multiclass":
+        return scores.argmax(axis=1)
+    return (scores >= (task.threshold if task.kind == "binary" else 0.5)).astype(np.int64)
+
+
 def _regression(table: Source, *, with_ends: bool) -> Said:
     _check_there(table, [PREDICTED], "regression")
     values = table.numbers(PREDICTED).astype(np.float64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import ENDS, HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
-from drivetrain.training.answers.columns import KINDS, Said, read_columns
+from drivetrain.training.answers.columns import KINDS, Said, decided, read_columns
 from drivetrain.training.answers.table import described_task, is_text, read_table
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Floats, Ints, Samples
@@ -239,9 +239,7 @@ class Answers:
         if predicted is not None:
             return predicted.reshape(len(predicted), -1) if kind in ("regression", "multilabel") else predicted
         assert scores is not None
-        if kind == "multiclass":
-            return scores.argmax(axis=1)
-        return (scores >= (self.task.threshold if kind == "binary" else 0.5)).astype(np.int64)
+        return decided(self.task, scores)
 
     def _interval(self, given: NDArray[Any], places: Ints, where: Where) -> dict[str, NDArray[Any]]:
         if self.said.ends is None:

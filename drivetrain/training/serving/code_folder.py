@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drivetrain.training import plugins
+from drivetrain.training.model_folder import OWN
 from drivetrain.training.recipe import Recipe
 
 PACKAGE = "drivetrain"
 ENTRY = "inference.py"
 MODULES = "modules"
-OWN = "own"
 SERVING = f"{PACKAGE}.training.serving"
 ENTRY_MODULE = f"{SERVING}.inference"
 # It imports them by computed names; beside them what answers, by the model's framework.

@@ -28,19 +28,15 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, PREDICTED, SCORE
-from drivetrain.training.answers.columns import KINDS, Said, read_columns
-from drivetrain.training.model_folder import no_description
+from drivetrain.training.answers.columns import KINDS, Said, decided, read_columns
+from drivetrain.training.model_folder import OWN, no_description
 from drivetrain.training.reader import Columns
 from drivetrain.training.serving.inputs import Inputs, description_of, inputs_of
 from drivetrain.training.serving.predictions import Answering, Predictions
 from drivetrain.training.task import Task
 
-OWN = "own"
-"""The folder of code/ with the user's modules."""
 FUNCTIONS, TOOLKIT = ("load", "predict"), ("model_fn", "predict_fn")
 CSV_TYPE = "text/csv"
-# Of code/: where the user's modules lie (code_folder.py).
-OWN = "own"
 # Our modules are imported as they are; the others lie in the model's folder.
 _OURS = "drivetrain."
 _MOST_CHARACTERS = 300
@@ -129,11 +125,7 @@ class ServedModel(Answering):
         predicted = said.predicted
         if predicted is None:
             assert scores is not None
-            if self.task.kind == "multiclass":
-                predicted = scores.argmax(axis=1)
-            else:
-                least = self.task.threshold if self.task.kind == "binary" else 0.5
-                predicted = (scores >= least).astype(np.int64)
+            predicted = decided(self.task, scores)
         ends = {} if said.ends is None else {LOW: said.ends[0], HIGH: said.ends[1]}
         return Predictions(replace(self.task, ranked_by=said.task.ranked_by), predicted, scores, ends)
 

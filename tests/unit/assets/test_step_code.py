@@ -10,8 +10,8 @@ import pytest
 
 from drivetrain.assets.step_code import StepCode, Used
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
-from drivetrain.spec.resources import Program
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN, TRAIN_SCRIPT, ProcessingStep, Step, TrainingStep
+from drivetrain.spec.resources import DESCRIBE_MODEL, Program
+from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT, ProcessingStep, Step, TrainingStep
 from drivetrain.spec.values import OutputRef
 
 NO_FILES: Mapping[str, str] = {}

@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.train_table import train_table
-from drivetrain.spec.steps import TRAIN_TABLE
+from drivetrain.spec.resources import TRAIN_TABLE
 from drivetrain.steps.command_line import read
 from drivetrain.steps.signature import parameters_of
 from drivetrain.training.table_config import TableConfig

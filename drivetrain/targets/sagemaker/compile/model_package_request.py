@@ -20,8 +20,8 @@ from drivetrain.registry.model_package import (
 )
 from drivetrain.registry.report_hash import MODEL_QUALITY_FILE
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import MODEL_LIBRARIES
-from drivetrain.spec.steps import DESCRIBE_MODEL, TRAIN, TRAIN_TABLE, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.resources import DESCRIBE_MODEL, MAKE_MODELS_OF_FUNCTIONS, MODEL_LIBRARIES
+from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import Reference
 from drivetrain.steps import METRICS_FILE
 from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
@@ -165,7 +165,7 @@ def serving_notes(step: RegisterStep, graph: Graph, place: Settings) -> list[str
 
 def makes_model_of_functions(producer: JobStep | None) -> bool:
     """Return True for describe_model and train_table."""
-    return producer is not None and producer.program.target in (DESCRIBE_MODEL, TRAIN_TABLE)
+    return producer is not None and producer.program.target in MAKE_MODELS_OF_FUNCTIONS
 
 
 def library_of(producer: JobStep | None, graph: Graph) -> str | None:
