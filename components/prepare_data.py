@@ -237,6 +237,7 @@ class _Preparation:
             check_present,
             warn_of_decimal_commas,
         )
+        from drivetrain.data.convert import typed
         from drivetrain.data.hash_runs import HashRuns
         from drivetrain.data.increments import fingerprint
         from drivetrain.data.lanes import Lane
@@ -303,7 +304,9 @@ class _Preparation:
         }
         publish(writers.values(), self.keep_versions)
         for name in sorted(() if earlier else table.empty):
-            warn(f'column {name!r} has no value. It is text; where numbers come later, say so: schema="{name}:float64"')
+            warn(
+                f"column {name!r} has no value. It is text; where numbers come later, say so: {typed(name, 'float64')}"
+            )
         for side, manifest in manifests.items():
             shards = "1 shard" if len(manifest.shards) == 1 else f"{len(manifest.shards)} shards"
             print(

@@ -7,7 +7,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError, warn
 from drivetrain.data.arrow import Batch, arrow
-from drivetrain.data.convert import decimal_point
+from drivetrain.data.convert import decimal_point, typed
 from drivetrain.data.formats.csv import decimal_commas
 from drivetrain.data.hash_runs import HashRuns
 from drivetrain.data.increments import Earlier
@@ -109,7 +109,7 @@ def check_classes(writers: Mapping[str, ShardWriter], label: str, split_kind: st
         others = f" (and {len(untrained) - 1} more such classes)" if len(untrained) > 1 else ""
         raise InputError(
             f"label {label!r}: class {untrained[0]!r} has no row in train, but {rows}{others}. Add rows of it, take it "
-            f'out, or choose another salt. If the label is a quantity, give it a float type: schema="{label}:float64".'
+            f"out, or choose another salt. If the label is a quantity, give it a float type: {typed(label, 'float64')}."
         )
     for side, found in counts.items():
         absent = [value for value in classes if value not in found]

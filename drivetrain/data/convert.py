@@ -45,6 +45,11 @@ def described(data_type: DataType) -> str:
     return ("an " if text[0] in "aeio" else "a ") + text
 
 
+def typed(name: str, data_type: str) -> str:
+    """The settings that give one column a type, and leave those of the others to be inferred."""
+    return f'schema="{name}:{data_type}", extra_columns="keep"'
+
+
 def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str] = frozenset()) -> Batch:
     """The batch with the schema's columns, order and types.
 

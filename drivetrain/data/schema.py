@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from drivetrain.base.errors import InputError, nearest
 from drivetrain.data.arrow import DataType, Schema, arrow
-from drivetrain.data.convert import described, wider_text_type
+from drivetrain.data.convert import described, typed, wider_text_type
 from drivetrain.data.source import SCHEMA_FILE, Source
 from drivetrain.data.transform.types import known_zone
 
@@ -100,7 +100,7 @@ def resolved_schema(
     ):
         raise InputError(
             f"key: column {key!r} is {described(types[key])} column. Allowed: integers or text. Give it a type, for "
-            f'example schema="{key}:string", or name another column.'
+            f"example {typed(key, 'string')}, or name another column."
         )
     if label is not None and not any(
         is_kind(types[label])
@@ -205,7 +205,7 @@ def _type_of(name: str, found: Sequence[tuple[Source, Schema]], declared: Declar
             if {first.format, source.format} != {"csv"}:
                 raise InputError(
                     f"column {name!r} is {described(merged)} column in {first.name} and {described(column.type)} "
-                    f'column in {source.name}. Give it a type, for example schema="{name}:string".'
+                    f"column in {source.name}. Give it a type, for example {typed(name, 'string')}."
                 ) from None
             merged = wider_text_type(merged, column.type)
         first = source

@@ -16,7 +16,7 @@ from typing import Any
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
 from drivetrain.data.checks import check_present
-from drivetrain.data.convert import described
+from drivetrain.data.convert import described, typed
 from drivetrain.data.hash_runs import HashRuns, Scratch
 from drivetrain.data.reading import Table
 from drivetrain.data.schema import suggestion
@@ -165,7 +165,7 @@ class Sides:
             example = "date32" if split.kind == "time" else "string"
             raise InputError(
                 f"split_by: column {split.column!r} is {described(found)} column. Allowed: {allowed[0]}. Give it a "
-                f'type with schema, for example schema="{split.column}:{example}".'
+                f"type with schema, for example {typed(split.column, example)}."
             )
 
     def _time(self, name: str, text: str, schema: Schema) -> Any:

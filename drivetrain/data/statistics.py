@@ -8,6 +8,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
+from drivetrain.data.convert import typed
 from drivetrain.data.shapes import Shape, has_shape, is_number
 from drivetrain.data.sketches import STATE_VERSION
 
@@ -62,7 +63,7 @@ class TableStatistics:
             if len(self.classes) > MAX_CLASSES:
                 raise InputError(
                     f"label: column {self._label!r} has more than {MAX_CLASSES:,} values, each of them a class. "
-                    f'For a quantity give it a float type: schema="{self._label}:float64".'
+                    f"For a quantity give it a float type: {typed(self._label, 'float64')}."
                 )
 
     def entries(self) -> dict[str, Mapping[str, Any]]:

@@ -20,7 +20,9 @@ This file travels with a model, so it imports little.
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -262,6 +264,22 @@ class Estimator(Protocol):
 
     @staticmethod
     def predict(model: Any, columns: Columns) -> Mapping[str, NDArray[Any]]: ...
+
+
+def library(name: str) -> Any:
+    """A library, imported as where scikit-learn is missing.
+
+    XGBoost and LightGBM import scikit-learn where they find it, for classes that are not used here; that takes longer
+    than their own import.
+    """
+    hides = name not in sys.modules and "sklearn" not in sys.modules
+    if hides:
+        sys.modules["sklearn"] = None  # type: ignore[assignment] - as an import system has a module that is missing
+    try:
+        return importlib.import_module(name)
+    finally:
+        if hides:
+            del sys.modules["sklearn"]
 
 
 def answers_of(task: Task, margins: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -20,7 +20,7 @@ from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.training import estimator
 from drivetrain.training.errors import LostRanksError
-from drivetrain.training.estimator import Columns, Features, Fit, Round, Rows, answers_of
+from drivetrain.training.estimator import Columns, Features, Fit, Round, Rows, answers_of, library
 from drivetrain.training.task import Task
 
 NEEDS = "xgboost-cpu xgboost"
@@ -117,8 +117,7 @@ def rounds(fit: Fit) -> Iterator[Round]:
     Raises:
         InputError: an option that the columns or the task do not have; a label that the objective does not take.
     """
-    import xgboost
-
+    xgboost = library("xgboost")
     options: Options = fit.options
     parameters = _parameters(fit)
     types = ["q" if each.levels is None else "c" for each in fit.features.all]
@@ -202,9 +201,7 @@ def _losses(said: str) -> dict[str, float]:
 
 
 def _read(saved: bytes, **parameters: Any) -> Any:
-    import xgboost
-
-    return xgboost.Booster(parameters, model_file=bytearray(saved))
+    return library("xgboost").Booster(parameters, model_file=bytearray(saved))
 
 
 def until(saved: bytes, rounds: int) -> bytes:

@@ -344,6 +344,16 @@ def test_invalid_schemas_are_refused(tmp_path: Path, schema: str, expected: str)
     assert expected in message
 
 
+def test_the_advice_for_a_quantity_that_is_the_label_works_as_it_stands(tmp_path: Path) -> None:
+    text = "id,sex,rings\n" + "".join(f"{row},M,{row}\n" for row in range(40))
+    message = refused(tmp_path, {"a.csv": text}, label="rings", validation_percent=30)
+    given = re.search(r'give it a float type: schema="(.+)", extra_columns="(.+)"', message)
+    assert given is not None, message
+    schema, extra = given.groups()
+    types, _ = prepared(tmp_path, {}, label="rings", validation_percent=30, schema=schema, extra_columns=extra)
+    assert types == {"id": "int64", "sex": "string", "rings": "double"}
+
+
 def test_a_schema_file_in_both_forms(tmp_path: Path) -> None:
     files = {"a.csv": TEXT, "schema.json": '{"id": "int32", "label": "bool", "p*": "float32", "note": "string"}'}
     types, _ = prepared(tmp_path, files)
