@@ -40,6 +40,7 @@ def prepare_data(
     validation: Output,
     test: Output,
     previous: Input | None = None,
+    calibration: Output | None = None,
     *,
     key: str,
     label: str | None = None,
@@ -47,12 +48,14 @@ def prepare_data(
     extra_columns: Literal["refuse", "keep", "drop"] = "refuse",
     validation_percent: int = 10,
     test_percent: int = 10,
+    calibration_percent: int | None = None,
     salt: str = "",
     rows_per_shard: int = 1_000_000,
     delimiter: str = ",",
     split_by: str = "key",
     validation_from: str = "",
     test_from: str = "",
+    calibration_from: str | None = None,
     fit: str | None = None,
     on_leakage: Literal["ignore", "report", "fail"] = "report",
     groups: str = "",
@@ -78,6 +81,7 @@ def prepare_data(
             that it did not read are read, and its shards are taken over. Where a file of it has changed or is gone, or
             a parameter differs, all is prepared anew, and the reason is printed. A new file in which a column is of
             another type is refused.
+        calibration: gets the calibration set, which nothing but calibrate should read, where there is one.
         key: the column that names a row: integers or text, never null, each value once. 7 and "7" are the same key.
         label: the column to predict; integers, bools and text name classes, floats are a quantity.
         schema: types as "column:type,..." with Arrow's type names; a column may be a pattern, as in
@@ -85,6 +89,7 @@ def prepare_data(
         extra_columns: what to do with columns that the schema does not name.
         validation_percent: the percentage of keys in the validation set; 0 leaves it empty.
         test_percent: the percentage of keys in the test set; 0 leaves it empty.
+        calibration_percent: the percentage of keys in a calibration set, taken from train; the others stay as they are.
         salt: changes which keys fall on which side.
         rows_per_shard: rows of each Parquet file but the last.
         delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.
@@ -93,6 +98,7 @@ def prepare_data(
         validation_from: with a split by time, when the validation set begins, as 2026-11-25 or 2026-11-25T08:00:00
             (in UTC where the column has a zone).
         test_from: with a split by time, when the test set begins.
+        calibration_from: with a split by time, when a calibration set begins, between validation and test.
         fit: a JSON list of transforms that are fitted on the train set alone: impute, scale, categories, vocabulary
             (docs/data.md). Shards hold the values as they came; readers and served models apply what was learnt.
         on_leakage: what to do where validation or test has a row that train has, too, but for the key, or a value of
@@ -113,18 +119,23 @@ def prepare_data(
     from drivetrain.data.sides import declared_split
     from drivetrain.data.source import CellError, find_sources
 
-    folders = {"train": train, "validation": validation, "test": test}
-    _check_parameters(validation_percent, test_percent, rows_per_shard, keep_versions)
-    _check_folders(raw, folders)
+    percents = {"validation": validation_percent, "test": test_percent, "calibration": calibration_percent or 0}
+    _check_parameters(percents, rows_per_shard, keep_versions)
     split = declared_split(
         split_by,
         key=key,
         salt=salt,
-        validation_percent=validation_percent,
-        test_percent=test_percent,
+        **{f"{side}_percent": percent for side, percent in percents.items()},
         validation_from=validation_from,
         test_from=test_from,
+        calibration_from=calibration_from or "",
     )
+    folders = {"train": train, "validation": validation, "test": test}
+    if len(split.sides) > len(folders):
+        if calibration is None:
+            raise InputError("there is no folder for the calibration set. Give --calibration.")
+        folders["calibration"] = calibration
+    _check_folders(raw, folders)
     options = TableOptions(
         key=key,
         label=label,
@@ -133,7 +144,7 @@ def prepare_data(
         delimiter=delimiter,
         cells_like_rows=cells_like_rows,
     )
-    parameters = {**asdict(options), **asdict(split), **({"fit": fit} if fit else {})}
+    parameters = {**asdict(options), **split.parameters, **({"fit": fit} if fit else {})}
     del parameters["cells_like_rows"]  # it decides on no row
     preparation = _Preparation(
         folders, split, label, rows_per_shard, keep_versions, incremental, fit, on_leakage, groups, parameters
@@ -249,7 +260,7 @@ class _Preparation:
         key, salt = self.split.key, self.split.salt
         sides = Sides(self.split, table, scratch)
         keys = HashRuns(scratch)
-        leakage = Leakage(table.schema, key, self.groups, scratch)
+        leakage = Leakage(table.schema, key, self.groups, scratch, self.split.sides)
         looks = self.on_leakage != "ignore"
         if looks and earlier:
             looks = self._go_on(leakage, earlier)
@@ -337,15 +348,14 @@ def _parent(earlier: Earlier | None, side: str) -> str | None:
     return earlier.sets[side].manifest.content_hash if earlier else None
 
 
-def _check_parameters(validation_percent: int, test_percent: int, rows_per_shard: int, keep_versions: int) -> None:
-    for name, percent in (("validation_percent", validation_percent), ("test_percent", test_percent)):
+def _check_parameters(percents: Mapping[str, int], rows_per_shard: int, keep_versions: int) -> None:
+    given = {f"{side}_percent": percent for side, percent in percents.items() if percent or side != "calibration"}
+    for name, percent in given.items():
         if not 0 <= percent <= 99:
             raise InputError(f"{name} is {percent}. Allowed: 0 to 99.")
-    if validation_percent + test_percent > 99:
-        raise InputError(
-            f"validation_percent {validation_percent} and test_percent {test_percent} leave nothing to train on. "
-            "Their sum must be below 100."
-        )
+    if sum(given.values()) > 99:
+        *others, last = (f"{name} {percent}" for name, percent in given.items())
+        raise InputError(f"{', '.join(others)} and {last} leave nothing to train on. Their sum must be below 100.")
     if rows_per_shard < 1:
         raise InputError(f"rows_per_shard is {rows_per_shard}. Allowed: 1 and more.")
     if keep_versions < 0:

@@ -1,7 +1,7 @@
 """Leakage between the sides of a split: rows that are equal but for their key, and groups that are on several sides.
 
 Rows and groups are compared by hashes of 64 bits, one range of hashes after the other (hash_runs.py). Manifests of
-validation and test say what was found:
+validation, test and calibration say what was found:
 
     "leakage": {"rows": 12, "groups": {"user": 3}}      rows of this side that train has, too; values that it has, too
 
@@ -19,22 +19,21 @@ from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
 from drivetrain.data.hash_runs import HashRuns, HashSet, Scratch, num_parts, ordered
 from drivetrain.data.increments import Earlier, NotUsableError
 from drivetrain.data.schema import suggestion
+from drivetrain.data.sides import SIDES
 from drivetrain.data.sketches import as_integers, mixed
-
-HELD_BACK = ("validation", "test")
-SIDES = ("train", *HELD_BACK)
 
 
 class Leakage:
     """Gathers the hashes of each side's rows and groups."""
 
-    def __init__(self, schema: Schema, key: str, groups: str, scratch: Scratch) -> None:
+    def __init__(self, schema: Schema, key: str, groups: str, scratch: Scratch, sides: Sequence[str] = SIDES) -> None:
         """
         Args:
             schema: the columns.
             key: the column that names a row, which does not count.
             groups: columns whose values are to be on one side each, separated by commas.
             scratch: where hashes go that do not fit in memory.
+            sides: train, and those that are compared with it.
 
         Raises:
             InputError: there is no such column.
@@ -44,8 +43,9 @@ class Leakage:
         for name in self._groups:
             if name not in schema.names:
                 raise InputError(f"groups: there is no column {name!r}{suggestion(name, schema.names)}")
-        self._rows = {side: HashRuns(scratch) for side in SIDES}
-        self._values = {name: {side: HashRuns(scratch, unique=True) for side in SIDES} for name in self._groups}
+        self._rows = {side: HashRuns(scratch) for side in sides}
+        self._values = {name: {side: HashRuns(scratch, unique=True) for side in sides} for name in self._groups}
+        self._held_back = [side for side in sides if side != "train"]
         self._earlier: Earlier | None = None
 
     def continue_from(self, earlier: Earlier) -> None:
@@ -103,8 +103,8 @@ class Leakage:
         """For each side, the number of rows that train has, too."""
         earlier = self._earlier
         if not earlier:
-            return {side: _shared(self._rows, side) for side in HELD_BACK}
-        found = {side: earlier.sets[side].manifest.leakage["rows"] for side in HELD_BACK}
+            return {side: _shared(self._rows, side) for side in self._held_back}
+        found = {side: earlier.sets[side].manifest.leakage["rows"] for side in self._held_back}
         for rows in _together(self._rows):
             for side, more in _with_earlier(earlier, rows).items():
                 found[side] += more
@@ -122,7 +122,7 @@ def _with_earlier(earlier: Earlier, rows: Mapping[str, Any]) -> dict[str, int]:
     known_before = HashSet(known)
     in_train = ordered([known, rows["train"]])
     found: dict[str, int] = {}
-    for side in HELD_BACK:
+    for side in (each for each in rows if each != "train"):
         found[side] = _among(in_train, rows[side])
         for hashes in earlier.sets[side].row_hashes():
             # Earlier rows that only a new row of train is equal to.
@@ -132,13 +132,13 @@ def _with_earlier(earlier: Earlier, rows: Mapping[str, Any]) -> dict[str, int]:
 
 
 def report(found: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int], on_leakage: str) -> None:
-    """Print what leaks into validation and test; nothing for nothing.
+    """Print what leaks into the other sides; nothing for nothing.
 
     Raises:
         InputError: something leaks, and `on_leakage` is "fail".
     """
     lines: list[str] = []
-    for side in HELD_BACK:
+    for side in found:
         if number := found[side]["rows"]:
             lines.append(f"{number:,} of {rows[side]:,} rows of {side} are equal to a row of train, but for the key")
         for name, values in found[side]["groups"].items():

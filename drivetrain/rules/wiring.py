@@ -18,6 +18,8 @@ from drivetrain.spec.steps import TRAIN, JobStep
 from drivetrain.spec.values import OutputRef
 from drivetrain.steps import METRICS_OUTPUT
 
+_PREPARE_DATA = "drivetrain.components.prepare_data:prepare_data"
+_CALIBRATION = "calibration"
 _NUMBERS, _REPORT, _DECISION, _DATA, _MODEL = "numbers", "an evaluation's report", "a decision", "data", "a model"
 _HOLDS = {
     (EVALUATE, "report"): _REPORT,
@@ -26,7 +28,7 @@ _HOLDS = {
     **{
         (f"drivetrain.components.{component}:{component}", output): _DATA
         for component, outputs in {
-            "prepare_data": ("train", "validation", "test"),
+            "prepare_data": ("train", "validation", "test", _CALIBRATION),
             "transform_data": ("output",),
             "read_source": ("output",),
             "batch_predict": ("output",),
@@ -53,7 +55,8 @@ _READS = {
 def refuse_wrong_kinds(graph: Graph) -> None:
     """
     Raises:
-        SpecError: an input of a shipped component is an output that surely holds something else, at the step's line.
+        SpecError: an input of a shipped component is an output that surely holds something else, or nothing, at the
+            step's line.
     """
     for step in (each for each in graph.steps if isinstance(each, JobStep)):
         for name, value in step.inputs.items():
@@ -62,6 +65,14 @@ def refuse_wrong_kinds(graph: Graph) -> None:
             if reads is None or not isinstance(made, JobStep) or not isinstance(value, OutputRef):
                 continue
             target = made.program.target
+            if (target, value.output) == (_PREPARE_DATA, _CALIBRATION) and not any(
+                name.startswith(_CALIBRATION) for name in made.parameters
+            ):
+                text = (
+                    f"Step {step.name!r}: {name} is the calibration set of step {made.name!r}, which makes none. Give "
+                    f"{made.name!r} calibration_percent=10 (of a split by time, calibration_from)."
+                )
+                raise at_place(SpecError(text), step.place)
             numbers = value.output == METRICS_OUTPUT and value.output not in made.outputs
             held = _NUMBERS if numbers else _HOLDS.get((target, value.output))
             if held is None or held == reads[0]:

@@ -21,16 +21,18 @@ def split(folder: Path, **parameters: Any) -> dict[str, list[dict[str, Any]]]:
     (folder / "raw.csv").write_text("id,user,kind,day,x\n" + "".join(rows))
     given = {"key": "id", "schema": "day:date32", "extra_columns": "keep", **parameters}
     prepare_data(folder / "raw.csv", *(folder / side for side in SIDES), **given)
-    found = {
-        side: [
-            row
-            for shard in Manifest.read(folder / side).shards
-            for row in pq.read_table(folder / side / shard.file).to_pylist()
-        ]
-        for side in SIDES
-    }
+    sides = (*SIDES, "calibration") if "calibration" in parameters else SIDES
+    found = {side: rows_of(folder / side) for side in sides}
     assert sorted(row["id"] for rows in found.values() for row in rows) == list(range(COUNT))
     return found
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [row for shard in Manifest.read(folder).shards for row in pq.read_table(folder / shard.file).to_pylist()]
+
+
+def ids(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["id"] for row in rows]
 
 
 def fraction(key: str, salt: str = "") -> float:
@@ -104,3 +106,49 @@ def test_impossible_splits_are_refused(tmp_path: Path, parameters: dict[str, Any
     with pytest.raises(InputError, match=expected):
         split(tmp_path, **parameters)
     assert not [path for side in SIDES for path in (tmp_path / side).glob("*")]
+
+
+@pytest.mark.parametrize("by", ["key", "group:user", "strata:kind"])
+def test_a_calibration_side_takes_its_rows_from_train_alone(tmp_path: Path, by: str) -> None:
+    before = split(tmp_path, split_by=by, on_leakage="ignore")
+    manifests = {side: Manifest.read(tmp_path / side) for side in SIDES}
+    prepare_data(
+        tmp_path / "raw.csv",
+        *(tmp_path / "more" / side for side in SIDES),
+        calibration=tmp_path / "more" / "calibration",
+        **{"key": "id", "schema": "day:date32", "extra_columns": "keep", "split_by": by, "calibration_percent": 15},
+    )
+    after = {side: rows_of(tmp_path / "more" / side) for side in (*SIDES, "calibration")}
+    assert after["test"] == before["test"] and after["validation"] == before["validation"]
+    assert sorted((*ids(after["train"]), *ids(after["calibration"]))) == sorted(ids(before["train"]))
+    assert 0.1 * COUNT < len(after["calibration"]) < 0.2 * COUNT
+    for side in ("test", "validation"):  # the set without that side keeps its name, and its manifest says nothing of it
+        assert Manifest.read(tmp_path / "more" / side).content_hash == manifests[side].content_hash
+        assert not any("calibration" in name for name in manifests[side].lineage["parameters"])
+    assert Manifest.read(tmp_path / "more" / "calibration").leakage == {"rows": 0, "groups": {}}
+
+
+def test_a_calibration_side_by_time_begins_between_validation_and_test(tmp_path: Path) -> None:
+    times = {"validation_from": "2026-09-01", "calibration_from": "2026-10-01", "test_from": "2026-11-15"}
+    found = split(tmp_path, split_by="time:day", calibration=tmp_path / "calibration", **times)
+    assert {side: sorted({row["day"].month for row in rows}) for side, rows in found.items()} == {
+        **{"train": [*range(1, 9)], "validation": [9], "test": [11, 12], "calibration": [10]}
+    }
+    with pytest.raises(InputError, match="calibration_from '2026-12-01' is not before test_from '2026-11-15'"):
+        split(tmp_path, split_by="time:day", **{**times, "calibration_from": "2026-12-01"}, calibration=tmp_path / "c")
+    with pytest.raises(InputError, match="Give calibration_from"):
+        split(tmp_path, split_by="time:day", test_from="2026-11-15", calibration_percent=5, calibration=tmp_path / "c")
+
+
+def test_a_calibration_side_needs_its_folder_and_leaves_something_to_train_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Give --calibration"):
+        split(tmp_path, calibration_percent=5)
+    with pytest.raises(InputError, match="test_percent 10 and calibration_percent 80 leave nothing to train on"):
+        split(tmp_path, calibration_percent=80, calibration=tmp_path / "calibration")
+
+
+def test_rows_of_the_calibration_side_that_train_has_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "raw.csv").write_text("id,x\n" + "".join(f"{row},1\n" for row in range(400)))
+    folders = [tmp_path / side for side in SIDES]
+    prepare_data(tmp_path / "raw.csv", *folders, calibration=tmp_path / "c", key="id", calibration_percent=10)
+    assert (found := Manifest.read(tmp_path / "c")).leakage["rows"] == found.rows > 0

@@ -94,6 +94,10 @@ def test_compare_refuses_a_metrics_file_that_is_no_report(whole: bool) -> None:
         ),
         (lambda of: step(train, name="t", train=of["own"]["metrics"]), "train takes prepared data."),
         (lambda of: step(train_table, name="t", train=of["own"]["metrics"]), "train_table takes prepared data."),
+        (
+            lambda of: step(evaluate, name="e", model=of["model"]["model"], data=of["data"]["calibration"]),
+            "data is the calibration set of step 'prepare-data', which makes none. Give 'prepare-data' calibration_per",
+        ),
     ],
 )
 def test_an_output_of_another_kind_is_refused(made: Any, said: str) -> None:
