@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import drivetrain
 from drivetrain.assets.step_code import NOTHING, ROOMS, Used
-from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError
 from drivetrain.base.records import dataclass
 from drivetrain.steps.start import plain_header
 
@@ -265,42 +265,51 @@ def _member(name: str, content: bytes) -> tuple[bytes, bytes, bytes]:
 def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...]]:
     """The URI under which a path on this machine is uploaded, and the objects that go there.
 
-    `example:digits` names a data set that comes with the package.
+    `example:digits` names data that come with the package.
 
     Raises:
         UserError: when there is no such file or folder.
     """
-    path = _example(given.removeprefix(EXAMPLES)) if given.startswith(EXAMPLES) else _found(Path(given), base)
+    if given.startswith(EXAMPLES):
+        from drivetrain.assets.examples import example
+
+        files = example(given.removeprefix(EXAMPLES))
+    else:
+        files = _files(given, base)
+    hashes = {name: _sha256(content) for name, content in files.items()}
+    folder = next(iter(files)).partition("/")[0]
+    if folder in files:
+        digest = hashes[folder]
+        uri = f"{root}/data/{digest}/{folder}"
+        return uri, (Asset(uri, digest, files[folder]),)
+    hashes = {name.removeprefix(f"{folder}/"): sha256 for name, sha256 in hashes.items()}
+    digest = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
+    uri = f"{root}/data/{digest}/"
+    named = zip(hashes.items(), files.values(), strict=True)
+    return uri, tuple(Asset(uri + name, sha256, content) for (name, sha256), content in named)
+
+
+def _files(given: str, base: Path) -> Mapping[str, Path | bytes]:
+    """A file under its name, or those of a folder as FOLDER/FILE."""
+    path = _found(Path(given), base)
     if path.is_file():
-        digest = _sha256(path)
-        uri = f"{root}/data/{digest}/{path.name}"
-        return uri, (Asset(uri, digest, path),)
+        return {path.name: path}
     if not path.is_dir():
         places = " or ".join(dict.fromkeys((str(base), str(Path.cwd()))))
         raise UserError(
             f"Input {given!r}: no such file or folder in {places}. Give a path that exists here, an "
             f"s3:// URI, or {EXAMPLES}NAME."
         )
-    hashes = {str(file.relative_to(path)): _sha256(file) for file in sorted(path.rglob("*")) if file.is_file()}
-    if not hashes:
+    files = {f"{path.name}/{file.relative_to(path)}": file for file in sorted(path.rglob("*")) if file.is_file()}
+    if not files:
         raise UserError(f"Input {given!r}: the folder {path} is empty.")
-    digest = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
-    uri = f"{root}/data/{digest}/"
-    return uri, tuple(Asset(uri + name, sha256, path / name) for name, sha256 in hashes.items())
+    return files
 
 
 def _found(path: Path, base: Path) -> Path:
     """A path in the pipeline's code is meant from its folder, one on the command line from the current one."""
     path = path.expanduser()
     return base / path if (base / path).exists() else Path.cwd() / path
-
-
-def _example(name: str) -> Path:
-    folder = package_folder() / "pipelines" / "data"
-    known = {path.name.partition(".")[0]: path for path in folder.iterdir() if path.suffix != ".md"}
-    if name not in known:
-        raise UserError(f"No example data {name!r}. {did_you_mean(name, known)}")
-    return known[name]
 
 
 def holds(rooms: AbstractSet[str], name: str) -> bool:

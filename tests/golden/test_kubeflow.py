@@ -77,7 +77,10 @@ def settings() -> Pipeline:
 
 def ready(name: str) -> Callable[[], Compiled]:
     def compiled() -> Compiled:
-        loaded = load(name, overrides=[f"deployment.targets.kubeflow.registry={SETTINGS['registry']}"])
+        overrides = [
+            f"deployment.targets.kubeflow.{each}={SETTINGS[each]}" for each in ("registry", "checkpoint_claim")
+        ]
+        loaded = load(name, overrides=overrides)
         return compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
 
     return compiled

@@ -35,7 +35,10 @@ def test_the_file_contains_no_time_or_place() -> None:
 
 
 def test_the_folder_with_its_readme_is_an_input(tmp_path: Path) -> None:
-    prepare_data(DATA, tmp_path / "train", tmp_path / "validation", tmp_path / "test", key="id", label="label")
+    (raw := tmp_path / "raw").mkdir()
+    for path in (DIGITS, DATA / "README.md"):
+        (raw / path.name).write_bytes(path.read_bytes())
+    prepare_data(raw, tmp_path / "train", tmp_path / "validation", tmp_path / "test", key="id", label="label")
     manifests = [Manifest.read(tmp_path / side) for side in ("train", "validation", "test")]
     assert [manifest.rows for manifest in manifests] == [1440, 173, 184]
     for manifest in manifests:

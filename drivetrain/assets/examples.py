@@ -1,0 +1,34 @@
+"""Data that come with the package, for the ready pipelines: `example:digits`."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import drivetrain
+from drivetrain.base.errors import UserError, did_you_mean
+
+
+def example(name: str) -> Mapping[str, Path | bytes]:
+    """Files of `example:NAME` by their names, those in a folder as NAME/FILE: data, programs (in the package they end
+    with .txt, since they are none of its modules), or a CSV with the rows that table() of a module gives.
+
+    Raises:
+        UserError: there are no such data.
+    """
+    folder = Path(drivetrain.__file__).parent / "pipelines" / "data"
+    known = {path.name.partition(".")[0]: path for path in folder.iterdir() if not path.match("[_R]*")}
+    if name not in known:
+        raise UserError(f"No example data {name!r}. {did_you_mean(name, known)}")
+    path = known[name]
+    if path.is_dir():
+        return {f"{name}/{file.name.removesuffix('.txt')}": file for file in sorted(path.iterdir())}
+    if path.suffix != ".py":
+        return {path.name: path}
+    text = io.StringIO()
+    rows = importlib.import_module(f"drivetrain.pipelines.data.{name}").table()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return {f"{name}.csv": text.getvalue().encode()}

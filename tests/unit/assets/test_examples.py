@@ -1,0 +1,28 @@
+"""Example data: files and tables that are the same on every machine."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from drivetrain.assets.assets import data_asset
+from drivetrain.assets.examples import example
+from drivetrain.base.errors import UserError
+
+
+def test_a_generated_table_is_the_same_everywhere() -> None:
+    uri, (asset,) = data_asset("s3://b", "example:churn", Path())
+    assert uri == asset.uri == f"s3://b/data/{asset.sha256}/churn.csv"
+    assert asset.sha256.startswith("d0ea37c657f7aa6fb136affc"), "another table: trained models and caches change"
+    content = example("churn")["churn.csv"]
+    assert isinstance(content, bytes)
+    header, *rows = csv.reader(content.decode().splitlines())
+    assert len(rows) == 3000 and header[-1] == "churn" and {row[-1] for row in rows} == {"stays", "leaves"}
+    assert 100 < sum(row[4] == "" for row in rows) < 200
+
+
+def test_unknown_example_data_are_refused() -> None:
+    with pytest.raises(UserError, match=r"No example data 'churm'\. Did you mean 'churn'"):
+        data_asset("s3://b", "example:churm", Path())
