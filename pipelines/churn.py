@@ -1,9 +1,11 @@
-"""Learn which customers leave, from numbers, categories and empty cells, with XGBoost: measured by plan, and gated.
+"""Learn which customers leave, with XGBoost: numbers, categories and empty cells, measured by plan.
 
-drivetrain run churn
-drivetrain models approve churn 1                # version 1 is the champion from now on
-drivetrain run churn --set rounds=300            # another model: is it significantly better?
-drivetrain init --from churn my_churn            # this pipeline and its data as a project of your own
+    drivetrain run churn
+    drivetrain models approve churn 1            # version 1 is the champion from now on
+    drivetrain run churn --set rounds=40         # another model: is it significantly better?
+    drivetrain init --from churn my_churn        # this pipeline and its data, as a project of your own
+
+The table is made up: 3,000 customers of a telephone company.
 """
 
 import json

@@ -43,6 +43,7 @@ class Option:
         max: float | None = None,
         show_default: bool = True,
         complete: Complete | None = None,
+        bare: str | None = None,
     ) -> None:
         self.names = names
         self.help = help
@@ -51,6 +52,8 @@ class Option:
         self.max = max
         self.show_default = show_default
         self.complete = complete
+        self.bare = bare
+        """Its value where it stands without one; None: it needs one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +228,7 @@ def _parameter(name: str, hint: Any, default: Any, *, required: bool) -> click.P
     else:
         given |= {"type": _read_as(kind, declared.min, declared.max), "multiple": many}
         given |= {"metavar": declared.metavar, "show_default": declared.show_default and default != ""}
+        given |= {} if declared.bare is None else {"is_flag": False, "flag_value": declared.bare}
     return click.Option(names, **given)
 
 

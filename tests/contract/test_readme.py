@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.authoring.ready import ready_pipelines
 from tests.fixtures import preloaded
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +18,12 @@ PREPARED = ["prepare-data", "train", "evaluate"]
 
 def drivetrain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return preloaded.drivetrain(*arguments, cwd=folder)
+
+
+def test_the_readme_lists_every_ready_pipeline() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE)
+    assert dict(rows) == ready_pipelines()
 
 
 @pytest.mark.slow

@@ -413,6 +413,16 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
         assert Path(file).is_relative_to(place)
         return sha256
 
+    # A ready pipeline and its data can be copied from there, compiled to bytecode or not.
+    subprocess.run(
+        [sys.executable, "-m", "compileall", "-q", str(tmp_path / "installed/drivetrain/pipelines")], check=True
+    )
+    run = f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); from drivetrain.cli.main import run; "
+    copy = f"{run}sys.exit(run(['init', '--from', 'churn', 'copied']))"
+    subprocess.run([sys.executable, "-c", copy], cwd=tmp_path, check=True)
+    assert "churn.csv" in (tmp_path / "copied/pipeline.py").read_text()
+    assert (tmp_path / "copied/churn.csv").stat().st_size > 100_000
+
     from drivetrain.assets.assets import code_channel
 
     first = code()

@@ -20,6 +20,21 @@ TEMPLATE = Path(__file__).with_name("template")
 # File of the template -> its place in the project, where that is another one. Programs of the template are no modules
 # of ours, so their names end otherwise.
 _PLACES = {"pipeline.yml": ".github/workflows/pipeline.yml"}
+_TEST = '''"""The pipeline runs here as it does in the cloud: pytest test_pipeline.py"""
+
+from pathlib import Path
+
+import drivetrain as dt
+
+PIPELINE = Path(__file__).with_name("pipeline.py")
+
+
+def test_the_pipeline_runs(tmp_path: Path) -> None:
+    run = dt.run(PIPELINE, home=tmp_path, quiet=True)
+    assert {outcome}, run.reason
+'''
+_SUCCEEDED = 'run.status == "Succeeded"'
+_WITHOUT_MODEL = 'run.status == "Failed" and "is approved" in str(run.reason)'
 _IGNORED = ".drivetrain/\n__pycache__/\n"
 _REQUIREMENTS = """\
 # drivetrain is not on PyPI: a package of that name there is not ours.
@@ -35,6 +50,10 @@ def init(
     folder: Annotated[
         Path, Argument(metavar="FOLDER", help="Where to write it  [default: this folder]", show_default=False)
     ] = Path(),
+    ready: Annotated[
+        str | None,
+        Option("--from", metavar="NAME", bare="", help="A ready pipeline to copy; without a name: list them"),
+    ] = None,
     source: Annotated[
         str | None,
         Option("--drivetrain", metavar="WHEEL|REQUIREMENT", help="What CI installs  [default: what is installed here]"),
@@ -49,42 +68,46 @@ def init(
     \b
     Examples:
       drivetrain init customers
+      drivetrain init --from churn my_churn
+      drivetrain init --from
       drivetrain init --drivetrain dist/drivetrain-0.1.0-py3-none-any.whl
       drivetrain init --drivetrain "git+https://host/drivetrain@COMMIT"
     """
-    from drivetrain.base.files import write_text
-
-    texts = {
-        _PLACES.get(file.name, file.name.removesuffix(".txt")): file.read_text(encoding="utf-8")
+    if ready == "":
+        return _list_ready(as_json=as_json)
+    contents: dict[str, bytes | Path] = {
+        _PLACES.get(file.name, file.name.removesuffix(".txt")): file
         for file in sorted(TEMPLATE.iterdir())
         if file.is_file()
     }
-    texts[".gitignore"] = _IGNORED
+    contents[".gitignore"] = _IGNORED.encode()
+    needs: list[str] = []
+    if ready is not None:
+        del contents["customers.csv"]
+        copied, needs = _copied(ready)
+        contents |= copied
     wheel, requirement = _checked(source) if source is not None else _installed()
     if requirement is None:
-        del texts[_PLACES["pipeline.yml"]]
+        del contents[_PLACES["pipeline.yml"]]
     else:
-        texts["requirements.txt"] = _REQUIREMENTS.format(source=requirement)
+        contents["requirements.txt"] = "".join([_REQUIREMENTS.format(source=requirement), *needs]).encode()
     if wheel is not None:
-        texts[f"wheels/{wheel.name}"] = ""
-    if there := sorted(name for name in texts if (folder / name).exists()):
+        contents[f"wheels/{wheel.name}"] = wheel
+    if there := sorted(name for name in contents if (folder / name).exists()):
         raise UserError(
             f"{folder} has {', '.join(there)} already, and nothing is overwritten. Give a folder that is new or empty."
         )
-    for name, text in texts.items():
+    for name, content in contents.items():
         try:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
         except OSError as error:
             raise UserError(f"{error.filename}: {error.strerror}. Give another folder.") from None
-        if wheel is not None and name.endswith(wheel.name):
-            (folder / name).write_bytes(wheel.read_bytes())
-        else:
-            write_text(folder / name, text)
     if as_json:
-        say_json({"folder": str(folder), "files": list(texts)})
+        say_json({"folder": str(folder), "files": list(contents)})
         return
-    say(f"Wrote {len(texts)} files into {folder}:")
-    for name in texts:
+    say(f"Wrote {len(contents)} files into {folder}:")
+    for name in contents:
         say(f"  {name}")
     if requirement is None:
         say(
@@ -92,6 +115,54 @@ def init(
         )
     change = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     say(f"\nTry it: {change}drivetrain run pipeline.py")
+
+
+def _list_ready(*, as_json: bool) -> None:
+    from drivetrain.authoring.ready import ready_pipelines
+    from drivetrain.telling.terminal import table
+
+    found = ready_pipelines()
+    if as_json:
+        say_json([{"pipeline": name, "description": text} for name, text in found.items()])
+        return
+    say(table(("pipeline", "what it does"), [[name, text] for name, text in found.items()]))
+    say("\nCopy one: drivetrain init --from NAME FOLDER")
+
+
+def _copied(name: str) -> tuple[dict[str, bytes | Path], list[str]]:
+    """The files of a project with a ready pipeline and its data, and the lines of what its steps need.
+
+    Raises:
+        UserError: there is no such pipeline.
+    """
+    from drivetrain.assets.assets import EXAMPLES
+    from drivetrain.assets.examples import example
+    from drivetrain.authoring.loading import READY, load
+    from drivetrain.authoring.ready import ready_pipelines
+    from drivetrain.base.errors import nearest
+    from drivetrain.spec.steps import JobStep, flatten
+
+    if name not in (known := ready_pipelines()):
+        meant = f" Did you mean {meant!r}?" if (meant := nearest(name, known)) else ""
+        lines = "".join(f"\n  {each}: {text}" for each, text in known.items())
+        raise UserError(f"No ready pipeline {name!r}.{meant} There are:{lines}")
+    text = (READY / f"{name}.py").read_text(encoding="utf-8")
+    files: dict[str, bytes | Path] = {}
+    for data in sorted(set(re.findall(rf'"{EXAMPLES}(\w+)"', text))):
+        files |= (found := example(data))
+        text = text.replace(f'"{EXAMPLES}{data}"', f'"{next(iter(found)).partition("/")[0]}"')
+    text = re.sub(r"^    drivetrain init .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(rf"^(    drivetrain \w+) {name}\b", r"\1 pipeline.py", text, flags=re.MULTILINE)
+    outcome = _WITHOUT_MODEL if "find_previous" in text else _SUCCEEDED
+    about = (TEMPLATE / "README.md").read_text(encoding="utf-8")
+    about = about.replace("# Customers\n\nA pipeline that runs", f"# {name}\n\n{known[name]}\n\nIt runs")
+    about = about.replace("customers.csv`: the data", "`, `".join(files) + "`: what it works with")
+    about = about.replace(", and one that must fail", "")
+    steps = [step for step in flatten(load(name).pipeline.steps) if isinstance(step, JobStep)]
+    needs = sorted({need for step in steps for need in step.program.needs})
+    files |= {"pipeline.py": text.encode(), "README.md": about.encode()}
+    files["test_pipeline.py"] = _TEST.format(outcome=outcome).encode()
+    return files, [f"{need}\n" for need in needs]
 
 
 def _checked(source: str) -> tuple[Path | None, str]:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.cli.project import doctor
 from tests.unit.cli.conftest import CommandLine
 
@@ -54,6 +55,35 @@ def test_the_new_pipeline_compiles_and_is_drawn(drivetrain: CommandLine, monkeyp
     assert named.endswith(f"Try it: cd '{drivetrain.folder / 'a b'}' && drivetrain run pipeline.py\n")
     assert json.loads(drivetrain("compile", renamed))["Steps"][0]["Name"] == "split"
     assert "register-model" in drivetrain("show", renamed)
+
+
+@pytest.mark.parametrize("name", sorted(ready_pipelines()))
+def test_a_ready_pipeline_is_copied_with_its_data(name: str, drivetrain: CommandLine) -> None:
+    folder = drivetrain.folder / name
+    (drivetrain.folder / WHEEL).write_bytes(b"wheel")
+    said = drivetrain("init", "--from", name, folder, "--drivetrain", drivetrain.folder / WHEEL)
+    assert said.endswith(f"Try it: cd {folder} && drivetrain run pipeline.py\n")
+    pipeline = (folder / "pipeline.py").read_text()
+    assert "drivetrain run pipeline.py" in pipeline and "example:" not in pipeline.partition("def ")[2]
+    assert len(ci_of(folder)[1]) > 2, "CI installs what the steps need"
+    compile((folder / "test_pipeline.py").read_text(), "test_pipeline.py", "exec")
+    renamed = folder / f"own_{name}.py"
+    (folder / "pipeline.py").rename(renamed)
+    assert definition_of(drivetrain("compile", renamed)) == definition_of(drivetrain("compile", name))
+
+
+def definition_of(text: str) -> str:
+    """Without hashes: of a pipeline of one's own other code travels."""
+    return re.sub(r"[0-9a-f]{64}|own_|\.py", "", text)
+
+
+def test_ready_pipelines_are_listed_where_no_name_is_right(drivetrain: CommandLine) -> None:
+    assert "churn " in drivetrain("init", "--from")
+    listed = json.loads(drivetrain("init", "--from", "--json"))
+    assert {each["pipeline"]: each["description"] for each in listed} == ready_pipelines()
+    error = drivetrain.error("init", "--from", "chrun", drivetrain.folder / "new")
+    assert "No ready pipeline 'chrun'. Did you mean 'churn'? There are:\n" in error
+    assert error.count("\n  ") == len(ready_pipelines()) and not (drivetrain.folder / "new").exists()
 
 
 WHEEL = "drivetrain-0.1.0-py3-none-any.whl"
