@@ -23,7 +23,7 @@ _NUMBER = r"([-+0-9.eE]+|nan|inf|-inf)"
 
 @component(
     job="training",
-    needs=("xgboost-cpu", "pyarrow", "numpy"),
+    needs=("pyarrow", "numpy"),  # and those of its estimator (drivetrain/resolving/frameworks.py)
     logs={name: rf"{name}={_NUMBER}" for name in ("train_loss", "validation_loss", "samples_per_second")},
     settings=TableConfig,
 )
@@ -70,22 +70,15 @@ def train_table(
 
 def _code(config: TableConfig) -> dict[str, Any]:
     """The parts of the training's identity that say what its library and its estimator are."""
-    from importlib import metadata
-
     from drivetrain.training import plugins
+    from drivetrain.training.table_config import versions_of
 
     if config.estimator not in plugins.names("estimators"):
         for root in map(Path, sys.path):
             if path := trainings.module_file(config.estimator, root):
                 return trainings.script_code(str(path.relative_to(root)), root)
         return {}
-    found: dict[str, Any] = {}
-    for name in plugins.literal("estimators", config.estimator, "NEEDS", kind="estimator").split():
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return versions_of(plugins.literal("estimators", config.estimator, "NEEDS", kind="estimator"))
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ import json
 import os
 import platform
 import signal
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, and_more
 from drivetrain.base.json_options import parse_options
 from drivetrain.training import estimator as contract
 from drivetrain.training import plugins
@@ -39,7 +39,7 @@ from drivetrain.training.model_folder import CODE, FRAMEWORK, FUNCTIONS, write_f
 from drivetrain.training.options import build_options
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.serving.code_folder import code_of_answers
-from drivetrain.training.table_config import TableConfig, TableFolders, parser, refuse_unwatched
+from drivetrain.training.table_config import TableConfig, TableFolders, one_host, parser, refuse_unwatched, versions_of
 from drivetrain.training.table_data import Data, open_data
 
 
@@ -52,6 +52,9 @@ def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
     refuse_unwatched(config, folders)
     estimator: Any = load_estimator(config.estimator)
     installed(estimator.NEEDS, config.estimator)
+    most = getattr(estimator, "MOST_PROCESSES", process.world_size)
+    if process.world_size > most:
+        raise InputError(one_host(config.estimator, process.world_size))
     given = parse_options(config.estimator_options, "estimator_options")
     options: Options = build_options(estimator.Options, given, f"estimator {config.estimator!r}")
     data = open_data(config, folders, options, process)
@@ -146,21 +149,19 @@ def load_estimator(name: str) -> Estimator:
     return module
 
 
-def installed(needs: str, estimator: str) -> dict[str, str]:
-    """The distribution that brings an estimator's library, and its version.
+def installed(needs: Sequence[str], estimator: str) -> dict[str, str]:
+    """The distributions that an estimator imports, and their versions.
 
     Raises:
-        InputError: none of them is installed.
+        InputError: one of them is not installed.
     """
-    for name in needs.split():
-        try:
-            return {name: metadata.version(name)}
-        except metadata.PackageNotFoundError:
-            continue
-    if not needs:
-        return {}
-    name = needs.split()[0]
-    raise InputError(f"estimator {estimator!r} needs {name}, which is not installed here: pip install {name}")
+    found = versions_of(needs)
+    if lacking := [name for name in needs if not {name, name.removesuffix("-cpu")} & set(found)]:
+        install = "'drivetrain[trees]'" if estimator in plugins.names("estimators") else " ".join(lacking)
+        raise InputError(
+            f"estimator {estimator!r} needs {and_more(lacking, 8)}, which is not installed here: pip install {install}"
+        )
+    return found
 
 
 def save_model(

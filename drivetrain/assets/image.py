@@ -12,7 +12,7 @@ from typing import Any
 
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import DESCRIBE_MODEL
+from drivetrain.spec.resources import MAKE_MODELS_OF_FUNCTIONS
 from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
 from drivetrain.spec.values import Reference
 
@@ -58,10 +58,10 @@ def runs_on_spark(step: JobStep) -> bool:
 
 def says_framework(step: JobStep) -> bool:
     """Return True if a step says which framework it runs on: it needs one, trains by one of our strategies, is
-    started by a launcher, or describes a model, which may need one."""
+    started by a launcher, or makes a model of functions, which may need one."""
     return (
         is_our_training(step)
-        or step.program.target == DESCRIBE_MODEL
+        or step.program.target in MAKE_MODELS_OF_FUNCTIONS
         or "launcher" in step.parameters
         or not {"torch", "tensorflow"}.isdisjoint(step.program.needs)
     )

@@ -90,6 +90,13 @@ def recipes_folder() -> Path:
     return Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
 
 
+def estimator_literals(name: str) -> Mapping[str, Any]:
+    """NEEDS and MOST_PROCESSES of an estimator's file, ours or a module where Python looks; empty if it has neither."""
+    ours = Path(drivetrain.__file__).parent / "training_scripts" / "estimators" / f"{name}.py"
+    path = ours if ours.is_file() else importable_recipe(name)
+    return {} if path is None else _literals_of(path, ("NEEDS", "MOST_PROCESSES"))
+
+
 def metrics_folder() -> Path:
     """The folder of the package's metrics."""
     return Path(drivetrain.__file__).parent / "training" / "metrics"
@@ -198,10 +205,10 @@ def needs_of_recipe(path: Path) -> tuple[str, ...]:
     return tuple(_literals_of(path).get("NEEDS", ()))
 
 
-def _literals_of(path: Path) -> dict[str, Any]:
+def _literals_of(path: Path, names: Sequence[str] = LITERALS) -> dict[str, Any]:
     """The literals of a recipe's file; none where it cannot be read: who imports it says what is wrong."""
     try:
-        return _literals(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
+        return _literals(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)), names)
     except (OSError, SyntaxError, ValueError):
         return {}
 

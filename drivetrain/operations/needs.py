@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.resources import DESCRIBE_MODEL
+from drivetrain.spec.resources import MAKE_MODELS_OF_FUNCTIONS
 
 if TYPE_CHECKING:
     from drivetrain.assets.requirements import Requirement
@@ -101,7 +101,8 @@ def refuse_lacking(
 def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
     """The requirements of a step's program, in each framework that it may run on."""
 
-    if "torch" not in step.program.needs and step.program.target != DESCRIBE_MODEL:  # it stands for any framework
+    # (torch stands for any framework.)
+    if "torch" not in step.program.needs and step.program.target not in MAKE_MODELS_OF_FUNCTIONS:
         return step.program.needs
     from drivetrain.catalog.strategies import TORCH
     from drivetrain.resolving.frameworks import frameworks_of, needs_of

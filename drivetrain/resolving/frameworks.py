@@ -11,15 +11,23 @@ from drivetrain.catalog.strategies import (
     TORCH,
     StrategyFacts,
     all_strategies,
+    estimator_literals,
     needs_of_recipe,
     read_strategy,
     recipe_file,
     strategy_names,
 )
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
-from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, DESCRIBE_MODEL, EVALUATE, MAKE_MODELS_OF_FUNCTIONS
+from drivetrain.spec.resources import (
+    BATCH_PREDICT,
+    COMPARE,
+    DESCRIBE_MODEL,
+    EVALUATE,
+    MAKE_MODELS_OF_FUNCTIONS,
+    TRAIN_TABLE,
+)
 from drivetrain.spec.steps import JobStep, is_our_training
-from drivetrain.spec.trainings import trainings, ways
+from drivetrain.spec.trainings import estimators_of, trainings, ways
 
 _ASK_MODELS = (EVALUATE, BATCH_PREDICT, COMPARE)
 # What these steps declare only for models of our frameworks.
@@ -75,6 +83,8 @@ def declared_needs(step: JobStep, graph: Graph) -> tuple[str, ...]:
     if step.program.target == DESCRIBE_MODEL:
         trained = graph.producer(step.inputs.get("trained"))
         return own if trained is None else _each_once(own, declared_needs(trained, graph))
+    if step.program.target == TRAIN_TABLE:
+        return _each_once(own, *(estimator_literals(name).get("NEEDS", ()) for name in estimators_of(step, graph)))
     made = graph.producer(step.inputs.get("model"))
     if step.program.target not in _ASK_MODELS:
         return own

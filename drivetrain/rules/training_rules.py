@@ -14,13 +14,15 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, did_you_mean, nearest
 from drivetrain.base.json_options import parse_options
-from drivetrain.catalog.strategies import health_rules_folder, options_of_recipe, strategy_names
+from drivetrain.catalog.strategies import estimator_literals, health_rules_folder, options_of_recipe, strategy_names
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.resources import TRAIN_TABLE
 from drivetrain.spec.steps import TRAIN_SCRIPT, TrainingStep
-from drivetrain.spec.trainings import Training
+from drivetrain.spec.trainings import Training, estimators_of
 from drivetrain.training.checkpointing.interval import parse_every
 from drivetrain.training.pretrained_folder import PretrainedFolder
+from drivetrain.training.table_config import one_host
 
 rule = RuleBook()
 
@@ -105,6 +107,18 @@ def roles_fit_the_processes(step: TrainingStep, graph: Graph) -> Iterator[str]:
             with_processes(Cluster(tuple(map(str, range(hosts)))), read, processes)
     except InputError as error:
         yield f"step {step.name!r}: {error}"
+
+
+@rule.each(TrainingStep)
+def estimators_take_the_processes(step: TrainingStep, graph: Graph) -> Iterator[str]:
+    """For trainings on a table (the component train_table)."""
+    if step.program.target != TRAIN_TABLE:
+        return
+    hosts, given = step.cluster.count, step.parameters.get("processes") or step.cluster.processes or 1
+    processes = (hosts if isinstance(hosts, int) else 1) * (given if isinstance(given, int) else 1)
+    for name in estimators_of(step, graph):
+        if processes > estimator_literals(name).get("MOST_PROCESSES", processes):
+            yield f"step {step.name!r}: {one_host(name, processes)}"
 
 
 def is_longer(text: str, seconds: float) -> bool:

@@ -13,9 +13,10 @@ from typing import Any
 from drivetrain.base.degrees import World
 from drivetrain.base.records import dataclass
 from drivetrain.catalog.instances import Instance, find_instance
-from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.steps import TrainingStep, flatten, is_our_training
+from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
+from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
 from drivetrain.spec.values import ParameterRef, Scalar
+from drivetrain.training.table_config import TableConfig
 
 # What these parameters are where the component does not declare them (yet).
 FIELDS: Mapping[str, Scalar | None] = {
@@ -110,3 +111,12 @@ def _value(value: Any, given: Mapping[str, Scalar]) -> Scalar | None:
     if isinstance(value, ParameterRef):
         return given.get(value.name)
     return value if isinstance(value, str | int | float | bool) else None
+
+
+def estimators_of(step: JobStep, graph: Graph) -> tuple[str, ...]:
+    """The estimators that train_table may learn with: of a pipeline parameter its choices, or else its default."""
+    given = step.parameters.get("estimator", TableConfig.estimator)
+    if isinstance(given, ParameterRef) and given.name in graph.parameters:
+        declared = graph.parameters[given.name]
+        return tuple(map(str, declared.choices or (declared.default,)))
+    return (given,) if isinstance(given, str) else ()

@@ -2,7 +2,8 @@
 
 A file `estimators/<name>.py`, or a module of the user's own, has
 
-    NEEDS = "xgboost-cpu xgboost"        distributions that bring the library; the first one is to be installed
+    NEEDS = ("xgboost-cpu",)             distributions that it imports; of "-cpu" the one without will do, too
+    MOST_PROCESSES = 1                   only where the library learns on one host, by threads
     WEIGHTS = "model.ubj"                the name of the model's file
     class Options(estimator.Options)     a frozen dataclass of plain values
     def rounds(fit) -> Iterator[Round]   learns; goes on from the bytes of an earlier round
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.training.task import Task
 
 if TYPE_CHECKING:
@@ -55,8 +56,13 @@ class Options:
     """balanced: each class counts as much as any other in the training, however often it occurs."""
     quantiles: tuple[float, ...] = ()
     """Three rising numbers between 0 and 1, such as [0.05, 0.5, 0.95]: a regression answers low, predicted and high."""
+    monotone: Mapping[str, int] = field(default_factory=dict[str, int])
+    """1 for columns that may only raise the answer, -1 for those that may only lower it."""
 
     def __post_init__(self) -> None:
+        ways: Any = self.monotone
+        if not isinstance(ways, dict) or not all(way in (1, -1) for way in ways.values()):
+            raise ValueError('monotone names columns, each with 1 or -1, such as {"age": 1}.')
         given = self.quantiles
         numbers = all(isinstance(each, float) and 0 < each < 1 for each in given)
         if given and not (len(given) == 3 and numbers and list(given) == sorted(set(given))):
@@ -80,6 +86,24 @@ class Features:
     @property
     def names(self) -> list[str]:
         return [feature.name for feature in self.all]
+
+    @property
+    def categories(self) -> list[int]:
+        """The numbers of the columns that are categories."""
+        return [number for number, feature in enumerate(self.all) if feature.levels is not None]
+
+    def ways(self, monotone: Mapping[str, int]) -> list[int]:
+        """1, -1 or 0 for each column, as libraries take monotone constraints; empty where there are none.
+
+        Raises:
+            InputError: no such column, or a category, whose values have no order.
+        """
+        for name in monotone:
+            if name not in self.names:
+                raise InputError(f"monotone: there is no column {name!r}. {did_you_mean(name, self.names)}")
+            if self.all[self.names.index(name)].levels is not None:
+                raise InputError(f"monotone: {name!r} is a category, whose values have no order. Leave it out.")
+        return [monotone.get(name, 0) for name in self.names] if monotone else []
 
     def matrix(self, columns: Columns) -> NDArray[np.float32]:
         """The columns side by side, float32 [rows, features].
@@ -246,7 +270,7 @@ class Round(NamedTuple):
 class Estimator(Protocol):
     """An estimator's file; see the module."""
 
-    NEEDS: str
+    NEEDS: Sequence[str]
     WEIGHTS: str
     Options: type[Options]
 
@@ -280,6 +304,17 @@ def library(name: str) -> Any:
     finally:
         if hides:
             del sys.modules["sklearn"]
+
+
+def choose_objective(given: str, allowed: Mapping[str, Sequence[str]], task: Task) -> str:
+    """The objective of a task: the given one, or the task's first.
+
+    Raises:
+        InputError: another task has it.
+    """
+    if given and given not in allowed[task.kind]:
+        raise InputError(f"no objective {given!r} of {task.kind}. Allowed: {', '.join(allowed[task.kind])}.")
+    return given or allowed[task.kind][0]
 
 
 def answers_of(task: Task, margins: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -73,15 +73,15 @@ def file_of(family: str, name: str, *, kind: str) -> Path:
     return _PACKAGE / _ROOMS[family] / family / f"{name}.py"
 
 
-def literal(family: str, name: str, what: str, *, kind: str, default: str = "") -> str:
-    """The value of `WHAT = "..."` at the head of a plug-in's file, without an import.
+def literal(family: str, name: str, what: str, *, kind: str, default: Any = "") -> Any:
+    """The value of `WHAT = "..."`, or of another literal, at the head of a plug-in's file, without an import.
 
     Raises:
         InputError: no such plug-in.
     """
     for node in ast.parse(file_of(family, name, kind=kind).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == what:
-            return str(ast.literal_eval(node.value))
+            return ast.literal_eval(node.value)
     return default
 
 

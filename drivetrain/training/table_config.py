@@ -5,6 +5,8 @@ Pipelines are compiled with it: numpy is not imported here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -22,7 +24,7 @@ class TableConfig:
     """Settings of a training on a table.
 
     Attributes:
-        estimator: what learns: xgboost, or a module of your own.
+        estimator: what learns: xgboost, lightgbm, sklearn, or a module of your own.
         estimator_options: the estimator's options, a JSON object: '{"max_depth": 6, "categories": ["plan"]}'.
         task: binary, multiclass or regression; auto: texts, truths, and the numbers 0 and 1 are classes, other numbers
             a regression.
@@ -85,6 +87,30 @@ def refuse_unwatched(config: TableConfig, folders: TableFolders) -> None:
             f"early_stopping={config.early_stopping} watches the loss on validation data, and there is none. Give "
             "--validation (an input `validation` of the step), or leave early_stopping out."
         )
+
+
+def one_host(estimator: str, processes: int) -> str:
+    """The reason why an estimator cannot learn on so many processes."""
+    return (
+        f"estimator {estimator!r} learns in one process with threads, and {processes} are to run. Give one process on "
+        "one host, or estimator='xgboost', which learns on several."
+    )
+
+
+def versions_of(needs: Sequence[str]) -> dict[str, str]:
+    """The distributions of an estimator's NEEDS that are installed, and their versions.
+
+    Some have a distribution without code for GPUs, with the same module: xgboost-cpu, and xgboost.
+    """
+    from importlib import metadata
+
+    found: dict[str, str] = {}
+    for need in needs:
+        for name in dict.fromkeys((need, need.removesuffix("-cpu"))):
+            with suppress(metadata.PackageNotFoundError):
+                found[name] = metadata.version(name)
+                break
+    return found
 
 
 def parser(description: str | None) -> Parser:

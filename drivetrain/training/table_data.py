@@ -61,6 +61,8 @@ class Data:
             measured = self.validation is not None and (reports or config.early_stopping > 0)
             return [*(["train"] if reports else []), *(["validation"] if measured else [])]  # type: ignore[list-item]
 
+        if options.quantiles and self.task.kind != "regression":
+            raise InputError(f"quantiles are of a regression, and the task is {self.task.kind}. Leave them out.")
         weights = np.ones(0)
         if options.class_weights == "balanced":
             if not self.classes:

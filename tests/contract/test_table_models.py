@@ -17,7 +17,7 @@ from drivetrain.components.register_model import register_model
 from drivetrain.registry.registry import open_registry
 from tests.contract.test_answers import check_equal, contents
 from tests.contract.test_described_models import served
-from tests.contract.test_train_table import described, fit
+from tests.contract.test_train_table import DRAWN_BY, described, fit
 from tests.fixtures.forked_python import forked_python
 from tests.fixtures.tables import columns, write_tables
 
@@ -73,8 +73,13 @@ def test_a_better_model_is_registered_after_its_predecessor(models: Any, tmp_pat
     assert float(str(found["high"])) < 0  # (of a loss)
 
 
-def test_the_folder_alone_answers_requests_with_missing_values(models: Any, tmp_path: Path) -> None:
+@pytest.mark.slow_cases(but=["xgboost"])
+@pytest.mark.parametrize("which", ["xgboost", "lightgbm", "boosted", "forest"])
+def test_the_folder_alone_answers_requests_with_missing_values(which: str, models: Any, tmp_path: Path) -> None:
     tables, _, model = models
+    if which != "xgboost":
+        estimator, options = DRAWN_BY[which]
+        model = fit(tables, tmp_path / which, options, estimator=estimator)
     given = columns(300, 2)
     names = described(model)["columns"]
     rows = [{name: given[name][row] for name in names} for row in range(20)]
@@ -95,9 +100,11 @@ def test_the_folder_alone_answers_requests_with_missing_values(models: Any, tmp_
     assert "the rows lack visits" in answers[3]["error"][1]
 
 
-@pytest.mark.parametrize("name", ["xgboost-cpu", "xgboost"])
+@pytest.mark.parametrize(
+    ("name", "here"), [("xgboost-cpu", "3.2.0"), ("xgboost", "3.2.0"), ("lightgbm", "4.7.0"), ("skops", "0.16.0")]
+)
 def test_another_version_of_the_library_is_refused(
-    name: str, models: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    name: str, here: str, models: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tables, first, _ = models
     about = described(first)
@@ -109,7 +116,7 @@ def test_another_version_of_the_library_is_refused(
     (tmp_path / "model" / "model.json").write_text(json.dumps(about))
     with pytest.raises(SystemExit):
         report(tmp_path / "model", tables["test"], tmp_path / "report")
-    assert f"was made with {name} 3.1.9, which is 3.2.0 here" in capfd.readouterr().err
+    assert f"was made with {name} 3.1.9, which is {here} here" in capfd.readouterr().err
 
 
 def test_an_estimator_of_ones_own_answers_by_its_own_file(models: Any, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.training import table_data
 from drivetrain.training.input_pipeline.prepared import PreparedData
-from drivetrain.training.process import join_group
+from drivetrain.training.process import Process, join_group
 from drivetrain.training.table_config import TableConfig, TableFolders
 from drivetrain.training_scripts import train_table
 from drivetrain.training_scripts.estimators import xgboost
@@ -21,6 +23,20 @@ from tests.fixtures.tables import write_tables
 
 CATEGORIES = {"categories": ["plan"]}
 DRAWN = {**CATEGORIES, "subsample": 0.7, "colsample_bynode": 0.5, "max_depth": 3}
+# The options of each estimator by which random numbers decide on rows and columns.
+DRAWN_BY: dict[str, tuple[str, dict[str, Any]]] = {
+    "xgboost": ("xgboost", DRAWN),
+    "lightgbm": (
+        "lightgbm",
+        {**CATEGORIES, "bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction_bynode": 0.5, "num_leaves": 7},
+    ),
+    # No leaf can be split after the first round: the others add no tree.
+    "ended": ("lightgbm", {**CATEGORIES, "bagging_fraction": 0.6, "bagging_freq": 1, "min_data_in_leaf": 130}),
+    "plain": ("lightgbm", {**CATEGORIES, "num_leaves": 7}),
+    "boosted": ("sklearn", {**CATEGORIES, "model_options": {"max_features": 0.5, "max_leaf_nodes": 7}}),
+    "forest": ("sklearn", {**CATEGORIES, "model": "random_forest", "model_options": {"max_depth": 4}}),
+}
+BOOSTED = pytest.mark.parametrize("estimator", ["xgboost", "lightgbm", "sklearn"])
 WEIGHTED = {"weight_column": "weight", "save_every": 3, "early_stopping": 4, "rounds": 16}
 
 
@@ -51,8 +67,9 @@ def described(model: Path) -> dict[str, Any]:
 def answers(model: Path, data: Path, **changed: Any) -> dict[str, Any]:
     reader = PreparedData(data)
     reader.missing = frozenset(reader.column_names)
-    names = described(model)["columns"]
-    return xgboost.predict(xgboost.load(model), {**reader.read(names), **changed})
+    about = described(model)
+    module = importlib.import_module(about["answers"])
+    return module.predict(module.load(model), {**reader.read(about["columns"]), **changed})
 
 
 class KilledError(BaseException):
@@ -73,19 +90,42 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, place: str, number: int) -> None:
     monkeypatch.setattr(train_table, place, killed)
 
 
-@pytest.mark.parametrize("round_", [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13])
+@pytest.fixture(scope="module")
+def whole(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The model of a training that draws rows and columns and that nothing interrupts."""
+
+    @functools.cache
+    def trained(which: str) -> Path:
+        estimator, options = DRAWN_BY[which]
+        return fit(tables, tmp_path_factory.mktemp(which), options, estimator=estimator, **WEIGHTED)
+
+    return trained
+
+
+@pytest.mark.slow_cases("lightgbm-3", "lightgbm-13", "boosted-4", "forest-7")
+@pytest.mark.parametrize(
+    ("which", "round_"),
+    [
+        *(("xgboost", each) for each in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13)),
+        *(("lightgbm", each) for each in (3, 7, 13)),
+        *(("ended", 5), ("plain", 7), ("boosted", 4), ("boosted", 7), ("forest", 7)),
+    ],
+)
 def test_an_interrupted_training_gives_the_same_trees(
-    round_: int, tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    which: str,
+    round_: int,
+    whole: Callable[[str], Path],
+    tables: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = fit(tables, tmp_path / "whole", DRAWN, **WEIGHTED)
+    expected, (estimator, options) = whole(which), DRAWN_BY[which]
     kill_at(monkeypatch, "beat", round_)
     with pytest.raises(KilledError):
-        fit(tables, tmp_path / "killed", DRAWN, **WEIGHTED)
-    model = fit(tables, tmp_path / "killed", DRAWN, **WEIGHTED)
-    assert (model / "model.ubj").read_bytes() == (expected / "model.ubj").read_bytes()
-    assert (model / "model.json").read_bytes() == (expected / "model.json").read_bytes()
-    histories = [(folder.parent / "output" / "history.json").read_bytes() for folder in (model, expected)]
-    assert histories[0] == histories[1]
+        fit(tables, tmp_path, options, estimator=estimator, **WEIGHTED)
+    model = fit(tables, tmp_path, options, estimator=estimator, **WEIGHTED)
+    for name in (described(model)["weights"]["file"], "model.json", "../output/history.json"):
+        assert (model / name).read_bytes() == (expected / name).read_bytes(), name
 
 
 def test_a_training_that_was_killed_after_its_end_learns_nothing_more(
@@ -117,8 +157,11 @@ def test_a_damaged_checkpoint_is_passed_by(
     assert (model / "model.ubj").read_bytes() == (expected / "model.ubj").read_bytes()
 
 
-def test_early_stopping_keeps_the_best_round(tables: dict[str, Path], tmp_path: Path) -> None:
-    model = fit(tables, tmp_path, {**CATEGORIES, "learning_rate": 1.0}, rounds=60, early_stopping=5)
+@BOOSTED
+def test_early_stopping_keeps_the_best_round(estimator: str, tables: dict[str, Path], tmp_path: Path) -> None:
+    fast = {"model_options": {"learning_rate": 1.0}} if estimator == "sklearn" else {"learning_rate": 1.0}
+    given = {"options": {**CATEGORIES, **fast}, "estimator": estimator, "save_every": 8}
+    model = fit(tables, tmp_path, rounds=60, early_stopping=5, **given)
     about = described(model)
     history = json.loads((tmp_path / "output" / "history.json").read_text())
     losses = [entry["validation_loss"] for entry in history]
@@ -127,8 +170,8 @@ def test_early_stopping_keeps_the_best_round(tables: dict[str, Path], tmp_path: 
     assert about["step"] == about["best"]["step"] == best and about["best"]["value"] == min(losses)
     assert about["metrics"]["validation_loss"] == min(losses)
     assert [entry["step"] for entry in history if entry.get("best")] == [best]
-    booster = xgboost.load(model).booster
-    assert booster.num_boosted_rounds() == best
+    shorter = answers(fit(tables, tmp_path / "shorter", rounds=best, **given), tables["test"])
+    assert answers(model, tables["test"])["score"].tolist() == shorter["score"].tolist()
 
 
 def test_the_model_describes_itself(tables: dict[str, Path], tmp_path: Path) -> None:
@@ -145,8 +188,12 @@ def test_the_model_describes_itself(tables: dict[str, Path], tmp_path: Path) -> 
     assert about["data"]["reader_options"]["missing"] == ["age", "plan", "weight"], "whole numbers stay whole"
 
 
-def test_a_category_that_training_never_saw_counts_as_missing(tables: dict[str, Path], tmp_path: Path) -> None:
-    model = fit(tables, tmp_path)
+@pytest.mark.parametrize("which", ["xgboost", "lightgbm", "boosted", "forest", "linear"])
+def test_a_category_that_training_never_saw_counts_as_missing(
+    which: str, tables: dict[str, Path], tmp_path: Path
+) -> None:
+    estimator, options = {**DRAWN_BY, "linear": ("sklearn", {**CATEGORIES, "model": "logistic_regression"})}[which]
+    model = fit(tables, tmp_path, options, estimator=estimator)
     rows = PreparedData(tables["test"]).rows
     unseen = answers(model, tables["test"], plan=np.array(["gold"] * rows, dtype=object))
     missing = answers(model, tables["test"], plan=np.array([None] * rows, dtype=object))
@@ -166,9 +213,38 @@ def test_scores_are_those_of_the_library(tables: dict[str, Path], tmp_path: Path
     assert np.mean((found["score"] > 0.5) == (labels == "stays")) > 0.75
 
 
-def test_classes_of_several_kinds(tmp_path: Path) -> None:
+def test_a_linear_model_is_that_of_columns_that_numpy_prepares(tables: dict[str, Path], tmp_path: Path) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    model = fit(tables, tmp_path, {**CATEGORIES, "model": "logistic_regression"}, estimator="sklearn")
+    again = fit(tables, tmp_path / "again", {**CATEGORIES, "model": "logistic_regression"}, estimator="sklearn")
+    assert (model / "model.skops").read_bytes() == (again / "model.skops").read_bytes()
+    names, data = ("age", "visits", "weight"), {}
+    for part in ("train", "test"):
+        reader = PreparedData(tables[part])
+        reader.missing = frozenset(reader.column_names)
+        data[part] = reader.read([*names, "plan", "label"])
+    medians = [np.nanmedian(data["train"][name]) for name in names]
+    made = {}
+    for part, columns in data.items():
+        numbers = np.stack(
+            [np.where(np.isnan(columns[name]), medians[at], columns[name]) for at, name in enumerate(names)]
+        )
+        plans = np.stack([columns["plan"] == plan for plan in ("free", "pro", "team")])
+        made[part] = numbers, plans
+    center, scale = made["train"][0].mean(axis=1), made["train"][0].std(axis=1)
+    made = {
+        part: np.vstack([plans, (numbers.T - center).T / scale[:, None]]).T for part, (numbers, plans) in made.items()
+    }
+    reference = LogisticRegression().fit(made["train"], data["train"]["label"] == "stays")
+    found = answers(model, tables["test"])["score"]
+    assert np.abs(found - reference.predict_proba(made["test"])[:, 1]).max() < 1e-3
+
+
+@BOOSTED
+def test_classes_of_several_kinds(estimator: str, tmp_path: Path) -> None:
     tables = write_tables(tmp_path, label=lambda all_: [f"plan {plan}" for plan in all_["plan"]], plan=None)
-    about = described(model := fit(tables, tmp_path, {}))
+    about = described(model := fit(tables, tmp_path, {}, estimator=estimator))
     assert about["task"]["kind"] == "multiclass" and about["task"]["class_names"][0] == "plan None"
     found = answers(model, tables["test"])
     assert list(found) == ["score_0", "score_1", "score_2", "score_3"]
@@ -183,31 +259,45 @@ def test_numbers_are_a_regression_unless_the_task_says_classes(tmp_path: Path) -
     assert described(model)["task"] == {"kind": "multiclass", "num_classes": 3, "class_names": [], "threshold": 0.5}
 
 
-def test_quantiles_cover_what_they_say(tmp_path: Path) -> None:
+@BOOSTED
+def test_quantiles_cover_what_they_say(estimator: str, tmp_path: Path) -> None:
     tables = write_tables(tmp_path, num_rows=1000, label=lambda all_: all_["visits"] + all_["weight"], visits=None)
-    model = fit(tables, tmp_path, {**CATEGORIES, "quantiles": [0.1, 0.5, 0.9]}, rounds=30)
+    model = fit(tables, tmp_path, {**CATEGORIES, "quantiles": [0.1, 0.5, 0.9]}, rounds=30, estimator=estimator)
     found = answers(model, tables["train"])
     assert (found["low"] <= found["predicted"]).all() and (found["predicted"] <= found["high"]).all()
     labels = PreparedData(tables["train"]).read(["label"])["label"]
+    gaps = [(labels - found[name], share) for name, share in (("low", 0.1), ("predicted", 0.5), ("high", 0.9))]
+    pinball = np.mean([np.maximum(share * gap, (share - 1) * gap).mean() for gap, share in gaps])
+    assert described(model)["metrics"]["train_loss"] == pytest.approx(pinball, rel=2e-3), (
+        "answers in order are a little better"
+    )
     assert 0.75 < np.mean((found["low"] <= labels) & (labels <= found["high"])) < 0.95
 
 
-def test_a_monotone_column_only_raises_the_answer(tables: dict[str, Path], tmp_path: Path) -> None:
-    model = fit(tables, tmp_path, {**CATEGORIES, "monotone": {"age": 1}}, rounds=10)
+@pytest.mark.parametrize(
+    ("estimator", "more"),
+    [("xgboost", {}), ("lightgbm", {}), ("sklearn", {}), ("sklearn", {"model": "extra_trees"})],
+    ids=["xgboost", "lightgbm", "boosted", "forest"],
+)
+def test_a_monotone_column_only_raises_the_answer(
+    estimator: str, more: dict[str, Any], tables: dict[str, Path], tmp_path: Path
+) -> None:
+    model = fit(tables, tmp_path, {**CATEGORIES, "monotone": {"age": 1}, **more}, rounds=10, estimator=estimator)
     rows = PreparedData(tables["test"]).rows
     scores = [answers(model, tables["test"], age=np.full(rows, float(age)))["score"] for age in range(20, 60, 4)]
     assert (np.diff(scores, axis=0) >= 0).all()
 
 
-def test_balanced_classes_raise_the_scores_of_the_rare_one(tmp_path: Path) -> None:
+@BOOSTED
+def test_balanced_classes_raise_the_scores_of_the_rare_one(estimator: str, tmp_path: Path) -> None:
     def rare(columns: dict[str, Any]) -> list[int]:
         return [int(label == "stays" and row % 5 == 0) for row, label in enumerate(columns["label"])]
 
     tables = write_tables(tmp_path, label=rare)
-    means = [
-        answers(fit(tables, tmp_path / kind, {**CATEGORIES, "class_weights": kind}), tables["test"])["score"].mean()
-        for kind in ("none", "balanced")
-    ]
+    means = []
+    for kind in ("none", "balanced"):
+        model = fit(tables, tmp_path / kind, {**CATEGORIES, "class_weights": kind}, estimator=estimator)
+        means.append(answers(model, tables["test"])["score"].mean())
     assert means[0] * 1.5 < means[1] < 0.5, "the rare class counts as much as the other"
 
 
@@ -274,6 +364,61 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
     "quantiles": ({}, {**CATEGORIES, "quantiles": [0.9, 0.5]}, {}, "quantiles are three rising numbers"),
     "no-quantiles": ({}, {**CATEGORIES, "quantiles": [0.1, 0.5, 0.9]}, {}, "quantiles are of a regression"),
     "objective": ({}, {**CATEGORIES, "objective": "reg:gamma"}, {}, "no objective 'reg:gamma' of binary. Allowed: bin"),
+    "lightgbm-objective": (
+        {},
+        {**CATEGORIES, "objective": "gamma"},
+        {"estimator": "lightgbm"},
+        "no objective 'gamma' of binary. Allowed: binary.",
+    ),
+    "lightgbm-bagging": (
+        {},
+        {**CATEGORIES, "bagging_fraction": 0.5},
+        {"estimator": "lightgbm"},
+        "bagging_fraction draws no rows while bagging_freq is 0",
+    ),
+    "lightgbm-label": (
+        {"label": lambda all_: all_["age"] and all_["visits"] - 5.0},
+        {**CATEGORIES, "objective": "poisson"},
+        {"estimator": "lightgbm"},
+        "LightGBM refuses it: .*poisson.* at least one target label is negative",
+    ),
+    "sklearn-model": ({}, {"model": "random_forrest"}, {"estimator": "sklearn"}, "Did you mean 'random_forest'"),
+    "sklearn-task": (
+        {},
+        {**CATEGORIES, "model": "ridge"},
+        {"estimator": "sklearn"},
+        "model 'ridge' does not learn bina",
+    ),
+    "sklearn-option": (
+        {},
+        {**CATEGORIES, "model_options": {"max_leaf_node": 3}},
+        {"estimator": "sklearn"},
+        "'hist_gradient_boosting' has no 'max_leaf_node'. Did you mean 'max_leaf_nodes'",
+    ),
+    "sklearn-ours": (
+        {},
+        {**CATEGORIES, "model": "extra_trees", "model_options": {"n_estimators": 3}},
+        {"estimator": "sklearn"},
+        "model_options: 'n_estimators' is decided by the setting rounds",
+    ),
+    "sklearn-value": (
+        {},
+        {**CATEGORIES, "model": "logistic_regression", "model_options": {"C": -1}},
+        {"estimator": "sklearn"},
+        "scikit-learn refuses it: The 'C' parameter of LogisticRegression must be a float in the range",
+    ),
+    "sklearn-monotone": (
+        {},
+        {**CATEGORIES, "model": "logistic_regression", "monotone": {"age": 1}},
+        {"estimator": "sklearn"},
+        "model 'logistic_regression' takes no monotone constraints",
+    ),
+    "sklearn-quantiles": (
+        {"label": lambda all_: all_["visits"]},
+        {**CATEGORIES, "model": "random_forest", "quantiles": [0.1, 0.5, 0.9]},
+        {"estimator": "sklearn"},
+        "model 'random_forest' learns no quantiles",
+    ),
     "gamma": (
         {"label": lambda all_: all_["age"] and all_["visits"] - 5.0},
         {**CATEGORIES, "objective": "reg:gamma"},
@@ -305,9 +450,23 @@ def test_early_stopping_without_validation_is_refused(tables: dict[str, Path], t
 def test_a_library_that_is_not_installed_is_named(
     tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xgboost, "NEEDS", "no-such-boost other-boost")
-    with pytest.raises(InputError, match="estimator 'xgboost' needs no-such-boost, which is not installed here"):
+    monkeypatch.setattr(xgboost, "NEEDS", ("no-such-boost-cpu",))
+    said = (
+        r"estimator 'xgboost' needs no-such-boost-cpu, which is not installed here: pip install 'drivetrain\[trees\]'"
+    )
+    with pytest.raises(InputError, match=said):
         fit(tables, tmp_path)
+
+
+@pytest.mark.parametrize("estimator", ["lightgbm", "sklearn"])
+def test_an_estimator_of_one_host_refuses_several_processes(
+    estimator: str, tables: dict[str, Path], tmp_path: Path
+) -> None:
+    places = TableFolders(train=tables["train"], model=tmp_path)
+    with pytest.raises(
+        InputError, match=f"estimator '{estimator}' learns in one process with threads, and 2 are to run"
+    ):
+        train_table.train(TableConfig(estimator=estimator), places, Process(0, 2, 0, 2, None))
 
 
 def test_prediction_refuses_other_columns(tables: dict[str, Path], tmp_path: Path) -> None:

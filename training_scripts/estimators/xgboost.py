@@ -7,9 +7,9 @@ sample of all rows, so that the trees are those of one process.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.bounds import Bounds
-from drivetrain.base.errors import InputError, did_you_mean
+from drivetrain.base.errors import InputError
 from drivetrain.training import estimator
 from drivetrain.training.errors import LostRanksError
-from drivetrain.training.estimator import Columns, Features, Fit, Round, Rows, answers_of, library
+from drivetrain.training.estimator import Columns, Features, Fit, Round, Rows, answers_of, choose_objective, library
 from drivetrain.training.task import Task
 
-NEEDS = "xgboost-cpu xgboost"
+NEEDS = ("xgboost-cpu",)
 WEIGHTS = "model.ubj"
 _NUMBERS = "reg:squarederror reg:absoluteerror reg:pseudohubererror count:poisson reg:gamma reg:tweedie"
 _OBJECTIVES = {
@@ -57,14 +57,6 @@ class Options(estimator.Options):
     colsample_bynode: Annotated[float, _SHARE] = 1.0
     objective: str = ""
     """The loss of a regression; empty: squared error, or that of the quantiles."""
-    monotone: Mapping[str, int] = field(default_factory=dict[str, int])
-    """1 for columns that may only raise the answer, -1 for those that may only lower it."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        given: Any = self.monotone
-        if not isinstance(given, dict) or not all(way in (1, -1) for way in given.values()):
-            raise ValueError('monotone names columns, each with 1 or -1, such as {"age": 1}.')
 
     @property
     def draws(self) -> bool:
@@ -75,17 +67,12 @@ class Options(estimator.Options):
 def _parameters(fit: Fit) -> dict[str, Any]:
     """XGBoost's parameters, but for the seed."""
     options: Options = fit.options
-    objective = objective_of(fit.task, options)
-    ours = {*vars(estimator.Options()), "monotone", "objective"}
-    names, ways = fit.features.names, options.monotone
-    for name in ways:
-        if name not in names:
-            raise InputError(f"monotone: there is no column {name!r}. {did_you_mean(name, names)}")
-        if fit.features.all[names.index(name)].levels is not None:
-            raise InputError(f"monotone: {name!r} is a category, whose values have no order. Leave it out.")
+    allowed = {**_OBJECTIVES, "regression": (_QUANTILES,)} if options.quantiles else _OBJECTIVES
+    ours = {*vars(estimator.Options()), "objective"}
+    ways = fit.features.ways(options.monotone)
     return {
         **{name: value for name, value in vars(options).items() if name not in ours},
-        "objective": objective,
+        "objective": choose_objective(options.objective, allowed, fit.task),
         "tree_method": "hist",
         "device": "cpu",
         "validate_parameters": True,
@@ -93,22 +80,8 @@ def _parameters(fit: Fit) -> dict[str, Any]:
         **({"nthread": fit.threads} if fit.threads else {}),
         **({"num_class": fit.task.num_classes} if fit.task.kind == "multiclass" else {}),
         **({"quantile_alpha": list(options.quantiles)} if options.quantiles else {}),
-        **({"monotone_constraints": tuple(ways.get(name, 0) for name in names)} if ways else {}),
+        **({"monotone_constraints": tuple(ways)} if ways else {}),
     }
-
-
-def objective_of(task: Task, options: Options) -> str:
-    """The objective of a task.
-
-    Raises:
-        InputError: an option that another task has.
-    """
-    allowed = (_QUANTILES,) if options.quantiles else _OBJECTIVES[task.kind]
-    if options.quantiles and task.kind != "regression":
-        raise InputError(f"quantiles are of a regression, and the task is {task.kind}. Leave them out.")
-    if options.objective and options.objective not in allowed:
-        raise InputError(f"no objective {options.objective!r} of {task.kind}. Allowed: {', '.join(allowed)}.")
-    return options.objective or allowed[0]
 
 
 def rounds(fit: Fit) -> Iterator[Round]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_another_training_has_another_folder(
     changed: Any, commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "mine.py"
-    own.write_text("NEEDS = ''\n")
+    own.write_text("NEEDS = ()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     words = [*FOLDERS, "--estimator", "mine"]
     for _ in range(2):
@@ -85,15 +86,21 @@ def test_another_training_has_another_folder(
     if changed == "data":
         Path("train/manifest.json").write_text('{"rows": 1}')
     elif changed == "code":
-        own.write_text("NEEDS = 'numpy'\n")
+        own.write_text("NEEDS = ('numpy',)\n")
     train_table(**read(train_table, [*words, *(changed if isinstance(changed, list) else [])]))
     assert len(list(Path("c").iterdir())) == 2
 
 
-def test_another_version_of_the_library_is_another_training(commands: list[list[str]]) -> None:
-    train_table(**read(train_table, FOLDERS))
+@pytest.mark.parametrize(
+    ("estimator", "library"),
+    [("xgboost", "xgboost-cpu"), ("lightgbm", "lightgbm"), ("sklearn", "scikit-learn"), ("sklearn", "skops")],
+)
+def test_another_version_of_the_library_is_another_training(
+    estimator: str, library: str, commands: list[list[str]]
+) -> None:
+    train_table(**read(train_table, [*FOLDERS, "--estimator", estimator]))
     (record,) = Path("c").rglob("training.json")
-    assert json.loads(record.read_text())["parts"]["xgboost-cpu"] == "3.2.0"
+    assert json.loads(record.read_text())["parts"][library] == version(library)
 
 
 def test_a_setting_out_of_bounds_is_one_line(commands: list[list[str]]) -> None:

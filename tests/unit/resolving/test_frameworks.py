@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Cluster, Pipeline, UserError, step
+from drivetrain import Cluster, Parameter, Pipeline, UserError, step
 from drivetrain.components import Input, component
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.compare import compare
@@ -76,10 +76,25 @@ def test_a_script_that_the_launcher_of_tensorflow_starts_is_asked_with_tensorflo
     assert found(step(evaluate, model=model["model"], data="s3://b/d/"), fitted, model) == ("tensorflow", PLAIN)
 
 
-def test_steps_that_ask_the_model_of_a_table_need_its_library() -> None:
-    fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
+@pytest.mark.parametrize(
+    ("estimator", "needs"),
+    [
+        ("xgboost", ("xgboost-cpu",)),
+        ("lightgbm", ("lightgbm",)),
+        ("sklearn", ("scikit-learn", "skops")),
+        ("tests.fixtures.dry_estimator", ()),
+        (Parameter.string("e", "xgboost"), ("xgboost-cpu",)),
+        (Parameter.string("e", "xgboost", ("xgboost", "lightgbm")), ("xgboost-cpu", "lightgbm")),
+    ],
+    ids=["xgboost", "lightgbm", "sklearn", "own", "parameter", "choices"],
+)
+def test_the_model_of_a_table_needs_the_library_of_its_estimator(estimator: Any, needs: tuple[str, ...]) -> None:
+    """Those of a pipeline parameter's choices, or else of its default."""
+    parameters = [estimator] if isinstance(estimator, Parameter) else []
+    fitted = step(train_table, train="s3://b/t/", estimator=estimator)
     scores = step(evaluate, model=fitted["model"], data="s3://b/d/")
-    assert found(scores, fitted) == ("torch", (*PLAIN, "xgboost-cpu"))
+    graph = Graph(Pipeline(name="p", steps=[fitted, scores], parameters=parameters))
+    assert needs_of(fitted, graph, "torch") == needs_of(scores, graph, "torch") == (*PLAIN, *needs)
 
 
 def test_several_processes_need_no_torch_either() -> None:
@@ -129,3 +144,13 @@ def test_a_package_that_a_model_needs_is_looked_for_before_anything_starts(tmp_p
     model = described(fitted["model"])
     with pytest.raises(UserError, match=r"steps 'describe-model', 'train-script' need .*\n.*no-such-package$"):
         refuse_lacking(Pipeline(name="p", steps=[fitted, model]), tmp_path)
+
+
+def test_a_library_of_an_estimator_is_looked_for_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "boosted.py").write_text('NEEDS = ("no-such-boost",)\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fitted = step(train_table, train="s3://b/t/", estimator="boosted")
+    with pytest.raises(UserError, match=r"step 'train-table' needs .*\n.*no-such-boost$"):
+        refuse_lacking(Pipeline(name="p", steps=[fitted]), tmp_path)

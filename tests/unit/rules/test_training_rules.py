@@ -14,6 +14,7 @@ import pytest
 from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
+from drivetrain.components.train_table import train_table
 from drivetrain.rules import training_rules
 from drivetrain.training_scripts.recipes import huggingface
 
@@ -162,3 +163,20 @@ def test_rule_roles_fit_the_processes() -> None:
 def test_roles_that_do_not_fit_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         scripted(**{"roles": "chief=1,worker=2,ps=1"} | given)
+
+
+@pytest.mark.parametrize(
+    ("given", "processes"),
+    [
+        ({"estimator": "lightgbm", "processes": 2}, 2),
+        ({"estimator": "sklearn", "cluster": Cluster(count=3)}, 3),
+        ({"estimator": Parameter.string("e", "xgboost", ("xgboost", "lightgbm")), "cluster": Cluster(processes=4)}, 4),
+    ],
+)
+def test_rule_estimators_take_the_processes(given: dict[str, Any], processes: int) -> None:
+    parameters = [each for each in given.values() if isinstance(each, Parameter)]
+    with pytest.raises(SpecError, match=r"step 'train-table': estimator '\w+' learns in one process") as refused:
+        Pipeline(name="p", steps=[step(train_table, train="s3://b/t/", **given)], parameters=parameters)
+    assert f"and {processes} are to run" in str(refused.value)
+    Pipeline(name="p", steps=[step(train_table, train="s3://b/t/", processes=2, cluster=Cluster(count=2))])
+    Pipeline(name="p", steps=[step(train_table, train="s3://b/t/", estimator="lightgbm", processes=1)])
