@@ -22,7 +22,7 @@ def drivetrain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 def test_the_readme_lists_every_ready_pipeline() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^- `(\w+)`: (.*)$", text, re.MULTILINE)
     assert dict(rows) == ready_pipelines()
 
 
