@@ -24,7 +24,7 @@ _NUMBER = r"([-+0-9.eE]+|nan|inf|-inf)"
 @component(
     job="training",
     needs=("pyarrow", "numpy"),  # and those of its estimator (drivetrain/resolving/frameworks.py)
-    logs={name: rf"{name}={_NUMBER}" for name in ("train_loss", "validation_loss", "samples_per_second")},
+    logs={name: rf"{name}={_NUMBER}" for name in ("train_loss", "validation_loss", "samples_per_second", "healthy")},
     settings=TableConfig,
 )
 def train_table(
@@ -54,7 +54,8 @@ def train_table(
 
     config = TableConfig(**settings)
     cluster = read_cluster(os.environ, processes=processes or 1)
-    given = {"train": train, "validation": validation, "processes": processes, **settings}
+    learns = {name: value for name, value in settings.items() if name != "health_rules"}  # which only look on
+    given = {"train": train, "validation": validation, "processes": processes, "health_rules": "{}", **learns}
     parts = {**trainings.parts_of(train_table, given), "processes": cluster.world_size, **_code(config)}
     kept = Path(trainings.begin(checkpoints.resolve(), parts, is_first=cluster.host_index == 0))
     folders = {"train": train, "validation": validation, "model": model, "output": output, "checkpoints": kept}

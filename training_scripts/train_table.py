@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError, and_more
 from drivetrain.base.json_options import parse_options
@@ -26,6 +26,8 @@ from drivetrain.training import plugins
 from drivetrain.training.checkpointing.places import open_place
 from drivetrain.training.checkpointing.saved_bytes import SavedBytes
 from drivetrain.training.estimator import Estimator, Options
+from drivetrain.training.health.record import Record
+from drivetrain.training.health.rule import Finding
 from drivetrain.training.input_pipeline.prepared import keys_of
 from drivetrain.training.launch.cluster import read_cluster
 from drivetrain.training.launch.processes.failure import run_rank
@@ -41,6 +43,7 @@ from drivetrain.training.process import Process, join_group
 from drivetrain.training.serving.code_folder import code_of_answers
 from drivetrain.training.table_config import TableConfig, TableFolders, one_host, parser, refuse_unwatched, versions_of
 from drivetrain.training.table_data import Data, open_data
+from drivetrain.training.table_health import Explained, TableHealth, explain, write_card
 
 
 def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
@@ -59,6 +62,8 @@ def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
     options: Options = build_options(estimator.Options, given, f"estimator {config.estimator!r}")
     data = open_data(config, folders, options, process)
     journal = Journal(process, folders.output, epochs=config.rounds, total_steps=config.rounds)
+    stops_early = config.early_stopping > 0
+    health = TableHealth(config.health_rules, process, folders.output, journal, stops_early=stops_early)
     state = State(Watch(f"{PREFIX}loss", config.early_stopping, higher_is_better=False))
     with ExitStack() as stack:
         kept: SavedBytes | None = None
@@ -66,19 +71,24 @@ def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
             kept = stack.enter_context(SavedBytes(open_place(folders.checkpoints), journal.say))
         values, model = _shared(kept.newest() if kept else None, process)
         state.load(values)
+        health.summary.load_state(values)
         fit = data.fit(config, options, process, model, state.number)
         stack.enter_context(journal)
+        health.begin(state.number)
         journal.begin(state.number, state.number * len(data.train), state.history)
         for number, losses, save in [] if state.watch.gives_up else estimator.rounds(fit):
             metrics = state.took(number, losses)
             if "train" in losses:
                 journal.progress(number - 1, number, number * len(data.train), metrics)
+            stops = health.validated(number, metrics) if "train" in losses else None
             ends = number == config.rounds or state.watch.gives_up
             if ends or (kept and number % config.rounds_between_saves == 0):
                 model = save()
                 if kept:
-                    kept.save(number, state.as_json(), model, finished=ends)
+                    kept.save(number, {**state.as_json(), **health.summary.state()}, model, finished=ends)
             beat()
+            if stops and not ends:
+                _stop(number, stops, health)
             if ends:
                 break
         if state.watch.gives_up:
@@ -86,7 +96,23 @@ def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
         if process.is_main:
             assert model is not None  # a training has a round at least
             saved = estimator.until(model, state.best_round(config))
-            save_model(config, folders, data, options, estimator, saved, state, process)
+            explained = explain(estimator.explain, saved, data, config.seed) if hasattr(estimator, "explain") else None
+            if explained is not None:
+                loss = state.best_loss(config)
+                record = Record(step=state.number, columns=explained.columns(data, options, loss))
+                if stops := health.look(record):
+                    _stop(state.number, stops, health)
+            health.finish()
+            save_model(config, folders, data, options, estimator, saved, state, process, explained, health)
+
+
+def _stop(number: int, finding: Finding, health: TableHealth) -> NoReturn:
+    """
+    Raises:
+        InputError: always.
+    """
+    health.finish()
+    raise InputError(f"stopped at round {number} by the health rule {finding.describe()}")
 
 
 @dataclass
@@ -110,6 +136,11 @@ class State:
         if self.watch.patience:
             self.watch.improves(number, metrics)
         return metrics
+
+    def best_loss(self, config: TableConfig) -> float | None:
+        """The loss on the validation data of the best round."""
+        of = {entry["step"]: entry.get(_NAMES["validation"]) for entry in self.history}
+        return of.get(self.best_round(config))
 
     def best_round(self, config: TableConfig) -> int:
         return self.watch.best_step if config.early_stopping else self.number
@@ -173,6 +204,8 @@ def save_model(
     saved: bytes,
     state: State,
     process: Process,
+    explained: Explained | None,
+    health: TableHealth,
 ) -> None:
     """Write the model folder, a model of functions whose answers are the estimator's file, and history.json.
 
@@ -185,7 +218,7 @@ def save_model(
     read_as = {name: value for name, value in vars(reader.options).items() if name != "fitted"}
     reader_name = type(reader).__module__.removeprefix("drivetrain.training_scripts.readers.")
     chosen = next((entry for entry in state.history if entry["step"] == best), {})
-    gains = estimator.importance(saved, len(names))
+    importance = dict(zip(names, estimator.importance(saved, len(names)), strict=True))
     description = {
         FRAMEWORK: FUNCTIONS,
         "answers": module.__name__,
@@ -200,8 +233,10 @@ def save_model(
             "estimator": config.estimator,
             "options": asdict(options),
             "features": data.features.as_json(),
-            "importance": dict(zip(names, gains, strict=True)),
+            "importance": importance,
+            **({} if explained is None else {"explained": explained.as_json()}),
         },
+        **health.summary.about_model(),
         "inputs": {
             "columns": [
                 {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
@@ -241,6 +276,7 @@ def save_model(
     write_folder(folders.model, saved, description, estimator.WEIGHTS)
     if folders.output:
         folders.output.mkdir(parents=True, exist_ok=True)
+        write_card(folders.output, importance, explained)
         marked = [
             {**entry, "best": True} if config.early_stopping and entry["step"] == best else entry
             for entry in state.history

@@ -8,6 +8,7 @@ out. drivetrain/report/page/card_page.py makes the same sections a page.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from drivetrain.base.formatting import approval_words
 from drivetrain.base.json_text import as_list, as_object
 from drivetrain.registry.binding import AGAINST
-from drivetrain.registry.model_card import HEALTH, RUNS_CODE, SLICE, TRAINED_BY_OTHERS, TRAINED_BY_US
+from drivetrain.registry.model_card import COLUMN, HEALTH, RUNS_CODE, SLICE, TABLE, TRAINED_BY_OTHERS, TRAINED_BY_US
 from drivetrain.registry.registry import ModelVersion
 
 MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
@@ -34,6 +35,8 @@ class Section(NamedTuple):
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     commands: tuple[str, ...] = ()
+    bars: tuple[tuple[str, float], ...] = ()
+    """Names and numbers of the rows, where these are to be looked at."""
 
 
 def title_of(version: ModelVersion) -> str:
@@ -51,6 +54,7 @@ def sections(version: ModelVersion) -> list[Section]:
         _configuration(card),
         _metrics(version, card),
         _slices(card),
+        _columns(card),
         _health(card),
         _decision(version.decision or {}),
         Section("Lineage", head=("", "hash or run"), rows=_facts(version.lineage.items())),
@@ -156,19 +160,37 @@ def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, int | float) else ""
 
 
-def _health(card: Mapping[str, Any]) -> Section:
+def _columns(card: Mapping[str, Any]) -> Section:
+    """How far the columns of a table move the answers."""
+    rows = _details(card, COLUMN)
+    numbers = [(name, value.partition(",")[0]) for name, value in rows]
+    line = "The mean distance by which a column moves the answer, before the link function (log-odds of classes)."
+    return Section("Columns", (line,) if rows else (), ("column", "moves the answer by"), rows,
+                   bars=tuple((name, float(value)) for name, value in numbers if _is_number(value)))  # fmt: skip
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\d+(\.\d+)?(e[-+]\d+)?", text) is not None
+
+
+def _details(card: Mapping[str, Any], prefix: str) -> tuple[tuple[str, str], ...]:
+    """The custom details whose names begin so, without that beginning."""
     details = as_object(as_object(card.get("additional_information")).get("custom_details"))
-    failed = tuple(
-        (name.removeprefix(HEALTH), _text(value)) for name, value in details.items() if name.startswith(HEALTH)
+    return tuple(
+        (name.removeprefix(prefix), _text(value)) for name, value in details.items() if name.startswith(prefix)
     )
+
+
+def _health(card: Mapping[str, Any]) -> Section:
+    failed = _details(card, HEALTH)
     if failed:
         return Section("Health", ("Rules that failed the training:",), ("rule", "what it found"), failed)
     return Section("Health", ("No health rule failed the training.",) if _is_our_training(card) else ())
 
 
 def _is_our_training(card: Mapping[str, Any]) -> bool:
-    """True where `train` made the model: it watches its trainings, and its models answer by code of their own."""
-    return _observed(card).startswith(TRAINED_BY_US)
+    """True where `train` or `train_table` made the model: they watch trainings, and write the code that answers."""
+    return _observed(card).startswith((TRAINED_BY_US, TABLE))
 
 
 def _observed(card: Mapping[str, Any]) -> str:

@@ -24,6 +24,8 @@ Card = dict[str, Any]
 MOST_CHARACTERS = 100_000
 HEALTH = "health_"
 """Begins the custom details that say what a health rule found."""
+COLUMN = "column_"
+"""Begins the custom details that say how far a column of a table moves the answers."""
 TRAINED_BY_US, TRAINED_BY_OTHERS = "Trained by drivetrain", "Trained by a script of its own."
 TABLE = "Table model trained by drivetrain"
 RUNS_CODE = "Loading this model runs code"
@@ -32,7 +34,7 @@ _OURS = "drivetrain."
 SLICE = "slice "
 """Begins the name of a group of metrics that are of a slice: `slice plan=basic`."""
 _LONG, _SHORT, _MOST_NAME = 2048, 1024, 63
-_MOST_SLICES, _METRICS_OF_A_SLICE = 20, 5
+_MOST_SLICES, _METRICS_OF_A_SLICE, _MOST_COLUMNS = 20, 5, 10
 _MOST_HYPERPARAMETERS = 100
 
 
@@ -60,7 +62,7 @@ def model_card(
         card["training_details"] = _training(model)
     if evaluation or numbers or decision:
         card["evaluation_details"] = [_evaluation(evaluation or {}, decision or {}, numbers or {})]
-    custom = {**_health(model or {}), **(_pieces(decision) if decision else {})}
+    custom = {**_health(model or {}), **_columns(model or {}), **(_pieces(decision) if decision else {})}
     if custom:
         card["additional_information"] = {"custom_details": custom}
     return card
@@ -145,6 +147,16 @@ def _health(model: Mapping[str, Any]) -> dict[str, str]:
     """Health rules that failed the training, with what they found; empty of a healthy one."""
     failed = as_object(as_object(model.get("health")).get("failed"))
     return {f"{HEALTH}{rule}"[:255]: _text(text)[:_SHORT] for rule, text in failed.items()}
+
+
+def _columns(model: Mapping[str, Any]) -> dict[str, str]:
+    """The columns that move the answers of a table's model most."""
+    explained = as_object(as_object(model.get("table")).get("explained"))
+    moves = {name: move for name, move in as_object(explained.get("moves")).items() if isinstance(move, int | float)}
+    ways = {1: ", higher values raise it", -1: ", higher values lower it"}
+    said = as_object(explained.get("ways"))
+    first = sorted(moves, key=lambda name: -moves[name])[:_MOST_COLUMNS]
+    return {f"{COLUMN}{name}"[:255]: f"{moves[name]:.4g}{ways.get(said.get(name, 0), '')}" for name in first}
 
 
 def _evaluation(

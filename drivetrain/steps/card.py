@@ -28,6 +28,7 @@ MAX_PARTS = 50
 MAX_ROWS = 1000
 MAX_POINTS = 5000
 MAX_SERIES = 12
+MAX_BARS = 100
 MAX_FILE_BYTES = 2_000_000
 MAX_TEXT = 50_000
 # How a file begins -> its kind (https://mimesniff.spec.whatwg.org/#matching-an-image-type-pattern).
@@ -107,6 +108,20 @@ class Card:
             for name, values in lines.items()
         ]
         return self._add(kind="chart", title=title, x_label=x_label, series=series)
+
+    def bars(self, title: str, values: Mapping[str, float]) -> Card:
+        """A value a row, on one scale, in the order given.
+
+        Raises:
+            InputError: more than 100 rows, or a value that is not finite.
+        """
+        rows = {str(name): float(value) for name, value in values.items()}
+        wrong = [name for name, value in rows.items() if not math.isfinite(value)]
+        if wrong:
+            raise InputError(f"Card.bars {title!r}: {wrong[0]!r} is {rows[wrong[0]]}. Allowed: finite numbers.")
+        if len(rows) > MAX_BARS:
+            raise InputError(f"Card.bars {title!r}: {len(rows):,} rows. Allowed: {MAX_BARS}.")
+        return self._add(kind="bars", title=title, rows=[list(row) for row in rows.items()])
 
     def image(self, image: Any, caption: str = "") -> Card:
         """A picture: a figure (`savefig`), an image (`save`), bytes or a file of PNG, JPEG, GIF, WebP or SVG.

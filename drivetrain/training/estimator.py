@@ -9,6 +9,7 @@ A file `estimators/<name>.py`, or a module of the user's own, has
     def rounds(fit) -> Iterator[Round]   learns; goes on from the bytes of an earlier round
     def until(saved, rounds) -> bytes    the model of the first rounds
     def importance(saved) -> Sequence    a number for each feature: how much it improved the loss
+    def explain(saved, matrix, features) -> contributions      (optional) how far each feature moves each answer
     def load(folder) -> model            } the model folder's answers: serving and evaluation call these two
     def predict(model, columns)          } (drivetrain/training/answers: columns in, the columns of a table of answers)
 
@@ -267,8 +268,13 @@ class Round(NamedTuple):
     save: Callable[[], bytes]
 
 
+Explain = Callable[[bytes, NDArray[np.float32], Features], NDArray[Any]]
+"""The contributions of features to answers before the link function, [rows, outputs, features + 1]: their sum is the
+answer, and the last one is the same in all rows (SHAP values: Lundberg and Lee, 2017)."""
+
+
 class Estimator(Protocol):
-    """An estimator's file; see the module."""
+    """An estimator's file; see the module. `explain` may be missing."""
 
     NEEDS: Sequence[str]
     WEIGHTS: str

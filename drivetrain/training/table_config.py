@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
+from drivetrain.steps import Since
 from drivetrain.steps.programs import check
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class TableConfig:
         seed: decides all random numbers.
         save_every: rounds between checkpoints; 0 for a quarter of all. With sampling it takes part in deciding the
             model.
+        health_rules: what health rules do, a JSON object: '{"overfitting": {"action": "stop"}}' (docs/health.md).
         threads: threads a process; 0 for its share of the cores.
         collective_timeout: seconds that a process waits for the others.
     """
@@ -47,6 +49,7 @@ class TableConfig:
     weight_column: str = ""
     seed: Annotated[int, Bounds(0, most=2**31 - 1)] = 0
     save_every: Annotated[int, Bounds(0)] = 0
+    health_rules: Annotated[str, Since(before="{}")] = "{}"
     threads: Annotated[int, Bounds(0)] = 0
     collective_timeout: Annotated[float, Bounds(above=0)] = 600.0
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.telling.content.card import BarsPart, read_card
 from drivetrain.training import table_data
 from drivetrain.training.input_pipeline.prepared import PreparedData
 from drivetrain.training.process import Process, join_group
@@ -186,6 +187,57 @@ def test_the_model_describes_itself(tables: dict[str, Path], tmp_path: Path) -> 
     gains = about["table"]["importance"]
     assert sum(gains.values()) == pytest.approx(1) and min(gains, key=lambda name: gains[name]) == "weight"
     assert about["data"]["reader_options"]["missing"] == ["age", "plan", "weight"], "whole numbers stay whole"
+
+
+def test_the_model_says_how_far_each_column_moves_its_answers(tables: dict[str, Path], tmp_path: Path) -> None:
+    model = fit(tables, tmp_path)
+    explained = described(model)["table"]["explained"]
+    loaded = xgboost.load(model)
+    reader = PreparedData(tables["validation"])
+    reader.missing = frozenset(reader.column_names)
+    matrix = loaded.features.matrix(reader.read(loaded.features.names))
+    found = xgboost.explain((model / "model.ubj").read_bytes(), matrix, loaded.features)
+    margins = answers(model, tables["validation"])["margin"]
+    assert found.shape == (len(margins), 1, 5) and np.abs(found.sum(axis=2)[:, 0] - margins).max() < 1e-4
+    assert explained["rows"] == len(margins) <= 256 and explained["held_out"]
+    moves = [explained["moves"][name] for name in loaded.features.names]
+    assert moves == pytest.approx(np.abs(found[:, 0, :4]).mean(axis=0).tolist())
+    assert "plan" not in explained["ways"], "a category has no direction"
+    card = read_card("train", tmp_path / "output")
+    assert card is not None and [type(part).__name__ for part in card.parts] == ["TextPart", "BarsPart", "BarsPart"]
+    assert isinstance(card.parts[1], BarsPart) and len(card.parts[1].rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("rule", "label", "options"),
+    [
+        ("label_in_a_column", lambda all_: np.where(all_["visits"] > 9, "many", "few"), {}),
+        ("no_better_than_guessing", lambda all_: np.random.default_rng(3).random(len(all_["age"])), {}),
+        ("constant_answers", lambda all_: np.random.default_rng(3).random(len(all_["age"])), {"gamma": 1e9}),
+    ],
+)
+def test_a_health_rule_fires_on_its_model(rule: str, label: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    tables = write_tables(tmp_path, label=label, plan=None)
+    fit(tables, tmp_path, options, rounds=60)
+    health = json.loads((tmp_path / "output" / "health" / "health.json").read_text())
+    assert rule in [finding["rule"] for finding in health["findings"]]
+    assert health["healthy"] == (rule != "constant_answers")
+    failed = described(tmp_path / "model").get("health", {}).get("failed", {})
+    assert list(failed) == (["constant_answers"] if rule == "constant_answers" else [])
+
+
+def test_a_rule_ends_the_training_and_a_healthy_one_is_silent(
+    tables: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit(tables, tmp_path / "healthy", rounds=8)
+    assert "health: healthy=1 none of" in capsys.readouterr().out
+    rules = json.dumps({"overfitting": {"action": "stop", "share": 0.0, "scale": 0.0, "validations": 1}})
+    learns_by_heart = {**CATEGORIES, "learning_rate": 1.0, "max_depth": 12, "min_child_weight": 0.0}
+    with pytest.raises(InputError, match=r"stopped at round \d+ by the health rule overfitting"):
+        fit(tables, tmp_path / "stopped", learns_by_heart, rounds=40, health_rules=rules)
+    assert not (tmp_path / "stopped" / "model").exists()
+    with pytest.raises(InputError, match="'dead_activations' watches layers, which a training on a table does not"):
+        fit(tables, tmp_path / "other", health_rules='{"dead_activations": {"action": "stop"}}')
 
 
 @pytest.mark.parametrize("which", ["xgboost", "lightgbm", "boosted", "forest", "linear"])

@@ -93,8 +93,7 @@ def rounds(fit: Fit) -> Iterator[Round]:
     xgboost = library("xgboost")
     options: Options = fit.options
     parameters = _parameters(fit)
-    types = ["q" if each.levels is None else "c" for each in fit.features.all]
-    own = {"feature_types": types, "enable_categorical": True, "nthread": fit.threads or None}
+    own = {"feature_types": _types(fit.features), "enable_categorical": True, "nthread": fit.threads or None}
 
     def cut(rows: Rows, like: Any = None) -> Any:
         given = {**own, "weight": rows.weights, "ref": like, "max_bin": options.max_bin}
@@ -124,6 +123,10 @@ def rounds(fit: Fit) -> Iterator[Round]:
                 yield Round(number + 1, _losses(said), lambda booster=booster: _bytes(booster))
         except xgboost.core.XGBoostError as error:
             raise _refused(error, fit) from error
+
+
+def _types(features: Features) -> list[str]:
+    return ["q" if each.levels is None else "c" for each in features.all]
 
 
 def _refused(error: Exception, fit: Fit) -> Exception:
@@ -188,6 +191,13 @@ def importance(saved: bytes, features: int) -> Sequence[float]:
     gains = _read(saved).get_score(importance_type="total_gain")
     found = [float(gains.get(f"f{number}", 0.0)) for number in range(features)]
     return [gain / (sum(found) or 1.0) for gain in found]
+
+
+def explain(saved: bytes, matrix: NDArray[np.float32], features: Features) -> NDArray[Any]:
+    """The contributions of features to answers by TreeSHAP, [rows, outputs, features + 1]."""
+    data = library("xgboost").DMatrix(matrix, feature_types=_types(features), enable_categorical=True)
+    found = _read(saved).predict(data, pred_contribs=True)
+    return found if found.ndim == 3 else found[:, np.newaxis]
 
 
 class Model(NamedTuple):

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.json_text import as_list, as_object, list_in
-from drivetrain.steps.card import FILE, IMAGES, MAX_FILE_BYTES, MAX_PARTS, MAX_POINTS, MAX_ROWS, MAX_SERIES, MAX_TEXT
+from drivetrain.steps.card import (
+    FILE,
+    IMAGES,
+    MAX_BARS,
+    MAX_FILE_BYTES,
+    MAX_PARTS,
+    MAX_POINTS,
+    MAX_ROWS,
+    MAX_SERIES,
+    MAX_TEXT,
+)
 from drivetrain.telling.content.untrusted_json import (
     UnreadableError,
     drawable,
@@ -50,6 +60,14 @@ class ChartPart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BarsPart:
+    """Rows: (name, value)."""
+
+    title: str
+    rows: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ImagePart:
     """`address` is the picture itself, as a data: address."""
 
@@ -66,7 +84,7 @@ class HtmlPart:
     height: int
 
 
-Part = TextPart | TablePart | ChartPart | ImagePart | HtmlPart
+Part = TextPart | TablePart | ChartPart | BarsPart | ImagePart | HtmlPart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +135,11 @@ def _part(given: dict[str, Any], folder: Path) -> Part:
                 for line in objects(given.get("series"), MAX_SERIES)
             )
             return ChartPart(title=text(given.get("title")), x_label=text(given.get("x_label"), 60), lines=lines)
+        case "bars":
+            pairs = [as_list(row)[:2] for row in list_in(given, "rows")[:MAX_BARS]]
+            drawn = [(text(pair[0]), drawable(pair[1])) for pair in pairs if len(pair) == 2]
+            rows = tuple((name, value) for name, value in drawn if value is not None)
+            return BarsPart(title=text(given.get("title")), rows=rows)
         case "image":
             content = _file(given, folder)
             kind = next((kind for start, kind in IMAGES.items() if content.startswith(start)), None)

@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in
 from drivetrain.run_store.model import Artifact
 from drivetrain.telling.content import Measured
+from drivetrain.telling.content.untrusted_json import read_members
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -112,12 +114,13 @@ def natural(name: str) -> tuple[float, str]:
     return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (float("inf"), name)
 
 
+_CARD = "card.json"
 # Facts of a run -> the file that tells of them, and what reads it: imported for runs that have such a file.
 _READERS = {
     "datasets": ("manifest.json", "datasets", "read_dataset"),
     "evaluations": ("evaluation.json", "evaluation", "read_evaluation"),
     "decisions": ("decision.json", "decision", "read_decision"),
-    "cards": ("card.json", "card", "read_card"),
+    "cards": (_CARD, "card", "read_card"),
 }
 
 
@@ -126,15 +129,19 @@ def findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, Any]:
     order of the steps."""
     found: dict[str, Any] = {}
     for name, (file, module, function) in _READERS.items():
-        if folders := list(folders_with(file, home, artifacts)):
-            read = getattr(import_module(f"{__package__}.{module}"), function)
-            facts = (read(step, folder) for step, folder in folders)
+        facts: list[Any] = []
+        for step, folder in folders_with(file, home, artifacts):
+            facts.append(getattr(import_module(f"{__package__}.{module}"), function)(step, folder))
+        if facts:
             found[name] = tuple(one for one in facts if one is not None)
     return found
 
 
 def folders_with(file: str, home: Home, artifacts: Iterable[Artifact]) -> Iterator[tuple[str, Path]]:
-    """The steps and folders of outputs that hold a file of this name, perhaps one that cannot be read."""
+    """The steps and folders of outputs that hold a file of this name, perhaps one that cannot be read.
+
+    A card in the archive that a training's output becomes lies in a folder for as long as the caller looks at it.
+    """
     from drivetrain.run_store.objects import ObjectStore
 
     store = ObjectStore(home.objects)
@@ -147,6 +154,20 @@ def folders_with(file: str, home: Home, artifacts: Iterable[Artifact]) -> Iterat
             continue  # no URI of an object store
         if _is_there(folder / file):
             yield artifact.step, folder
+        elif file == _CARD and folder.name.endswith(".tar.gz") and (members := _card_in(folder)):
+            with TemporaryDirectory(prefix="drivetrain-card-") as unpacked:
+                for name, content in members.items():
+                    Path(unpacked, name).write_bytes(content)
+                yield artifact.step, Path(unpacked)
+
+
+def _card_in(archive: Path) -> dict[str, bytes]:
+    """The card of an archive, and the files beside it; empty without one."""
+    try:
+        found = read_members(archive, lambda name: name.startswith("card") and "/" not in name, last=_CARD)
+    except (OSError, ValueError):
+        return {}  # deleted since, or no archive
+    return found if _CARD in found else {}
 
 
 def _is_there(path: Path) -> bool:

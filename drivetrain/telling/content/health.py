@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.base.formatting import size
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
-from drivetrain.telling.content.untrusted_json import drawable, finite, objects, text, whole
+from drivetrain.telling.content.untrusted_json import drawable, finite, objects, read_members, text, whole
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 MEMBER, OPERATORS = "health/health.json", "profile/operators.json"
 MAX_BYTES = 4 * 1024 * 1024
-# It is among the first: an archive is in the order of names, and models lie in another.
-MAX_MEMBERS = 2_000
 MAX_FINDINGS, MAX_RANKS, MAX_STRETCHES, MAX_WORDS = 100, 256, 200, 600
 MAX_OPERATORS, MAX_NAME = 15, 70
 # More than this takes longer than a page may.
@@ -119,25 +117,7 @@ def _contents(place: Path, members: Sequence[str]) -> dict[str, bytes]:
         return {
             m: path.read_bytes() for m, path in paths.items() if path.is_file() and path.stat().st_size <= MAX_BYTES
         }
-    found: dict[str, bytes] = {}
-    if not place.is_file():
-        return found
-    import tarfile  # (only where there is one to be opened)
-
-    try:
-        with tarfile.open(place) as archive:
-            for number, member in enumerate(archive):
-                name = member.name.removeprefix("./")
-                # (In the order of names nothing comes later.)
-                if number > MAX_MEMBERS or (found and name > max(members)):
-                    break
-                if name in members and member.isfile() and member.size <= MAX_BYTES:
-                    source = archive.extractfile(member)
-                    if source is not None:
-                        found[name] = source.read()
-    except tarfile.TarError as error:
-        raise ValueError(str(error)) from error
-    return found
+    return read_members(place, lambda name: name in members, last=max(members), most_bytes=MAX_BYTES)
 
 
 def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +12,8 @@ from drivetrain.base.json_text import as_list
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_TEXT = 200
+# What is looked for is among the first, and models lie in other archives.
+MAX_MEMBERS = 2_000
 
 
 class UnreadableError(ValueError):
@@ -52,6 +54,38 @@ def read_bytes(path: Path, most_bytes: int) -> bytes | None:
     if len(content) > most_bytes:
         raise UnreadableError(f"is larger than {most_bytes / 1024 / 1024:.0f} MB")
     return content
+
+
+def read_members(
+    archive: Path, wanted: Callable[[str], bool], *, last: str, most_bytes: int = MAX_BYTES
+) -> dict[str, bytes]:
+    """Files of an archive that lists its members in the order of their names, as ours do; those that are not too large.
+
+    Args:
+        last: the greatest name that is wanted.
+
+    Raises:
+        ValueError: it is no archive.
+        OSError: it cannot be read.
+    """
+    found: dict[str, bytes] = {}
+    if not archive.is_file():
+        return found
+    import tarfile  # (only where there is one to be opened)
+
+    try:
+        with tarfile.open(archive) as opened:
+            for number, member in enumerate(opened):
+                name = member.name.removeprefix("./")
+                if number > MAX_MEMBERS or (found and name > last):
+                    break
+                if wanted(name) and member.isfile() and member.size <= most_bytes:
+                    source = opened.extractfile(member)
+                    if source is not None:
+                        found[name] = source.read()
+    except tarfile.TarError as error:
+        raise ValueError(str(error)) from error
+    return found
 
 
 def finite(value: object) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.registry.card_sections import Section, sections, title_of
 from drivetrain.telling import Around, document, scrolled, section, table
+from drivetrain.telling.charts.dot_plot import Row, dot_plot
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
@@ -26,6 +27,9 @@ def card_page(version: ModelVersion, around: Around | None = None, run: str | No
 
 def _section(found: Section) -> Markup:
     parts: list[Content] = [el("p", line) for line in found.lines]
+    if found.bars:
+        rows = [Row(name=name, value=value) for name, value in found.bars]
+        parts.append(el("div", dot_plot(found.head[-1].capitalize(), rows), class_="charts narrow"))
     if found.rows:
         parts.append(scrolled(table(found.head, found.rows, style="wrapped")))
     if found.commands:

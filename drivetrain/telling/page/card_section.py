@@ -8,7 +8,17 @@ from drivetrain.base.formatting import number
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.telling import scrolled, section, table
 from drivetrain.telling.charts.charts import Series, line_chart
-from drivetrain.telling.content.card import CardFacts, ChartPart, HtmlPart, ImagePart, Part, TablePart, TextPart
+from drivetrain.telling.charts.dot_plot import Row, dot_plot
+from drivetrain.telling.content.card import (
+    BarsPart,
+    CardFacts,
+    ChartPart,
+    HtmlPart,
+    ImagePart,
+    Part,
+    TablePart,
+    TextPart,
+)
 
 
 def draw(cards: Sequence[CardFacts]) -> list[Markup]:
@@ -35,6 +45,9 @@ def _part(part: Part) -> Content:
             if not series:
                 return None
             return el("div", line_chart(part.title, series, x_label=part.x_label or "x"), class_="charts narrow")
+        case BarsPart():
+            rows = [Row(name=name, value=value) for name, value in part.rows]
+            return el("div", dot_plot(part.title, rows), class_="charts narrow") if rows else None
         case ImagePart():
             caption = el("figcaption", part.caption) if part.caption else None
             return el("figure", el("img", src=part.address, alt=part.caption or "picture"), caption, class_="picture")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,21 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of a table, as a trained model goes by them on some rows.
+
+    Attributes:
+        moves: the mean distance by which each column moves the answers.
+        loss: of the model on held-out rows; None where it cannot be compared with `guess`.
+        guess: the loss of the answer that is best for all rows alike.
+    """
+
+    moves: Mapping[str, float]
+    loss: float | None = None
+    guess: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """The knowledge after `step`.
 
@@ -89,6 +104,7 @@ class Record:
         classes: samples of each class in this step; None where the label is no class.
         validation: the metrics of a validation after this step, else None.
         scaled: whether the loss is scaled (fp16), which skips steps whose gradient is not finite.
+        columns: of a trained model of a table, else None.
     """
 
     step: int
@@ -103,6 +119,7 @@ class Record:
     classes: Floats | None = None
     validation: Mapping[str, float] | None = None
     scaled: bool = False
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +178,8 @@ def to_line(record: Record) -> str:
         fields["classes"] = record.classes.tolist()
     if record.validation is not None:
         fields["validation"] = {name: _plain(value) for name, value in record.validation.items()}
+    if record.columns is not None:
+        fields["columns"] = asdict(record.columns)
     return json.dumps(fields, separators=(",", ":"))
 
 
@@ -183,6 +202,7 @@ def from_fields(fields: Mapping[str, Any], names: Names) -> Record:
         classes=np.array(fields["classes"], dtype=np.float64) if "classes" in fields else None,
         validation={str(n): _number(v) for n, v in validation.items()} if validation is not None else None,
         scaled=names.scaled,
+        columns=Columns(**fields["columns"]) if "columns" in fields else None,
         **tables,
     )
 

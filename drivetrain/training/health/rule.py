@@ -2,8 +2,8 @@
 
 A file `rules/<name>.py`, or a module of the user's own, has
 
-    WATCHES = "tensors"      what a record must have for the rule to see it: ranks, loss, tensors, layers, classes or
-                             validation
+    WATCHES = "tensors"      what a record must have for the rule to see it: ranks, loss, tensors, layers, classes,
+                             validation or columns
     ACTION = "warn"          unless the user says otherwise: note, warn, fail or stop
     WINDOW = "..."           how soon it fires after a fault, for people
     ADVICE = "..."           what to do
@@ -33,7 +33,7 @@ from drivetrain.training.errors import unknown_name
 from drivetrain.training.health.record import Record
 from drivetrain.training.options import build_options
 
-Watches = Literal["ranks", "loss", "tensors", "layers", "classes", "validation"]
+Watches = Literal["ranks", "loss", "tensors", "layers", "classes", "validation", "columns"]
 Action = Literal["note", "warn", "fail", "stop"]
 """Each does what the one before does, too: write it down; print it; `healthy` is 0; all ranks save and end."""
 

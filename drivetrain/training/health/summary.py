@@ -97,7 +97,7 @@ class Summary:
         failed = {name: one.text for name, one in self.findings.items() if name in watched and one.action in _FAILS}
         return {"health": {"failed": failed}} if failed else {}
 
-    def as_json(self, share: float) -> dict[str, Any]:
+    def as_json(self, share: float | None) -> dict[str, Any]:
         seconds = self._seconds
         phases = {}
         if seconds is not None:
@@ -107,7 +107,7 @@ class Summary:
             "findings": [asdict(finding) for finding in self.findings.values()],
             "rules": {rule.name: rule.action for rule in self._rules},
             "records": self._records,
-            "cost": round(share, 6),
+            "cost": None if share is None else round(share, 6),
             "phases": phases,
             "timeline": self._timeline.as_json(),
             "verdict": phases_in_words(seconds, self._first) if seconds is not None else "",
@@ -116,7 +116,7 @@ class Summary:
             "stragglers": stragglers(seconds) if seconds is not None else [],
         }
 
-    def write(self, journal: Journal, share: float) -> None:
+    def write(self, journal: Journal, share: float | None) -> None:
         """Write the file; where that cannot be, it is said."""
         if self._folder is None:
             return
@@ -128,11 +128,13 @@ class Summary:
         except OSError as error:
             journal.say(f"{path} cannot be written ({error.strerror}).")
 
-    def describe(self, share: float) -> str:
-        """One line; a step's metric `healthy` is read from it."""
+    def describe(self, share: float | None) -> str:
+        """One line; a step's metric `healthy` is read from it. `share` of the time went for it; None: unmeasured."""
         fired = ", ".join(f"{name} ({finding.action})" for name, finding in self.findings.items())
         said = fired or f"none of {len(self._rules)} rules fired"
-        return f"health: healthy={int(self.is_healthy)} {said}; it took {share:.2%} of the time"
+        return f"health: healthy={int(self.is_healthy)} {said}" + (
+            "" if share is None else f"; it took {share:.2%} of the time"
+        )
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint: what was found, and what rules remember."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drivetrain.training.health.record import LAYER_COLUMNS, RANK_COLUMNS, TENSOR_COLUMNS, Names, Record, Table
+from drivetrain.training.health.record import LAYER_COLUMNS, RANK_COLUMNS, TENSOR_COLUMNS, Columns, Names, Record, Table
 
 TENSORS = ("0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias")
 LAYERS = ("0", "1", "2", "3", "4")
@@ -34,6 +34,7 @@ def healthy(seed: int, steps: int = 400) -> Iterator[Record]:
         yield of_step(random, step)
         if step % VALIDATION_EVERY == 0:
             yield of_validation(random, step)
+    yield Record(step=steps, columns=Columns(moves={"age": 0.4, "plan": 0.3}, loss=0.3, guess=0.6))
 
 
 def of_step(random: Any, step: int) -> Record:

@@ -9,7 +9,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components.register_model import Registered, register_model
 from drivetrain.registry import model_package, registration
-from drivetrain.registry.card_sections import as_markdown
+from drivetrain.registry.card_sections import as_markdown, sections
 from drivetrain.registry.content_hash import content_hash, files_in
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.record import decision_in
@@ -157,7 +157,12 @@ OF_FUNCTIONS = {
 OF_A_TABLE = {
     **OF_FUNCTIONS,
     "answers": "drivetrain.training_scripts.estimators.xgboost",
-    "table": {"features": [{"name": "age"}], "options": {"max_depth": 6}, "importance": [1.0]},
+    "table": {
+        "features": [{"name": "age"}, {"name": "plan", "levels": ["a", "b"]}],
+        "options": {"max_depth": 6},
+        "importance": {"age": 0.9, "plan": 0.1},
+        "explained": {"moves": {"plan": 0.25, "age": 1.2}, "ways": {"age": -1}, "rows": 256, "held_out": True},
+    },
     "training": {"rounds": 500},
 }
 
@@ -188,7 +193,10 @@ def test_the_model_of_a_table_is_registered_with_its_estimator(model: Path) -> N
     assert version.record.description == "xgboost, trained by drivetrain"
     page = as_markdown(version)
     assert "Table model trained by drivetrain: xgboost, 1437 rows." in page and "| max_depth | 6 |" in page
-    assert "runs code" not in page and "health rule" not in page
+    assert "runs code" not in page and "No health rule failed the training." in page
+    rows = ["| age | 1.2, higher values lower it |", "| plan | 0.25 |"]
+    assert "## Columns" in page and "\n".join(rows) in page
+    assert [each.bars for each in sections(version) if each.bars] == [(("age", 1.2), ("plan", 0.25))]
     other = registered_as(model, {**OF_A_TABLE, "table": {"options": {"max_depth": 7}}})
     assert version.lineage["config"] != other.lineage["config"] != registered_as(model, OF_FUNCTIONS).lineage["config"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,19 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components import Card
-from drivetrain.telling.content.card import CardFacts, ChartPart, HtmlPart, ImagePart, TablePart, TextPart, read_card
+from drivetrain.run_store.home import Home
+from drivetrain.run_store.model import Artifact
+from drivetrain.telling.content.card import (
+    BarsPart,
+    CardFacts,
+    ChartPart,
+    HtmlPart,
+    ImagePart,
+    TablePart,
+    TextPart,
+    read_card,
+)
+from drivetrain.telling.content.findings import findings
 from drivetrain.telling.page.card_section import draw as card_sections
 
 PIXEL = base64.b64decode(
@@ -32,8 +45,11 @@ def shown(folder: Path) -> str:
 def test_each_part_in_one_line(tmp_path: Path) -> None:
     Card(tmp_path, title="Prices").text("# High\n*by* [district](https://example.com)").table(
         [{"name": "a", "price": 1.5}, {"name": "b & c", "price": None}], caption="rows"
-    ).chart("price", {"median": [1, 2, float("nan")]}, x=[10, 20, 30]).image(PIXEL, "one pixel").html("<b>hi</b>")
-    text, table, chart, image, html = read(tmp_path).parts
+    ).chart("price", {"median": [1, 2, float("nan")]}, x=[10, 20, 30]).bars("gain", {"age": 0.4, "a > b": 3}).image(
+        PIXEL, "one pixel"
+    ).html("<b>hi</b>")
+    text, table, chart, bars, image, html = read(tmp_path).parts
+    assert bars == BarsPart(title="gain", rows=(("age", 0.4), ("a > b", 3.0)))
     assert text == TextPart(markdown="# High\n*by* [district](https://example.com)")
     assert table == TablePart(caption="rows", columns=("name", "price"), rows=(("a", 1.5), ("b & c", None)), total=2)
     assert chart == ChartPart(title="price", x_label="", lines=(("median", ((10.0, 1.0), (20.0, 2.0))),))
@@ -46,6 +62,7 @@ def test_each_part_in_one_line(tmp_path: Path) -> None:
         "<em>by</em>",
         'href="https://example.com"',
         "b &amp; c",
+        "gain: age 0.4000; a &gt; b 3",
         "–",
         "one pixel",
     ):
@@ -87,6 +104,8 @@ def test_long_tables_are_cut_and_say_so(tmp_path: Path) -> None:
         (lambda card: card.table(3), "a list of mappings"),
         (lambda card: card.chart("x", {"a": [1, 2]}, x=[1]), "'a' has 2 values, x 1"),
         (lambda card: card.chart("x", {str(n): [1] for n in range(13)}), "Allowed: 12 lines"),
+        (lambda card: card.bars("x", {"a": float("inf")}), "'a' is inf. Allowed: finite numbers"),
+        (lambda card: card.bars("x", dict.fromkeys(map(str, range(101)), 1.0)), "101 rows. Allowed: 100"),
         (lambda card: card.image(b"text"), "no PNG"),
         (lambda card: card.image("/no/such.png"), "No such file"),
         (lambda card: card.image(3), "a figure, an image, bytes"),
@@ -129,6 +148,21 @@ def test_foreign_cards_are_shown_as_far_as_possible(part: Any, said: str, tmp_pa
     (tmp_path / "card" / "card.json").write_text(json.dumps({"parts": parts}))
     card = read(tmp_path / "card")
     assert said in card.problem and "still here" in shown(tmp_path / "card") and "iVBOR" not in shown(tmp_path / "card")
+
+
+def test_a_card_in_the_archive_of_a_training_is_shown_with_its_pictures(tmp_path: Path) -> None:
+    Card(tmp_path / "output").text("by *trees*").image(PIXEL, "one pixel")
+    (tmp_path / "output" / "history.json").write_text("[]")
+    home = Home(tmp_path / "home")
+    archive = home.objects / "bucket" / "output.tar.gz"
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w:gz") as packed:
+        for path in sorted((tmp_path / "output").iterdir()):
+            packed.add(path, arcname=path.name)
+    place = {"uri": "s3://bucket/output.tar.gz", "digest": "", "files": 1, "bytes": 1}
+    output = Artifact(step="train", flow="output", name="output", **place)
+    (card,) = findings(home, [output])["cards"]
+    assert card.step == "train" and [type(part) for part in card.parts] == [TextPart, ImagePart] and not card.problem
 
 
 def test_a_card_that_cannot_be_read_says_why(tmp_path: Path) -> None:
