@@ -35,7 +35,7 @@ def injected(name: str) -> int:
     """How many steps after the fault is planted in a healthy training's records the rule fires."""
     plant = importlib.import_module(f"tests.contract.health_rules.{name}")
     rules = [watching for watching in load_rules("{}") if watching.name == name]
-    training = [plant.planted(record) if record.step >= plant.FROM else record for record in records.healthy(0)]
+    training = [plant.planted(record) if record.step >= plant.FROM else record for record in records.with_model(0)]
     return next(one.step for record in training for one in see(rules, record)) - plant.FROM
 
 

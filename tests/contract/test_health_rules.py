@@ -60,7 +60,7 @@ def as_written(record: Record, like: tuple[Record, Record] | None = None) -> Rec
 @functools.cache
 def healthy(seed: int) -> tuple[tuple[Record, Record], ...]:
     """Each record as it is made and as it is written; no rule changes one (test_a_rule_does_not_change_records)."""
-    return tuple((record, as_written(record)) for record in records.healthy(seed))
+    return tuple((record, as_written(record)) for record in records.with_model(seed))
 
 
 @functools.cache

@@ -34,7 +34,15 @@ def healthy(seed: int, steps: int = 400) -> Iterator[Record]:
         yield of_step(random, step)
         if step % VALIDATION_EVERY == 0:
             yield of_validation(random, step)
-    yield Record(step=steps, columns=Columns(moves={"age": 0.4, "plan": 0.3}, loss=0.3, guess=0.6))
+
+
+def with_model(seed: int) -> Iterator[Record]:
+    """The same, and at the end a model of a table."""
+    last = 0
+    for record in healthy(seed):
+        yield record
+        last = record.step
+    yield Record(step=last, columns=Columns(moves={"age": 0.4, "plan": 0.3}, loss=0.3, guess=0.6))
 
 
 def of_step(random: Any, step: int) -> Record:
