@@ -156,6 +156,8 @@ def seen_before(dataset: Dataset, trained_on: Mapping[str, Any]) -> dict[str, An
     found: dict[str, Any] = {}
     if trained_on.get("content_hash"):
         found["trained_on"] = trained_on["content_hash"] == dataset.content_hash
+    if trained_on.get("calibrated_on") == dataset.content_hash:
+        found["calibrated_on"] = True
     keys, here = trained_on.get("keys"), keys_of(dataset.reader)
     if keys and here:
         ours, theirs = KeySample.read(here, MANIFEST_FILE), KeySample.read(keys, "model.json")

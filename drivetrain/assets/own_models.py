@@ -11,11 +11,11 @@ from pathlib import Path
 from drivetrain.assets.module_facts import module_facts
 from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import BATCH_PREDICT, COMPARE, EVALUATE
+from drivetrain.spec.resources import BATCH_PREDICT, CALIBRATE, COMPARE, EVALUATE
 from drivetrain.spec.steps import TRAIN_SCRIPT, JobStep
 from drivetrain.spec.values import OutputRef
 
-_READERS = (EVALUATE, BATCH_PREDICT, COMPARE)
+_READERS = {EVALUATE: "model", BATCH_PREDICT: "model", COMPARE: "model", CALIBRATE: "trained"}
 # By these a program may have a model.json that its text does not name as its own: files that are moved, unpacked, or
 # written by other programs. Methods of texts and tables with these names are no such calls.
 _MAY_DESCRIBE = re.compile(
@@ -43,7 +43,7 @@ def check_models(
         made = graph.by_name.get(value.step) if isinstance(value, OutputRef) and value.output == "model" else None
         if not isinstance(made, JobStep) or made.program.target != TRAIN_SCRIPT:
             continue
-        ours = step.program.target in _READERS and name == "model" and not _takes_answers(step, graph)
+        ours = _READERS.get(step.program.target) == name and not _takes_answers(step, graph)
         line = 0 if ours else _line_that_opens(name, function, content)
         if not ours and not line:
             continue

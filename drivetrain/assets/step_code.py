@@ -23,7 +23,7 @@ import drivetrain
 from drivetrain.assets import source_files
 from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import COMPARE, DESCRIBE_MODEL, MAKE_MODELS_OF_FUNCTIONS, REGISTER_MODEL
+from drivetrain.spec.resources import CALIBRATE, COMPARE, DESCRIBE_MODEL, MAKE_MODELS_OF_FUNCTIONS, REGISTER_MODEL
 from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, RegisterStep, TuningStep, flatten
 from drivetrain.spec.training_options import OneOf
 from drivetrain.spec.values import ParameterRef
@@ -35,7 +35,10 @@ _OURS = "drivetrain."
 # Parameters of our components that may name a module of the user's.
 _NAME_MODULES = frozenset(("recipe", "reader", "health_rules", "scoring", "plan", "script"))
 # Of our components those that load a model, whose recipe its folder names, and the input by which it comes.
-_LOAD_MODELS = {f"drivetrain.components.{name}:{name}": "model" for name in ("batch_predict", "evaluate")}
+_LOAD_MODELS = {
+    **{f"drivetrain.components.{name}:{name}": "model" for name in ("batch_predict", "evaluate")},
+    CALIBRATE: "trained",
+}
 # These bring models from elsewhere, and this one loads such: whatever pipeline made one, its recipe may be any file.
 _BRING_MODELS = frozenset(f"drivetrain.components.{name}:{name}" for name in ("fetch_previous", "train_on_sagemaker"))
 _WORDS = re.compile(r"[A-Za-z_][\w./-]*")
@@ -166,7 +169,7 @@ class StepCode:
 
     def _brings_code(self, step: JobStep) -> bool:
         """Return True if the model that a step loads brings the user's modules along."""
-        made = self.graph.producer(step.inputs.get("model"))
+        made = self.graph.maker(step.inputs.get(_LOAD_MODELS[step.program.target]))
         return made is not None and made.program.target in MAKE_MODELS_OF_FUNCTIONS
 
     def _own(self, step: JobStep) -> _Reach:

@@ -3,6 +3,7 @@
 `evaluate` writes it into evaluation.json, under `data`:
 
     "trained_on": true                              the test set is the very data that the model was trained on
+    "calibrated_on": true                           it is the very data that the model was calibrated on
     "shared_keys": {"keys": 12, "compared": 512, "share": 0.14}     of the training data's keys, as far as they were
                                                     compared (drivetrain/data/key_sample.py)
     "leakage": {"rows": 12, "groups": {"user": 3}}  what prepare_data counted (drivetrain/data/leakage.py)
@@ -27,6 +28,8 @@ def seen(data: Mapping[str, Any]) -> Iterator[str]:
         is_sample = shared.get("share") not in (1, None)
         of = f", of the {_number(shared.get('compared')):,} that were compared," if is_sample else ""
         yield f"{count(keys, 'key')} of the test set{of} {_are(keys)} in the training data, too."
+    if data.get("calibrated_on") is True:
+        yield "The model was calibrated on this very test set."
     leakage = object_in(data, "leakage")
     if rows := _number(leakage.get("rows")):
         yield f"{count(rows, 'row')} of the test set {_are(rows)} in the training data, too, but for the key."

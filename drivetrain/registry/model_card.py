@@ -102,6 +102,31 @@ def runs_code(module: str) -> str:
     return f"{RUNS_CODE}, its module {module!r}."
 
 
+def _calibrated(told: Mapping[str, Any]) -> str:
+    """Sentences about a model's calibration; "" without one."""
+    rows, coverage = told.get("rows"), told.get("coverage")
+    if not isinstance(rows, int | float):
+        return ""
+    on = f"on {rows:,.0f} rows of their own"
+    if isinstance(coverage, int | float):
+        return f" Intervals calibrated {on}: they hold {coverage:.0%} of all new rows, of a group perhaps less."
+    before, after = told.get("log_loss_before", "undefined"), told.get("log_loss")
+    found = f" Probabilities calibrated {on}: log loss {_short(before)}, then {_short(after)}."
+    if costs := as_object(told.get("costs")):
+        names = ("false_positive_cost", "false_negative_cost")
+        prices = " and ".join(_short(costs.get(name)) for name in names)
+        cost, *ends = (_short(told.get(f"threshold_cost{end}")) for end in ("", "_low", "_high"))
+        found += (
+            f" Threshold {_short(told.get('threshold'))}: the cheapest there if a false positive and a false negative "
+            f"cost {prices}; {cost} a row ({' to '.join(ends)})."
+        )
+    return found
+
+
+def _short(number: Any) -> str:
+    return f"{number:.4g}" if isinstance(number, int | float) else str(number)
+
+
 def _training(model: Mapping[str, Any]) -> dict[str, Any]:
     answers, estimator = str(model.get("answers", "")), estimator_of(model)
     settings = {**as_object(model.get("training")), **as_object(model.get("recipe_options"))}
@@ -126,6 +151,7 @@ def _training(model: Mapping[str, Any]) -> dict[str, Any]:
         )
         observed += f" Continues {named} (content {str(continues.get('content_hash'))[:12]})"
         observed += f" from step {continues['step']}." if "step" in continues else "."
+    observed += _calibrated(as_object(model.get("calibration")))
     for rule, text in as_object(as_object(model.get("health")).get("failed")).items():
         observed += f" Health rule {rule}: {text}."
     known = {"rows": rows, "content": data.get("content_hash"), "reader": data.get("reader")}

@@ -20,6 +20,7 @@ from drivetrain.catalog.strategies import (
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import (
     BATCH_PREDICT,
+    CALIBRATE,
     COMPARE,
     DESCRIBE_MODEL,
     EVALUATE,
@@ -29,7 +30,7 @@ from drivetrain.spec.resources import (
 from drivetrain.spec.steps import JobStep, is_our_training
 from drivetrain.spec.trainings import estimators_of, trainings, ways
 
-_ASK_MODELS = (EVALUATE, BATCH_PREDICT, COMPARE)
+_ASK_MODELS = (EVALUATE, BATCH_PREDICT, COMPARE, CALIBRATE)
 # What these steps declare only for models of our frameworks.
 _OF_OUR_FRAMEWORKS = (TORCH, "safetensors")
 
@@ -85,7 +86,7 @@ def declared_needs(step: JobStep, graph: Graph) -> tuple[str, ...]:
         return own if trained is None else _each_once(own, declared_needs(trained, graph))
     if step.program.target == TRAIN_TABLE:
         return _each_once(own, *(estimator_literals(name).get("NEEDS", ()) for name in estimators_of(step, graph)))
-    made = graph.producer(step.inputs.get("model"))
+    made = graph.maker(step.inputs.get("trained" if step.program.target == CALIBRATE else "model"))
     if step.program.target not in _ASK_MODELS:
         return own
     of_functions = made is not None and made.program.target in MAKE_MODELS_OF_FUNCTIONS

@@ -80,7 +80,7 @@ def _unmeasured(graph: Graph, where: str, field: str, name: str, evaluation: str
     if not isinstance(step, JobStep) or step.program.target != EVALUATE or not name.isidentifier():
         return
     model, scored = step.inputs.get("model"), _scored(step)
-    own = _own_metrics(graph, graph.by_name.get(model.step)) if isinstance(model, OutputRef) else None
+    own = _own_metrics(graph, graph.maker(model)) if isinstance(model, OutputRef) else None
     if "answers" in step.inputs:  # no model is asked
         own = ()
     if own is None or scored is None:

@@ -7,6 +7,7 @@ from drivetrain.base.errors import SpecError, at_place
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import (
     BATCH_PREDICT,
+    CALIBRATE,
     COMPARE,
     DESCRIBE_MODEL,
     EVALUATE,
@@ -24,7 +25,7 @@ _NUMBERS, _REPORT, _DECISION, _DATA, _MODEL = "numbers", "an evaluation's report
 _HOLDS = {
     (EVALUATE, "report"): _REPORT,
     (COMPARE, "decision"): _DECISION,
-    **{(target, "model"): _MODEL for target in (TRAIN, *MAKE_MODELS_OF_FUNCTIONS)},
+    **{(target, "model"): _MODEL for target in (TRAIN, CALIBRATE, *MAKE_MODELS_OF_FUNCTIONS)},
     **{
         (f"drivetrain.components.{component}:{component}", output): _DATA
         for component, outputs in {
@@ -45,6 +46,8 @@ _READS = {
     (EVALUATE, "data"): (_DATA, "prepared data"),
     (BATCH_PREDICT, "model"): (_MODEL, "the output `model` of a training step"),
     (BATCH_PREDICT, "data"): (_DATA, "the rows to predict"),
+    (CALIBRATE, "trained"): (_MODEL, "the output `model` of a training step"),
+    (CALIBRATE, "data"): (_DATA, "the output `calibration` of prepare_data"),
     (REGISTER_MODEL, "report"): (_REPORT, "the output `report` of drivetrain.components.evaluate"),
     (REGISTER_MODEL, "decision"): (_DECISION, "the output `decision` of drivetrain.components.compare"),
     (DESCRIBE_MODEL, "data"): (_DATA, "prepared data"),

@@ -13,7 +13,7 @@ from pydantic import Field
 from drivetrain.catalog import quotas
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily, Matching
 from drivetrain.spec.deployment import Deployment
-from drivetrain.spec.resources import CachePolicy
+from drivetrain.spec.resources import CALIBRATE, CachePolicy
 from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, NativeStep, Step, flatten
 from drivetrain.spec.values import (
     IterationRef,
@@ -288,6 +288,13 @@ class Graph:
         made = value.of if isinstance(value, IterationRef) else value
         step = self.by_name.get(made.step) if isinstance(made, OutputRef | PropertyRef) else None
         return step if isinstance(step, JobStep) else None
+
+    def maker(self, value: Any) -> JobStep | None:
+        """The job that made a model, before a calibration of it; None where it comes from elsewhere."""
+        made = self.producer(value)
+        while made is not None and made.program.target == CALIBRATE:
+            made = self.producer(made.inputs.get("trained"))
+        return made
 
     def instance_types(self, step: JobStep) -> tuple[str, ...]:
         """All on which a step may run, the cluster's own first; of a parameter its default, then its choices."""

@@ -28,6 +28,7 @@ MODEL_LIBRARIES = frozenset(
 """By their imports: the libraries by which models are made, which decide who can serve them."""
 
 EVALUATE = "drivetrain.components.evaluate:evaluate"
+CALIBRATE = "drivetrain.components.calibrate:calibrate"
 DESCRIBE_MODEL = "drivetrain.components.describe_model:describe_model"
 TRAIN_TABLE = "drivetrain.components.train_table:train_table"
 MAKE_MODELS_OF_FUNCTIONS = (DESCRIBE_MODEL, TRAIN_TABLE)

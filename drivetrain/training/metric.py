@@ -276,6 +276,12 @@ DEFAULTS: Mapping[Kind, tuple[str, ...]] = {kind: tuple(names.split()) for kind,
 _OF_PROBABILITIES = ("threshold", "log_loss", "brier", "calibration_error")
 
 
+def usual_metrics(task: Task) -> list[str]:
+    """The metrics of a task where none are named."""
+    ranks_only = task.ranked_by == "raw scores"
+    return [name for name in DEFAULTS[task.kind] if not (ranks_only and name in _OF_PROBABILITIES)]
+
+
 def load_metrics(text: str, task: Task, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Metric]:
     """Metrics by the names of their results, from a list such as "accuracy, top_k(k=5), my_module".
 
@@ -290,9 +296,7 @@ def load_metrics(text: str, task: Task, defaults: Mapping[str, Mapping[str, Any]
         InputError: text that is no such list, no such metric or option (with the closest match), a file that is no
             metric, or a metric that is not defined for the task.
     """
-    if not text.strip():
-        ranks_only = task.ranked_by == "raw scores"
-        text = ", ".join(name for name in DEFAULTS[task.kind] if not (ranks_only and name in _OF_PROBABILITIES))
+    text = text if text.strip() else ", ".join(usual_metrics(task))
     known = defaults or {}
     named = [
         (name, options, _load_metric(name, {**known.get(name, {}), **options}, task)) for name, options in _parse(text)

@@ -92,7 +92,18 @@ def with_threshold(folder: Path, to: Path, threshold: float) -> None:
     """
     if not 0 <= threshold <= 1:
         raise InputError(f"threshold={threshold}; allowed are numbers from 0 to 1.")
-    description = {**read_description(folder), THRESHOLD: float(threshold)}
+    described_copy(folder, to, threshold_in(read_description(folder), threshold))
+
+
+def threshold_in(description: Mapping[str, Any], threshold: float) -> dict[str, Any]:
+    """A description with another threshold."""
+    if description.get(FRAMEWORK) == FUNCTIONS:
+        return {**description, "task": {**description["task"], THRESHOLD: float(threshold)}}
+    return {**description, THRESHOLD: float(threshold)}
+
+
+def described_copy(folder: Path, to: Path, description: Mapping[str, Any]) -> None:
+    """Copy a model folder, with another model.json."""
     shutil.copytree(folder, to, dirs_exist_ok=True)
     (to / DESCRIPTION_FILE).write_bytes(_text(description))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
+from drivetrain.training.calibration import Calibration, log_odds_of_each
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.model_folder import THRESHOLD
 from drivetrain.training.recipe import Recipe, wrong_answer
@@ -34,6 +35,9 @@ class Answers(NamedTuple):
 
     scores: NDArray[Any] | None
     predicted: NDArray[Any] | None
+    margins: NDArray[np.float64] | None = None
+    ends: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    """Low and high of an interval a row, shape [n] each."""
 
 
 def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Task:
@@ -44,10 +48,11 @@ def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Tas
     unless its optional `raw_scores` is true.
 
     Args:
-        description: of the model; its optional `threshold` is that of a binary task.
+        description: of the model; its optional `threshold` is that of a binary task, its optional `calibration` is
+            applied to the answers.
 
     Raises:
-        InputError: no such kind, not one name per class, or an invalid threshold.
+        InputError: no such kind, not one name per class, an invalid threshold or calibration.
     """
     num_classes = recipe.num_classes or 0
     default = {0: "values", 2: "binary"}.get(num_classes, "multiclass")
@@ -60,7 +65,9 @@ def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Tas
             f"{type(recipe).__module__}: class_names has {len(names)} names, and num_classes is {num_classes}."
         )
     size = num_classes or int(getattr(recipe, "num_outputs", kind == "regression"))
-    task = Task(kind, size, names, ranked_by=_ranked_by(recipe, kind))
+    task = Task(kind, size, names, ranked_by=_ranked_by(recipe, kind), calibration=Calibration.of(description or {}))
+    if task.calibration is not None and task.ranked_by == "raw scores":
+        task = replace(task, ranked_by="logits")
     threshold: Any = (description or {}).get(THRESHOLD, task.threshold)
     if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
         raise InputError(f"the model's threshold is {threshold!r:.40}; allowed are numbers from 0 to 1.")
@@ -84,7 +91,7 @@ def answers_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> A
     """Probabilities (float64, softmax or sigmoid of the outputs) and answers for a batch.
 
     A recipe's optional methods `scores(outputs)` and `predicted(outputs)` say it in their own way. A binary model has
-    one output a sample (the logit of class 1) or two.
+    one output a sample (the logit of class 1) or two. The task's calibration is applied.
 
     Raises:
         InputError: outputs of a shape that the task does not have.
@@ -93,9 +100,10 @@ def answers_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> A
     if task.kind in _WITHOUT_ANSWERS and own_scores is None and own_predicted is None:
         return Answers(None, None)  # before gigabytes of logits are copied from the device
     outputs = framework.on_host(outputs)
-    scores, predicted = None, None
+    scores: NDArray[Any] | None = None
+    predicted: NDArray[Any] | None = None
     if trees.is_tensor(outputs):
-        scores, predicted = _answers(framework, recipe, task, outputs)
+        scores, predicted, *_ = _answers(framework, recipe, task, outputs)
     elif own_predicted is None:
         raise wrong_answer(
             recipe, "model", outputs, "one tensor, or have a method predicted(outputs) that says what they answer"
@@ -104,7 +112,35 @@ def answers_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> A
         scores = framework.array(own_scores(outputs))
     if own_predicted is not None:
         predicted = framework.array(own_predicted(outputs))
-    return Answers(scores, predicted)
+    margins = _margins(framework, task.kind, _ranked_by(recipe, task.kind), outputs, scores)
+    return calibrated(task.calibration, task, Answers(scores, predicted, margins))
+
+
+def calibrated(calibration: Calibration | None, task: Task, answers: Answers) -> Answers:
+    """The answers of any model as its calibration changes them. Two classes are told apart by the threshold then."""
+    scores, predicted, margins, ends = answers
+    if calibration is None:
+        return answers
+    if task.kind == "regression" and predicted is not None and predicted.size == len(predicted):
+        return answers._replace(ends=calibration.ends(predicted, ends))
+    if task.kind not in ("binary", "multiclass") or (scores is None and margins is None):
+        return answers
+    scores, margins = calibration.probabilities(task.kind, scores, margins)
+    return Answers(scores, (scores >= task.threshold).astype(np.int64) if task.kind == "binary" else predicted, margins)
+
+
+def _margins(
+    framework: Values, kind: Kind, ranked_by: RankedBy, outputs: Any, scores: NDArray[Any] | None
+) -> NDArray[np.float64] | None:
+    """The numbers by which samples are ranked, as `Samples.margins` has it."""
+    if scores is None or ranked_by == "probabilities":
+        return None
+    if ranked_by == "raw scores":
+        return np.asarray(scores, np.float64)
+    logits = np.asarray(framework.array(outputs), np.float64)
+    if kind == "binary":
+        return logits[:, 1] - logits[:, 0] if logits.shape[1:] == (2,) else logits.reshape(-1)
+    return log_odds_of_each(logits, scores) if kind == "multiclass" else logits
 
 
 def _answers(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Answers:

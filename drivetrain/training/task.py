@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from drivetrain.training.calibration import Calibration
 
 Kind = Literal["multiclass", "binary", "multilabel", "regression", "tokens", "segmentation", "values"]
 """The kind of a model's outputs. `values`: nothing is known but losses and the recipe's own values a sample."""
@@ -26,3 +29,5 @@ class Task:
     threshold: float = 0.5
     """The least score for class 1, for binary tasks."""
     ranked_by: RankedBy = "probabilities"
+    calibration: Calibration | None = None
+    """Applied to the outputs of a recipe's model; None where there is none, or where it was applied already."""

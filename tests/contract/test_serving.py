@@ -100,7 +100,7 @@ def expected_of(folder: Path) -> dict[str, Any]:
     recipe, model, _ = load_model(folder / "model")
     with torch.no_grad():
         outputs = model.eval()(dataset_of(folder).batch(slice(0, ASKED)).inputs)
-    scores, predicted = answers_of(Values(), recipe, task_of(recipe), outputs)
+    scores, predicted, *_ = answers_of(Values(), recipe, task_of(recipe), outputs)
     if predicted is None:
         tokens = task_of(recipe).kind == "tokens"
         predicted = (outputs.argmax(dim=-1) if tokens else outputs.double()).numpy()

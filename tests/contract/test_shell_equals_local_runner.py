@@ -23,6 +23,7 @@ import pytest
 from drivetrain import Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.calibrate import calibrate
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.fetch_previous import fetch_previous
 from drivetrain.components.find_previous import find_previous
@@ -40,6 +41,7 @@ from drivetrain.steps.declaration import Component
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.run.options import Options
 from drivetrain.targets.sagemaker.run.runner import Runner
+from tests.contract.test_train_table import fit
 from tests.distributed.prepared_data import write_prepared
 from tests.fixtures.s3_server import make_bucket
 from tests.fixtures.sagemaker_server import sagemaker_server, sagemaker_variables
@@ -244,6 +246,21 @@ def test_train_table(tmp_path: Path) -> None:
     (results,) = home.objects.rglob("output.tar.gz")
     by_runner = contents(unpacked(results, tmp_path / "runner-output"))
     assert contents(tmp_path / "output")["history.json"] == by_runner["history.json"]
+
+
+@pytest.mark.slow
+def test_calibrate(tmp_path: Path) -> None:
+    tables = write_tables(tmp_path / "tables", num_rows=200)
+    fitted = fit(tables, tmp_path / "fitted", rounds=3)
+    given: dict[str, Any] = {"trained": fitted, "data": tables["test"], "false_negative_cost": 5.0}
+    compiled = compile_pipeline(Pipeline(name="costly", steps=[step(calibrate, name="fit", **given)]), here=True)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="costly"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    made = home.objects / BUCKET / "pipelines/costly/steps/fit" / summary.execution
+    shell("calibrate", model=tmp_path / "model", metrics=tmp_path / "metrics", **given)
+    assert contents(tmp_path / "model") == contents(made / "model")
+    assert contents(tmp_path / "metrics") == contents(made / "metrics")
 
 
 @pytest.mark.slow

@@ -53,6 +53,7 @@ ROOMS = {room: height for height, row in enumerate(LAYERS) for room in row}
 # What travels into containers: it imports the standard library at import time, and nothing else of ours.
 # The declarations of the programs' parameters, of which components are made: they lie beside what they configure.
 WHAT_PROGRAMS_ARE_TOLD = {
+    "drivetrain.training.calibration_config",
     "drivetrain.training.config",
     "drivetrain.training.evaluation.settings",
     "drivetrain.training.prediction.settings",

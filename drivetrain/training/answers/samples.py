@@ -18,8 +18,10 @@ from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import ENDS, HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
 from drivetrain.training.answers.columns import KINDS, Said, decided, read_columns
 from drivetrain.training.answers.table import described_task, is_text, read_table
+from drivetrain.training.calibration import sigmoid
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Floats, Ints, Samples
+from drivetrain.training.metric_states.intervals import DIRECTIONS, covered
 from drivetrain.training.metric_states.numbers.finite import Where, check_finite
 from drivetrain.training.metric_states.score_errors import ScoreErrors
 from drivetrain.training.task import Task
@@ -71,8 +73,7 @@ class Answers:
     @property
     def directions(self) -> dict[str, bool | None]:
         """Measure -> whether more is better; None where neither is."""
-        known: dict[str, bool | None] = {"coverage": None, "width": False, "exact_match": True}
-        return {name: known[name] for name in self.values}
+        return {name: {**DIRECTIONS, "exact_match": True}[name] for name in self.values}
 
     @property
     def has_losses(self) -> bool:
@@ -157,8 +158,7 @@ class Answers:
             )
         margins = columns[MARGIN]
         if margins is not None:
-            with np.errstate(over="ignore"):
-                off = np.abs(1 / (1 + np.exp(-margins)) - scores).reshape(len(scores), -1).max(axis=1)
+            off = np.abs(sigmoid(margins) - scores).reshape(len(scores), -1).max(axis=1)
             wrong = np.flatnonzero(off > _TOLERANCE)
             if wrong.size:
                 raise InputError(
@@ -253,8 +253,7 @@ class Answers:
                 f"the interval of {where.of(wrong[0])} is from {low[wrong[0]]:g} to {high[wrong[0]]:g}; low must not "
                 "be above high."
             )
-        target = given.reshape(len(given)).astype(np.float64)
-        return {"coverage": (low <= target) & (target <= high), "width": high - low}
+        return covered(low, high, given.reshape(len(given)).astype(np.float64))
 
     def _losses(self, samples: Samples) -> Floats:
         kind, targets = self.task.kind, samples.targets

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.answers import KEY, MARGIN, PREDICTED, ROW, SCORE
+from drivetrain.training.calibration import COSTS, Calibration
 from drivetrain.training.outputs import answer_columns
 from drivetrain.training.task import Task
 
@@ -75,9 +76,15 @@ def table_columns(
     return answer_columns(task, predicted, None if task.ranked_by == "raw scores" else scores, margins)
 
 
-def described_task(task: Task) -> dict[str, Any]:
-    """The task of a table's answers, as plain JSON values: what `read_table` needs to know."""
-    threshold = {"threshold": task.threshold} if task.kind == "binary" else {}
+def described_task(task: Task, calibration: Calibration | None = None) -> dict[str, Any]:
+    """The task of a table's answers, as plain JSON values: what `read_table` needs to know.
+
+    Args:
+        calibration: that of the model; its costs are handed on.
+    """
+    threshold: dict[str, Any] = {"threshold": task.threshold} if task.kind == "binary" else {}
+    if calibration is not None and calibration.costs is not None:
+        threshold["costs"] = dict(zip(COSTS, calibration.costs, strict=True))
     return {
         "kind": task.kind,
         "num_classes": task.num_classes,

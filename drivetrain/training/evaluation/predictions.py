@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.training.answers import HIGH, LOW
 from drivetrain.training.answers.written import arrow_array, table_columns
 from drivetrain.training.evaluation.files import PREDICTIONS_FOLDER, replacing, writable
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.metric import Samples
-from drivetrain.training.outputs import one_value
+from drivetrain.training.outputs import Answers, calibrated, one_value
 from drivetrain.training.process import Process
 from drivetrain.training.task import Task
 
@@ -136,6 +137,8 @@ class Predictions:
             if values is not None:
                 found[name] = one_value(values)
         found |= table_columns(self._task, samples.predicted, samples.scores, samples.margins)
+        ends = calibrated(self._task.calibration, self._task, Answers(None, samples.predicted)).ends
+        found |= {} if ends is None else dict(zip((LOW, HIGH), ends, strict=True))
         if samples.losses is not None:
             found["loss"] = samples.losses
         return found

@@ -18,6 +18,7 @@ from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.layout import Layout
 from drivetrain.training.metric import Amount, Ints, Metric, Samples
 from drivetrain.training.metric_states.accumulator import Accumulator
+from drivetrain.training.metric_states.intervals import DIRECTIONS
 from drivetrain.training.metric_states.own_values import own_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
 from drivetrain.training.metric_states.room import MEMORY
@@ -165,7 +166,8 @@ def probe(framework: Framework, recipe: Recipe, model: Any, dataset: Dataset, ta
 def _direction(recipe: Recipe, name: str, listed: Metric | None) -> bool | None:
     """A metric of the list that has the name of one of the recipe's own knows, where the recipe says nothing."""
     known = direction(recipe, name)
-    return listed.higher_is_better if known is None and listed is not None else known
+    known = listed.higher_is_better if known is None and listed is not None else known
+    return DIRECTIONS.get(name) if known is None else known
 
 
 class _Inputs:

@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError, and_more
 from drivetrain.data.manifest import MANIFEST_FILE
 from drivetrain.training import plugins, trees
+from drivetrain.training.calibration import CALIBRATION, COSTS, Calibration
 from drivetrain.training.evaluation.progress import Progress
 from drivetrain.training.evaluation.run import evaluate, probe
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import PreparedData
-from drivetrain.training.metric import Ints, Metric, Samples, load_metrics
+from drivetrain.training.metric import Ints, Metric, Samples, load_metrics, usual_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
 from drivetrain.training.metric_states.slices import SliceColumn
+from drivetrain.training.metrics.cost import Metric as CostMetric
 from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
 from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
@@ -95,7 +97,7 @@ class AskedModel:
         self._process, self._settings = process, settings
         recipe, self._loaded, description = self._framework.load_model(folder)
         task = task_of(recipe, description)
-        self.metrics = metrics_of(settings, task)
+        self.metrics = metrics_of(settings, task, task.calibration)
         self.task = replace(task, threshold=settings.threshold or task.threshold)
         self.trained_on = description.get("data", {})
         self.model: dict[str, Any] = {"recipe": description["recipe"], "step": description.get("step")}
@@ -170,12 +172,14 @@ class _Answers:
     has_losses: bool
     loss: str
 
-    def __init__(self, answers: AnswersOfRows, process: Process, settings: Settings) -> None:
+    def __init__(
+        self, answers: AnswersOfRows, process: Process, settings: Settings, calibration: Calibration | None = None
+    ) -> None:
         from drivetrain.training.answers.samples import LOSSES
 
         self._answers, self._process, self._settings = answers, process, settings
         self.dataset, self.task = answers.dataset, answers.task
-        self.metrics = metrics_of(settings, self.task)
+        self.metrics = metrics_of(settings, self.task, calibration)
         self.has_losses = answers.has_losses
         self.loss = LOSSES[answers.name] if self.has_losses else "none"
 
@@ -225,6 +229,7 @@ class GivenAnswers(_Answers):
 
     def __init__(self, table: Path, data: Path, process: Process, settings: Settings) -> None:
         from drivetrain.training.answers.samples import read_answers
+        from drivetrain.training.answers.table import described_task
 
         _check_placed(settings, "with answers")
         shown, options = _shown(data, settings), {}
@@ -243,7 +248,9 @@ class GivenAnswers(_Answers):
             key=True,
         )
         answers = read_answers(table, dataset, settings.task, settings.threshold)
-        super().__init__(answers, process, settings)
+        # (batch_predict's manifest hands the costs of a calibrated model on.)
+        told = {name: value for name, value in described_task(table).items() if name == "costs"}
+        super().__init__(answers, process, settings, Calibration.of({CALIBRATION: told}) if told else None)
         self.model = {
             **{"recipe": None, "step": None},
             **{"answers": answers.content_hash, "task": answers.name},
@@ -274,9 +281,9 @@ class AskedFunctions(_Answers):
             columns=list(dict.fromkeys([*settings.columns, *_shown(data, settings)])),
             shuffle_window=_window(data, "auto", settings.batch_size),
         )
-        answers = AskedAnswers(ServedModel.load(folder), dataset, settings.threshold)
-        super().__init__(answers, process, settings)
-        self.model = {"recipe": None, "step": None, "task": answers.name}
+        model = ServedModel.load(folder)
+        super().__init__(AskedAnswers(model, dataset, settings.threshold), process, settings, model.calibration)
+        self.model = {"recipe": None, "step": None, "task": model.name}
 
 
 def _shown(data: Path, settings: Settings) -> list[str]:
@@ -287,20 +294,28 @@ def _shown(data: Path, settings: Settings) -> list[str]:
     return prepared.column_names[:SHOWN_COLUMNS] if prepared.rows <= MOST_HELD_ROWS else []
 
 
-def metrics_of(settings: Settings, task: Task) -> dict[str, Metric]:
+def metrics_of(settings: Settings, task: Task, calibration: Calibration | None = None) -> dict[str, Metric]:
     """The metrics to measure, besides the loss and the recipe's own.
+
+    Args:
+        calibration: the model's; its costs hold where the settings say none.
 
     Raises:
         InputError: an impossible metric, or a setting of a binary model's threshold for a model without one.
     """
-    costs = {name: getattr(settings, name) for name in ("false_positive_cost", "false_negative_cost")}
-    metrics = load_metrics(settings.scoring, task, {"threshold": costs})
+    given = (settings.false_positive_cost, settings.false_negative_cost)
+    told = given if given != (1.0, 1.0) else (calibration and calibration.costs) or given
+    costs: dict[str, Any] = dict(zip(COSTS, told, strict=True))
+    scoring = settings.scoring
+    if not scoring.strip() and task.kind == "binary" and told != (1.0, 1.0):
+        scoring = ", ".join([*usual_metrics(task), "cost"])
+    metrics = load_metrics(scoring, task, {"threshold": costs, "cost": costs})
     if settings.threshold and task.kind != "binary":
         raise InputError(f"threshold={settings.threshold:g} is for binary models, and this one is {task.kind}.")
-    if set(costs.values()) != {1.0} and not any(isinstance(metric, ThresholdMetric) for metric in metrics.values()):
+    if given != (1.0, 1.0) and not any(isinstance(metric, ThresholdMetric | CostMetric) for metric in metrics.values()):
         raise InputError(
-            "false_positive_cost and false_negative_cost are for the metric threshold of a binary model, which is not "
-            "measured here. Leave them out, or name it in scoring."
+            "false_positive_cost and false_negative_cost are for the metric threshold of a binary model, and for cost; "
+            "neither is measured here. Leave them out, or name one in scoring."
         )
     return metrics
 

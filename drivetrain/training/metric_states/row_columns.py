@@ -139,6 +139,19 @@ class ScoreErrorOf:
 
 
 @dataclass(frozen=True)
+class ErrorCost:
+    """The cost of a sample's answer in a binary task: that of its error, 0 where it is right."""
+
+    false_positive: float
+    false_negative: float
+    levels: int = 0
+
+    def numbers(self, samples: Samples) -> NDArray[Any]:
+        targets, predicted = _given(samples.targets), _given(samples.predicted)
+        return np.where(targets == predicted, 0.0, np.where(predicted == 1, self.false_positive, self.false_negative))
+
+
+@dataclass(frozen=True)
 class Score:
     """The numbers by which samples are ranked for a class."""
 

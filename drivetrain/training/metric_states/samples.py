@@ -13,7 +13,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.framework import Values
-from drivetrain.training.metric import Amount, Floats, Ints, Samples
+from drivetrain.training.metric import Amount, Ints, Samples
+from drivetrain.training.metric_states.intervals import covered
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Locate, Where, check_finite
 from drivetrain.training.outputs import answers_of
 from drivetrain.training.recipe import HasDirections, HasLossWeights, HasTruth, Recipe, wrong_answer
@@ -78,8 +79,7 @@ def samples_of(
     texts = _texts(recipe, outputs, targets)
     if task.kind == "values":
         return Samples(losses=found["loss"], weights=weights, values=values, texts=texts)
-    scores, predicted = answers_of(framework, recipe, task, outputs)
-    margins = margins_of(framework, task, outputs, scores)
+    scores, predicted, margins, ends = answers_of(framework, recipe, task, outputs)
     for name, numbers in (("score", scores), ("prediction", predicted), ("output", margins)):
         if numbers is not None and numbers.dtype.kind == "f":
             check_finite(name, numbers, where, EXTREME)
@@ -90,6 +90,8 @@ def samples_of(
             f"{trees.described(outputs)}, which make predictions of shape {list(predicted.shape)} in a {task.kind} "
             "task."
         )
+    if ends is not None:
+        values = {**covered(*ends, wanted[:, 0]), **values}
     return Samples(
         losses=found["loss"],
         weights=weights,
@@ -201,41 +203,3 @@ def _check_classes(task: Task, given: NDArray[Any], where: Where) -> None:
             f"{f', and {_IGNORED} for what is not to count' if many else ''}. Correct the data, or the recipe's "
             "num_classes."
         )
-
-
-# Sums of probabilities below this have lost digits.
-_TINY = 1e-290
-
-
-def margins_of(framework: Values, task: Task, outputs: Any, scores: NDArray[Any] | None) -> Floats | None:
-    """The numbers by which samples are ranked, as `Samples.margins` has it, for outputs and scores that `answers_of`
-    has checked."""
-    if scores is None or task.ranked_by == "probabilities":
-        return None
-    if task.ranked_by == "raw scores":
-        return np.asarray(scores, np.float64)
-    logits = np.asarray(framework.array(outputs), np.float64)
-    if task.kind == "binary":
-        return logits[:, 1] - logits[:, 0] if logits.shape[1:] == (2,) else logits.reshape(-1)
-    return _log_odds(logits, scores) if task.kind == "multiclass" else logits
-
-
-def _log_odds(logits: Floats, probabilities: Floats) -> Floats:
-    """z_k - logsumexp of the others, shape [n, C], by p_k / (1 - p_k), where 1 - p_k has all its digits: it is at least
-    1/2, but for the largest logit, for which the others are added up."""
-    if logits.shape[1] == 1:
-        return np.zeros_like(logits)
-    top = probabilities.argmax(axis=1)[:, None]
-    best, highest = np.take_along_axis(probabilities, top, 1), np.take_along_axis(logits, top, 1)
-    others = probabilities.copy()
-    np.put_along_axis(others, top, 0, 1)
-    rest = others.sum(axis=1, keepdims=True)
-    # (Equal logits have equal margins.)
-    found = np.where(logits == highest, np.maximum(rest, _TINY), 1 - probabilities)
-    np.divide(best, found, out=found)
-    np.log(found, out=found)
-    found += logits - highest
-    for row in np.flatnonzero(rest[:, 0] < _TINY):
-        below = np.delete(logits[row], top[row])
-        found[row, top[row]] = highest[row] - np.logaddexp.reduce(below)
-    return found

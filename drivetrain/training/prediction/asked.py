@@ -17,7 +17,6 @@ from drivetrain.training.answers.written import described_task, table_columns
 from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, check_finite
-from drivetrain.training.metric_states.samples import margins_of
 from drivetrain.training.model_folder import FUNCTIONS, framework_of, read_description
 from drivetrain.training.outputs import task_of
 from drivetrain.training.prediction.settings import Settings
@@ -88,7 +87,7 @@ class RecipeModel:
 
     @property
     def described(self) -> Mapping[str, Any]:
-        return described_task(self._task)
+        return described_task(self._task, self._task.calibration)
 
     def device_kind(self, process: Process) -> str:
         return self._framework.device_kind(process.device)
@@ -111,12 +110,16 @@ class RecipeModel:
                 if outputs is None or not counts:
                     return None
                 answers = predictions_of(framework, recipe, self._task, outputs)
-                margins = margins_of(framework, self._task, outputs, answers.scores)
                 where = Where(np.arange(start, stop), dataset.reader.locate)
-                for what, values in (("score", answers.scores), ("prediction", answers.predicted), ("output", margins)):
+                for what, values in (
+                    ("score", answers.scores),
+                    ("prediction", answers.predicted),
+                    ("output", answers.margins),
+                ):
                     if values is not None and values.dtype.kind == "f":
                         check_finite(what, values, where, EXTREME)
-                return table_columns(self._task, answers.predicted, answers.scores, margins)
+                columns = table_columns(self._task, answers.predicted, answers.scores, answers.margins)
+                return {**columns, **answers.ends}
 
             yield answer, Shares(layout.data_rank, layout.data_size)
 
@@ -134,7 +137,7 @@ class FunctionsModel:
 
     @property
     def described(self) -> Mapping[str, Any]:
-        return {**described_task(self._model.task), "kind": self._model.name}
+        return {**described_task(self._model.task, self._model.calibration), "kind": self._model.name}
 
     def device_kind(self, process: Process) -> str:
         return "cpu"

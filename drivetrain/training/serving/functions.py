@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, PREDICTED, SCORE
 from drivetrain.training.answers.columns import KINDS, Said, decided, read_columns
+from drivetrain.training.calibration import Calibration
 from drivetrain.training.model_folder import OWN, no_description
+from drivetrain.training.outputs import Answers, calibrated
 from drivetrain.training.reader import Columns
 from drivetrain.training.serving.inputs import Inputs, description_of, inputs_of
 from drivetrain.training.serving.predictions import Answering, Predictions
@@ -78,6 +80,7 @@ class ServedModel(Answering):
     task: Task
     inputs: Inputs
     ask: Callable[[Columns], Mapping[str, Any]]
+    calibration: Calibration | None = None
 
     @classmethod
     def load(cls, folder: Path) -> ServedModel:
@@ -97,10 +100,10 @@ class ServedModel(Answering):
             raise no_description(folder, error) from None
         check_libraries(folder, description.get("needs", {}))
         ask = asking(folder, module, style, inputs, name, classes)
-        return cls(name, told, Task(kind, size, classes, threshold), inputs, ask)
+        return cls(name, told, Task(kind, size, classes, threshold), inputs, ask, Calibration.of(description))
 
     def said(self, columns: Columns) -> Said:
-        """The answers for these rows, as a table of answers would have them.
+        """The answers for these rows, as a table of answers would have them, calibrated.
 
         Raises:
             InputError: the model's code fails, or answers what the task does not have.
@@ -114,7 +117,13 @@ class ServedModel(Answering):
                 f"the model's answer has {found.task.num_classes} values a row, and its description says "
                 f"{self.task.num_classes}."
             )
-        return found
+        if self.calibration is None:
+            return found
+        raw = Answers(found.scores, found.predicted, found.margins, found.ends)
+        scores, predicted, margins, ends = calibrated(self.calibration, self.task, raw)
+        ranked_by = "probabilities" if margins is None else "logits"
+        task = replace(found.task, ranked_by=ranked_by)
+        return replace(found, task=task, scores=scores, predicted=predicted, margins=margins, ends=ends)
 
     def answers(self, columns: Columns) -> Predictions:
         return self.answers_of(self.said(columns))

@@ -33,6 +33,8 @@ class Predictions:
     scores: NDArray[Any] | None = None
     ends: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """`low` and `high` of an interval a row, [n] each, where the model gives them."""
+    margins: NDArray[Any] | None = None
+    """As `Samples.margins`; of a model of functions they are left out."""
 
     def __len__(self) -> int:
         return len(self.predicted)
@@ -50,7 +52,10 @@ def predictions_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) 
     if predicted is None:
         numbers = framework.array(outputs)
         predicted = numbers.argmax(axis=-1) if task.kind == "tokens" else numbers.astype(np.float64)
-    return Predictions(task, predicted, answers.scores)
+    ends: dict[str, NDArray[Any]] = {}
+    if answers.ends is not None:
+        ends = {"low": answers.ends[0], "high": answers.ends[1]}
+    return Predictions(task, predicted, answers.scores, ends, answers.margins)
 
 
 class Answering:

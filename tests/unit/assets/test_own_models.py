@@ -12,6 +12,7 @@ from drivetrain.assets.own_models import check_models
 from drivetrain.cli.main import run as cli
 from drivetrain.components import Input, component
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.calibrate import calibrate
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
@@ -61,7 +62,8 @@ def check(folder: Path, text: str, reader: Any, *, by: Any = train_script, **mor
     more |= {"script": "fit.py"} if by is train_script else {}
     made = step(by, train="s3://b/t/", **more)
     data: dict[str, Any] = {} if reader is read else {"data": "s3://b/d/"}
-    used = step(reader, model=made["model"], **data)
+    name = "trained" if reader is calibrate else "model"
+    used = step(reader, **{name: made["model"]}, **data)
     graph = Graph(Pipeline(name="p", steps=[made, used]))
     module, _, function = used.program.target.partition(":")
     file = folder / f"{module}.py"
@@ -75,7 +77,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize("reader", [evaluate, batch_predict])
+@pytest.mark.parametrize("reader", [evaluate, batch_predict, calibrate])
 def test_ours_refuse_a_scripts_model(reader: Any, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=REFUSED):
         check(tmp_path, SCRIPT, reader)

@@ -10,6 +10,7 @@ import pytest
 from drivetrain import Cluster, Parameter, Pipeline, UserError, step
 from drivetrain.components import Input, component
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.calibrate import calibrate
 from drivetrain.components.compare import compare
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
@@ -95,6 +96,20 @@ def test_the_model_of_a_table_needs_the_library_of_its_estimator(estimator: Any,
     scores = step(evaluate, model=fitted["model"], data="s3://b/d/")
     graph = Graph(Pipeline(name="p", steps=[fitted, scores], parameters=parameters))
     assert needs_of(fitted, graph, "torch") == needs_of(scores, graph, "torch") == (*PLAIN, *needs)
+
+
+def test_a_calibrated_model_needs_what_it_needed_before() -> None:
+    fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
+    model = step(calibrate, trained=fitted["model"], data="s3://b/c/")
+    again = step(calibrate, name="again", trained=model["model"], data="s3://b/c/")
+    scores = step(evaluate, model=again["model"], data="s3://b/d/")
+    for asking, before in ((model, ()), (again, (model,)), (scores, (model, again))):
+        assert found(asking, fitted, *before) == ("torch", (*PLAIN, "xgboost-cpu"))
+    graph = Graph(Pipeline(name="p", steps=[fitted, model, again]))
+    assert graph.maker(again["model"]) is fitted and graph.producer(again["model"]) is again
+    of_keras = step(train, train="s3://b/t/", strategy="tf_single", recipe="digits_keras")
+    model = step(calibrate, trained=of_keras["model"], data="s3://b/c/")
+    assert found(step(evaluate, model=model["model"], data="s3://b/d/"), of_keras, model)[0] == "tensorflow"
 
 
 def test_several_processes_need_no_torch_either() -> None:

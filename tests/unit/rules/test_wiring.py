@@ -10,6 +10,7 @@ import pytest
 from drivetrain import Pipeline, SpecError, register, step, when
 from drivetrain.components import Input, Output, component
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.calibrate import calibrate
 from drivetrain.components.compare import compare
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.evaluate import evaluate
@@ -91,6 +92,10 @@ def test_compare_refuses_a_metrics_file_that_is_no_report(whole: bool) -> None:
                 register_model, model="s3://b/m", artifact="s3://b/m", group="g", decision=of["scores"]["report"]
             ),
             "register_model takes the output `decision` of drivetrain.components.compare.",
+        ),
+        (
+            lambda of: step(calibrate, trained=of["scores"]["report"], data="s3://b/r"),
+            "trained is the output 'report' of step 'evaluate', which holds an evaluation's report. calibrate take",
         ),
         (lambda of: step(train, name="t", train=of["own"]["metrics"]), "train takes prepared data."),
         (lambda of: step(train_table, name="t", train=of["own"]["metrics"]), "train_table takes prepared data."),

@@ -359,7 +359,7 @@ class _Compiler:
         image = model_package_request.serving_image(step, self.graph, self.place)
         if not self.here:
             self.notes += model_package_request.serving_notes(step, self.graph, self.place)
-        producer = self.graph.producer(step.model)
+        producer = self.graph.maker(step.model)
         code = None if producer is None else self.site(producer).code.sha256
         return model_package_request.register_arguments(step, self.graph, image=image, code=code)
 

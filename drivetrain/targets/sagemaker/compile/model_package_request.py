@@ -71,7 +71,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
         image: the container that serves the model.
         code: the hash of the code that trained it, where a step of the pipeline did.
     """
-    producer = graph.producer(step.model)
+    producer = graph.maker(step.model)
     container: Json = {"Image": image if step.image else Generated(image), "ModelDataUrl": spell(step.model, graph)}
     of_functions = makes_model_of_functions(producer)
     ours = of_functions or (producer is not None and producer.program.target == TRAIN)
@@ -117,7 +117,7 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
         SpecError: a training image, by its name.
         UserError: there is no stock image for the region or the instance types.
     """
-    producer = graph.producer(step.model)
+    producer = graph.maker(step.model)
     image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
@@ -136,7 +136,7 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
 
 def serving_notes(step: RegisterStep, graph: Graph, place: Settings) -> list[str]:
     """A line about what the stock image that serves a model of functions is not documented to hold."""
-    producer = graph.producer(step.model)
+    producer = graph.maker(step.model)
     if producer is None or not makes_model_of_functions(producer) or step.image or place.serving_image:
         return []
     from drivetrain.assets.requirements import parse

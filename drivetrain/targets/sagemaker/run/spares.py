@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in, text_in
 from drivetrain.run_store.objects import ObjectStore
-from drivetrain.spec.resources import MAKE_MODELS_OF_FUNCTIONS
+from drivetrain.spec.resources import CALIBRATE, MAKE_MODELS_OF_FUNCTIONS
 from drivetrain.steps import CODE_CHANNEL, START_COMMAND
 from drivetrain.steps.start import plain_files
 from drivetrain.targets.sagemaker.run.jobs.job_data import input_uris, words_in
@@ -82,7 +82,9 @@ def loaded_ahead(
     if target in _OF_OURS:
         inputs = input_uris(arguments)
         made_by = _MADE_BY.match(text_in(object_in(inputs, "model"), "Get") or "")
-        of_functions = made_by is not None and _target(steps.get(made_by[1], {})) in MAKE_MODELS_OF_FUNCTIONS
+        # (A calibrated model may be one of functions, too.)
+        others = (CALIBRATE, *MAKE_MODELS_OF_FUNCTIONS)
+        of_functions = made_by is not None and _target(steps.get(made_by[1], {})) in others
         return () if of_functions or "answers" in inputs else _OF_OURS[target]
     module, _, function = target.partition(":")
     archive = archive_of(arguments, store)

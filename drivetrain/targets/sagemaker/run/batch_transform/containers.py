@@ -17,7 +17,7 @@ from drivetrain.base.json_text import object_in
 from drivetrain.processes.mounts import BASE
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.run_store.objects import missing
-from drivetrain.spec.resources import MAKE_MODELS_OF_FUNCTIONS
+from drivetrain.spec.resources import CALIBRATE, MAKE_MODELS_OF_FUNCTIONS
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL
 from drivetrain.targets.sagemaker.document.expressions import references
@@ -180,4 +180,6 @@ def _has_code(name: str, path: Path, script: str) -> bool:
 
 def _is_ours(arguments: Mapping[str, Any]) -> bool:
     words = words_in(arguments, "ContainerArguments")
-    return words[:1] == [f"--{CODE_CHANNEL}"] and any(each in words for each in (TRAIN, *MAKE_MODELS_OF_FUNCTIONS))
+    return words[:1] == [f"--{CODE_CHANNEL}"] and any(
+        each in words for each in (TRAIN, CALIBRATE, *MAKE_MODELS_OF_FUNCTIONS)
+    )
