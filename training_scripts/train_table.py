@@ -97,8 +97,10 @@ def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
             assert model is not None  # a training has a round at least
             saved = estimator.until(model, state.best_round(config))
             explained = explain(estimator.explain, saved, data, config.seed) if hasattr(estimator, "explain") else None
+            loss = state.best_loss(config)
+            if config.early_stopping:  # the last word on the loss, which a tuning goes by
+                journal.say(f"the model is that of round {state.best_round(config)}: validation_loss={loss:.6g}")
             if explained is not None:
-                loss = state.best_loss(config)
                 record = Record(step=state.number, columns=explained.columns(data, options, loss))
                 if stops := health.look(record):
                     _stop(state.number, stops, health)

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from drivetrain.authoring.binding import declared_parameter, dependencies, refuse_beyond
 from drivetrain.base.errors import SpecError, did_you_mean, nearest, shown
+from drivetrain.base.json_options import parse_options
 from drivetrain.spec.steps import BaseStep, Dependency, TrainingStep, TuningStep
 from drivetrain.spec.training_options import Between, OneOf, Range, Scale, Search
 from drivetrain.spec.values import Reference, as_value
@@ -34,6 +35,8 @@ accuracy acc auc auroc auprc prauc rocauc ap map f1 fbeta fscore score precision
 iou miou dice jaccard bleu rouge meteor chrf ndcg mrr hit hits kappa mcc likelihood reward return returns psnr ssim
 similarity correlation pearson spearman throughput
 """
+# A parameter that holds options as a JSON object -> the one that names the plug-in that they are for.
+_OPTIONS = {"estimator_options": "estimator", "recipe_options": "recipe"}
 LESS_IS_BETTER, MORE_IS_BETTER = frozenset(_LESS.split()), frozenset(_MORE.split())
 _WORDS = re.compile(r"[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*")
 Strategy = Literal["Bayesian", "Random", "Grid", "Hyperband"]
@@ -73,7 +76,8 @@ def tune(
         max_seconds: wall time of the whole search.
         hyperband_epochs: the least and the most epochs of a training, for Hyperband.
         after: steps that must have ended before; they are added to those of the training.
-        ranges: a hyperparameter's name = `between(low, high)` or `one_of(values)`.
+        ranges: a hyperparameter's name = `between(low, high)` or `one_of(values)`; also an option of the estimator of
+            train_table or of the recipe of train.
 
     Raises:
         SpecError: no training step, an unknown hyperparameter, values of another type than it takes, an objective
@@ -83,6 +87,7 @@ def tune(
         raise SpecError(f"tune({shown(training, 60)}): give a training step, as step(train, ...) makes one.")
     if not isinstance(objective, str):  # type: ignore[reportUnnecessaryIsInstance]
         raise SpecError(f"tune(..., objective={shown(objective, 60)}): give the name of a metric that it logs.")
+    ranges = {_placed(training, name): given for name, given in ranges.items()}
     for name, given in ranges.items():
         _check(training, name, given)
     if maximize is None:
@@ -128,12 +133,46 @@ def one_of(*values: Any) -> OneOf:
         raise SpecError(f"one_of{shown(values)}: {error}") from None
 
 
+def _placed(training: TrainingStep, name: str) -> str:
+    """A hyperparameter's place: a parameter, or an option in the JSON object of one, as `estimator_options.max_depth`.
+
+    Raises:
+        SpecError: the plug-in whose options these are has no such option, or the JSON object gives it a value.
+    """
+    field = next((each for each in _OPTIONS if each in training.parameters), None)
+    if name in training.parameters or field is None:
+        return name
+    plugin = training.parameters.get(_OPTIONS[field])
+    known = _options_of(field, plugin) if isinstance(plugin, str) else None
+    option = name.removeprefix(f"{field}.")
+    if known is not None and option.partition(".")[0] not in known:
+        every = [*training.parameters, *known]
+        raise SpecError(f"Step {training.name!r} has no hyperparameter {name!r}. {did_you_mean(option, every)}")
+    text = training.parameters[field]
+    if isinstance(text, str) and option in parse_options(text, field):
+        raise SpecError(
+            f"Step {training.name!r}: {name!r} has a range here and a value in {field}. Remove one of the two."
+        )
+    return f"{field}.{option}"
+
+
+def _options_of(field: str, plugin: str) -> Sequence[str] | None:
+    from drivetrain.catalog import strategies
+
+    if field == "estimator_options":
+        return strategies.options_of_estimator(plugin)
+    path = strategies.importable_recipe(plugin)
+    return None if path is None else strategies.options_of_recipe(path)
+
+
 def _check(training: TrainingStep, name: str, given: Any) -> None:
     if not isinstance(given, Between | OneOf):
         raise SpecError(
             f"tune(..., {name}={shown(given, 40)}): a range is between(low, high) or one_of(values). A fixed value "
             "belongs to the training step."
         )
+    if name.partition(".")[0] in _OPTIONS:
+        return  # the plug-in itself says which values it takes
     if name not in training.parameters:
         raise SpecError(
             f"Step {training.name!r} has no hyperparameter {name!r}. {did_you_mean(name, training.parameters)}"

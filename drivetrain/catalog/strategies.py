@@ -92,9 +92,23 @@ def recipes_folder() -> Path:
 
 def estimator_literals(name: str) -> Mapping[str, Any]:
     """NEEDS and MOST_PROCESSES of an estimator's file, ours or a module where Python looks; empty if it has neither."""
-    ours = Path(drivetrain.__file__).parent / "training_scripts" / "estimators" / f"{name}.py"
-    path = ours if ours.is_file() else importable_recipe(name)
+    path = _estimator_file(name)
     return {} if path is None else _literals_of(path, ("NEEDS", "MOST_PROCESSES"))
+
+
+def _estimator_file(name: str) -> Path | None:
+    ours = Path(drivetrain.__file__).parent / "training_scripts" / "estimators" / f"{name}.py"
+    return ours if ours.is_file() else importable_recipe(name)
+
+
+def options_of_estimator(name: str) -> tuple[str, ...] | None:
+    """The names of the options of an estimator, with those that every estimator has; None where no file says them."""
+    path = _estimator_file(name)
+    own = None if path is None else _class_of(path, "Options")
+    common = _class_of(Path(drivetrain.__file__).parent / "training" / "estimator.py", "Options")
+    if own is None or common is None or [ast.unparse(base) for base in own.bases] != ["estimator.Options"]:
+        return None
+    return (*_fields_of(own), *_fields_of(common))
 
 
 def metrics_folder() -> Path:
@@ -231,8 +245,10 @@ def options_of_recipe(path: Path, kind: str = "Recipe") -> tuple[str, ...] | Non
     """The names of the options of a recipe, or of another plug-in's class: the fields of its dataclass; None where they
     are not all in its file."""
     found = _class_of(path, kind)
-    if found is None or found.bases:
-        return None
+    return None if found is None or found.bases else _fields_of(found)
+
+
+def _fields_of(found: ast.ClassDef) -> tuple[str, ...]:
     fields = [node for node in found.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
     return tuple(ast.unparse(node.target) for node in fields if "ClassVar" not in ast.unparse(node.annotation))
 

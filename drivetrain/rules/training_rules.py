@@ -14,7 +14,13 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, did_you_mean, nearest
 from drivetrain.base.json_options import parse_options
-from drivetrain.catalog.strategies import estimator_literals, health_rules_folder, options_of_recipe, strategy_names
+from drivetrain.catalog.strategies import (
+    estimator_literals,
+    health_rules_folder,
+    options_of_estimator,
+    options_of_recipe,
+    strategy_names,
+)
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import TRAIN_TABLE
@@ -119,6 +125,19 @@ def estimators_take_the_processes(step: TrainingStep, graph: Graph) -> Iterator[
     for name in estimators_of(step, graph):
         if processes > estimator_literals(name).get("MOST_PROCESSES", processes):
             yield f"step {step.name!r}: {one_host(name, processes)}"
+
+
+@rule.each(TrainingStep)
+def estimator_options_exist(step: TrainingStep, graph: Graph) -> Iterator[str]:
+    text = step.parameters.get("estimator_options")
+    if step.program.target != TRAIN_TABLE or not isinstance(text, str):
+        return
+    names = estimators_of(step, graph)
+    options = options_of_estimator(names[0]) if len(names) == 1 else None
+    for option in parse_options(text, "estimator_options") if options is not None else ():
+        if option not in (options or ()):
+            known = did_you_mean(option, options or ())
+            yield f"step {step.name!r}: estimator {names[0]!r} has no option {option!r}. {known}"
 
 
 def is_longer(text: str, seconds: float) -> bool:

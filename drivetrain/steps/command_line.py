@@ -60,11 +60,17 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
     }
     unknown: list[str] = []
     given: set[str] = set()
+    within: list[tuple[str, list[str], str]] = []
     doubtful: str | None = None  # the first text whose value is spelled as a flag
     remaining = gather(words)[::-1]
     while remaining:
         word = remaining.pop()
         flag, joined, text = word.partition("=")
+        holder, _, path = flag.partition(".")
+        if path and holder in declared and holder.endswith("-options"):
+            text = text if joined or not remaining else remaining.pop()
+            within.append((declared[holder].name, path.replace("-", "_").split("."), text))
+            continue
         if flag == _GONE and flag not in declared and component.checkpoints is not None:
             value = text if joined or not remaining else remaining.pop()
             print(f"{flag} {value} of an earlier definition decides nothing any more: {_NOW}", flush=True)
@@ -92,7 +98,25 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
         raise _refused(f"the following arguments are required: {', '.join(missing)}")
     if unknown:
         raise _refused(f"unrecognized arguments: {' '.join(unknown)}")
+    for name, path, text in within:
+        values[name] = _with_option(values[name], path, text)
     return values
+
+
+def _with_option(options: str, path: Sequence[str], text: str) -> str:
+    """A JSON object with one more option, as a tuning chooses it: `--estimator-options.max-depth 4`."""
+    import json
+
+    from drivetrain.base.json_options import parse_options
+
+    found = place = parse_options(options or "{}", "options")
+    for each in path[:-1]:
+        place = place.setdefault(each, {})
+    try:
+        place[path[-1]] = json.loads(text)
+    except ValueError:
+        place[path[-1]] = text
+    return json.dumps(found)
 
 
 def _folder(component: Declaration[..., Any], declared: ComponentFolder, text: str) -> Path | str:

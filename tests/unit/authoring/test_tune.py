@@ -24,8 +24,11 @@ from drivetrain import (
     tune,
     when,
 )
+from drivetrain.base.errors import InputError
 from drivetrain.components import Bounds, Checkpoints, Input, Output, component
+from drivetrain.components.train_table import train_table
 from drivetrain.spec.steps import TuningStep
+from drivetrain.steps import command_line
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 
@@ -279,6 +282,46 @@ def test_the_best_value_is_compared_as_the_text_that_the_service_has() -> None:
 def test_values_that_do_not_fit_are_refused_where_written(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         tuned(**given)
+
+
+def learnt(**given: Any) -> Any:
+    return step(train_table, name="search", train="s3://bucket/data/", estimator_options='{"gamma": 1}', **given)
+
+
+def test_options_of_an_estimator_are_ranges_by_their_own_names() -> None:
+    ranges = {"max_depth": between(2, 8), "rounds": between(10, 90), "estimator_options.eta.nested": one_of("a")}
+    built = tune(learnt(estimator="my_own"), objective="validation_loss", max_trainings=3, **ranges)
+    assert list(built.search.ranges) == ["estimator_options.max_depth", "rounds", "estimator_options.eta.nested"]
+    assert built.best("max_depth").name == "estimator_options.max_depth"
+    config = arguments(built)["HyperParameterTuningJobConfig"]
+    assert config["ParameterRanges"]["IntegerParameterRanges"][0]["Name"] == "estimator_options.max_depth"
+    assert built.parameters["estimator_options"] == '{"gamma": 1}'
+
+
+@pytest.mark.parametrize(
+    ("estimator", "given", "message"),
+    [
+        ("xgboost", {"max_dept": between(2, 8)}, "no hyperparameter 'max_dept'. Did you mean 'max_depth'"),
+        ("lightgbm", {"num_leavs": between(2, 8)}, "no hyperparameter 'num_leavs'. Did you mean 'num_leaves'"),
+        ("xgboost", {"gamma": between(2, 8)}, "'gamma' has a range here and a value in estimator_options"),
+    ],
+)
+def test_options_that_an_estimator_lacks_or_has_already_are_refused(
+    estimator: str, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        tune(learnt(estimator=estimator), objective="validation_loss", max_trainings=3, **given)
+
+
+def test_chosen_options_join_those_of_the_step() -> None:
+    words = ["--train=t", "--model=m", "--output=o", "--checkpoints=c", "--estimator-options", '{"gamma": 1}']
+    words += ["--estimator-options.max-depth", "4", "--estimator-options.grow-policy=lossguide"]
+    words += ["--estimator-options.model-options.C", "-1e-3"]
+    read = command_line.read(train_table, words)
+    chosen = {"gamma": 1, "max_depth": 4, "grow_policy": "lossguide", "model_options": {"C": -1e-3}}
+    assert json.loads(read["estimator_options"]) == chosen
+    with pytest.raises(InputError, match="unrecognized arguments: --estimator"):
+        command_line.read(train_table, [*words, "--estimator.x", "4"])
 
 
 def test_only_a_training_is_tuned() -> None:

@@ -180,3 +180,15 @@ def test_rule_estimators_take_the_processes(given: dict[str, Any], processes: in
     assert f"and {processes} are to run" in str(refused.value)
     Pipeline(name="p", steps=[step(train_table, train="s3://b/t/", processes=2, cluster=Cluster(count=2))])
     Pipeline(name="p", steps=[step(train_table, train="s3://b/t/", estimator="lightgbm", processes=1)])
+
+
+def test_rule_estimator_options_exist() -> None:
+    def pipeline(**given: Any) -> Pipeline:
+        return Pipeline(name="p", steps=[step(train_table, train="s3://b/t/", **given)])
+
+    with pytest.raises(SpecError, match="estimator 'xgboost' has no option 'max_dept'"):
+        pipeline(estimator_options='{"max_dept": 3}')
+    with pytest.raises(SpecError, match="estimator 'lightgbm' has no option 'max_bins'"):
+        pipeline(estimator="lightgbm", estimator_options='{"max_bins": 3}')
+    pipeline(estimator="sklearn", estimator_options='{"model": "ridge", "categories": ["plan"]}')
+    pipeline(estimator="of_my_own", estimator_options='{"max_dept": 3}')
