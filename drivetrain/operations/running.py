@@ -164,6 +164,11 @@ def request_for(
 
             for note in notes(pipeline, work.folder, f"local:{home.ledger}"):
                 tell(note)
+        if pipeline is not None and _compares(pipeline):
+            from drivetrain.operations import champions
+
+            for note in champions.notes(pipeline, f"local:{home.ledger}"):
+                tell(note)
     how = Options(
         pipeline=work.name,
         max_parallel=options.pop("max_parallel", None) or work.max_parallel,
@@ -189,6 +194,13 @@ def _asks_of_this_machine(pipeline: Pipeline, folder: Path) -> bool:
     modules = {job.program.target.partition(":")[0] for job in jobs if job.program.kind == "component"}
     files = (folder / f"{module.replace('.', '/')}.py" for module in modules)
     return any(_OF_THIS_MACHINE.search(file.read_bytes()) for file in files if file.is_file())
+
+
+def _compares(pipeline: Pipeline) -> bool:
+    from drivetrain.spec.resources import COMPARE
+    from drivetrain.spec.steps import JobStep, flatten
+
+    return any(isinstance(step, JobStep) and step.program.target == COMPARE for step in flatten(pipeline.steps))
 
 
 def _compares_by_budgets(pipeline: Pipeline) -> bool:
