@@ -17,40 +17,49 @@ from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.program_killed import killed
 
 FAULT = "train_table killed at any round and instant, with sampling, weights, early stopping: the same trees"
-TRIALS, QUICK, AT_ONCE = 200, 4, 2
-PRELOAD = ("xgboost", "pyarrow.parquet", "drivetrain.training_scripts.train_table", "tests.fixtures.tables")
+TRIALS, QUICK, AT_ONCE = 400, 4, 2
+PRELOAD = ("lightgbm", "xgboost", "pyarrow.parquet", "drivetrain.training_scripts.train_table", "tests.fixtures.tables")
 PATIENCE_S = 120.0
 
-OPTIONS = {"categories": ["plan"], "subsample": 0.7, "colsample_bytree": 0.7, "colsample_bynode": 0.8, "max_depth": 3}
+# The options of each estimator in turn.
+OPTIONS: dict[str, dict[str, object]] = {
+    "xgboost": {"subsample": 0.7, "colsample_bytree": 0.7, "colsample_bynode": 0.8, "max_depth": 3},
+    "lightgbm": {"bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.7, "num_leaves": 7},
+}
 SETTINGS = {"rounds": 30, "save_every": 4, "early_stopping": 6, "weight_column": "weight", "threads": 1, "seed": 5}
 _MOST_KILLS = 6
 # A training makes about so many changes of names in its folders.
 _CHANGES = 60
-_RESULTS = ("model/model.ubj", "model/model.json", "output/history.json")
+_FILES = {"xgboost": "model/model.ubj", "lightgbm": "model/model.txt"}
+_RESULTS = ("model/model.json", "output/history.json")
 
 
 @dataclass(frozen=True)
 class Shared:
-    """Tables, what an uninterrupted training makes of them, and how long it takes."""
+    """Tables, and by estimator what an uninterrupted training makes of them and how long it takes."""
 
     tables: dict[str, Path]
-    expected: dict[str, bytes]
-    seconds: float
+    expected: dict[str, dict[str, bytes]]
+    seconds: dict[str, float]
 
 
 def prepare(folder: Path) -> Shared:
     from tests.fixtures.tables import write_tables
 
     tables = write_tables(folder / "tables", num_rows=300)
-    program = partial(_train, tables, folder / "whole")
-    for _ in range(2):  # the first one decodes the data for all
-        began = time.monotonic()
-        assert _waited(program) == 0
-    return Shared(tables, _results(folder / "whole"), time.monotonic() - began)
+    made = Shared(tables, {}, {})
+    for estimator in OPTIONS:
+        for _ in range(2):  # the first one decodes the data for all
+            began = time.monotonic()
+            assert _waited(partial(_train, estimator, tables, folder / estimator)) == 0
+        made.expected[estimator] = _results(estimator, folder / estimator)
+        made.seconds[estimator] = time.monotonic() - began
+    return made
 
 
 def trial(given: Trial, shared: Shared) -> Found:
-    program = partial(_train, shared.tables, given.folder / "run")
+    estimator = given.in_turn(tuple(OPTIONS))
+    program = partial(_train, estimator, shared.tables, given.folder / "run")
     did: Counter[str] = Counter()
     instants: list[str] = []
     for _ in range(_MOST_KILLS):
@@ -58,8 +67,8 @@ def trial(given: Trial, shared: Shared) -> Found:
             round_ = given.draw.randint(1, SETTINGS["rounds"])
             instant, was_killed = f"after round {round_}", _waited(partial(_dying, round_, program)) == -signal.SIGKILL
         else:
-            instant, was_killed = killed(program, given.draw, seconds=shared.seconds, changes=_CHANGES)
-        did["killed" if was_killed else "ended before"] += 1
+            instant, was_killed = killed(program, given.draw, seconds=shared.seconds[estimator], changes=_CHANGES)
+        did[f"{estimator} killed" if was_killed else "ended before"] += 1
         if was_killed:
             instants.append(instant)
         if given.draw.random() < 0.3:
@@ -68,16 +77,16 @@ def trial(given: Trial, shared: Shared) -> Found:
     if (code := _waited(program)) != 0:
         violations.append(f"killed {', '.join(instants)}: the next start ended with {code}")
     else:
-        found = _results(given.folder / "run")
+        found = _results(estimator, given.folder / "run")
         violations += [
             f"killed {', '.join(instants)}: {name} differs from that of an uninterrupted training"
-            for name, content in shared.expected.items()
+            for name, content in shared.expected[estimator].items()
             if found[name] != content
         ]
     return Found(violations, did)
 
 
-def _train(tables: dict[str, Path], folder: Path) -> None:
+def _train(estimator: str, tables: dict[str, Path], folder: Path) -> None:
     from drivetrain.training.process import Process
     from drivetrain.training.table_config import TableConfig, TableFolders
     from drivetrain.training_scripts.train_table import train
@@ -90,7 +99,9 @@ def _train(tables: dict[str, Path], folder: Path) -> None:
         checkpoints=folder / "checkpoints",
     )
     with contextlib.redirect_stdout(io.StringIO()):
-        train(TableConfig(estimator_options=json.dumps(OPTIONS), **SETTINGS), places, Process(0, 1, 0, 1, None))
+        options = json.dumps({"categories": ["plan"], **OPTIONS[estimator]})
+        config = TableConfig(estimator=estimator, estimator_options=options, **SETTINGS)
+        train(config, places, Process(0, 1, 0, 1, None))
 
 
 def _dying(round_: int, program: partial[None]) -> None:
@@ -120,5 +131,5 @@ def _waited(program: partial[None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _results(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in _RESULTS}
+def _results(estimator: str, folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in (_FILES[estimator], *_RESULTS)}
