@@ -29,7 +29,7 @@ from drivetrain.training.answers.columns import KINDS
 from drivetrain.training.answers.samples import Answers
 from drivetrain.training.command_line import Parser
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.input_pipeline.prepared import keys_of
+from drivetrain.training.input_pipeline.description import describe_data
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.model_folder import (
     CODE_FOLDER,
@@ -114,14 +114,7 @@ def run(
         "task": told,
         "inputs": dataset.inputs,
         "label": dataset.label,
-        "data": {
-            "content_hash": dataset.content_hash,
-            "rows": len(dataset),
-            "reader": dataset.reader_name,
-            "reader_options": parse_options(reader_options, "reader_options"),
-            "fitted": dataset.fitted,
-            **({"keys": keys} if (keys := keys_of(dataset.reader)) else {}),
-        },
+        "data": describe_data(dataset.reader, dataset.reader_name, parse_options(reader_options, "reader_options")),
     }
     code = code_of_answers(answers, dataset.reader_name, source)
     # The output is written when the model has answered: a refused one leaves nothing, and replaces nothing.

@@ -28,7 +28,7 @@ from drivetrain.training.checkpointing.saved_bytes import SavedBytes
 from drivetrain.training.estimator import Estimator, Options
 from drivetrain.training.health.record import Record
 from drivetrain.training.health.rule import Finding
-from drivetrain.training.input_pipeline.prepared import keys_of
+from drivetrain.training.input_pipeline.description import describe_data, describe_inputs, statistics_of
 from drivetrain.training.launch.cluster import read_cluster
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
@@ -189,7 +189,7 @@ def installed(needs: Sequence[str], estimator: str) -> dict[str, str]:
         InputError: one of them is not installed.
     """
     found = versions_of(needs)
-    if lacking := [name for name in needs if not {name, name.removesuffix("-cpu")} & set(found)]:
+    if lacking := [need for need in needs if not versions_of((need,))]:
         install = "'drivetrain[trees]'" if estimator in plugins.names("estimators") else " ".join(lacking)
         raise InputError(
             f"estimator {estimator!r} needs {and_more(lacking, 8)}, which is not installed here: pip install {install}"
@@ -216,9 +216,7 @@ def save_model(
     """
     reader, names, best = data.train, data.features.names, state.best_round(config)
     module: Any = estimator
-    columns = reader.read(slice(0, 1), names)
-    read_as = {name: value for name, value in vars(reader.options).items() if name != "fitted"}
-    reader_name = type(reader).__module__.removeprefix("drivetrain.training_scripts.readers.")
+    inputs = describe_inputs(reader, names)
     chosen = next((entry for entry in state.history if entry["step"] == best), {})
     importance = dict(zip(names, estimator.importance(saved, len(names)), strict=True))
     description = {
@@ -239,30 +237,12 @@ def save_model(
             **({} if explained is None else {"explained": explained.as_json()}),
         },
         **health.summary.about_model(),
-        "inputs": {
-            "columns": [
-                {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
-                for name in names
-            ],
-            "reader": reader_name,
-            "options": read_as,
-        },
+        "inputs": inputs,
         "columns": names,
         "label": data.label,
         "num_classes": data.task.num_classes if data.classes else None,
-        "input_statistics": {
-            name: {key: value for key, value in reader.statistics[name].items() if key != "values"}
-            for name in names
-            if name in reader.statistics
-        },
-        "data": {
-            "content_hash": reader.content_hash,
-            "rows": len(reader),
-            "reader": reader_name,
-            "reader_options": read_as,
-            "fitted": dict(reader.fitted),
-            **({"keys": keys} if (keys := keys_of(reader)) else {}),
-        },
+        "input_statistics": statistics_of(reader, names),
+        "data": describe_data(reader, inputs["reader"], inputs["options"]),
         "needs": installed(estimator.NEEDS, config.estimator),
         "training": {**asdict(config), "world_size": process.world_size, "stopped_early": state.watch.gives_up},
         "step": best,
@@ -274,7 +254,7 @@ def save_model(
     }
     # `my_estimators.boosted` in /code/my_estimators/boosted.py: /code
     source = Path(module.__file__).resolve().parents[module.__name__.count(".")]
-    description[CODE] = code_of_answers(module.__name__, reader_name, source)
+    description[CODE] = code_of_answers(module.__name__, inputs["reader"], source)
     write_folder(folders.model, saved, description, estimator.WEIGHTS)
     if folders.output:
         folders.output.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 A file `estimators/<name>.py`, or a module of the user's own, has
 
-    NEEDS = ("xgboost-cpu",)             distributions that it imports; of "-cpu" the one without will do, too
+    NEEDS = ("xgboost-cpu>=3.2,<3.3",)   distributions that it imports; of "-cpu" the one without will do, too
     MOST_PROCESSES = 1                   only where the library learns on one host, by threads
     WEIGHTS = "model.ubj"                the name of the model's file
     class Options(estimator.Options)     a frozen dataclass of plain values

@@ -5,6 +5,7 @@ Pipelines are compiled with it: numpy is not imported here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ def one_host(estimator: str, processes: int) -> str:
 
 
 def versions_of(needs: Sequence[str]) -> dict[str, str]:
-    """The distributions of an estimator's NEEDS that are installed, and their versions.
+    """The distributions of an estimator's NEEDS (`lightgbm`, `lightgbm>=4.7`) that are installed, and their versions.
 
     Some have a distribution without code for GPUs, with the same module: xgboost-cpu, and xgboost.
     """
@@ -109,7 +110,8 @@ def versions_of(needs: Sequence[str]) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for need in needs:
-        for name in dict.fromkeys((need, need.removesuffix("-cpu"))):
+        full = re.split(r"[^\w.-]", need, maxsplit=1)[0]
+        for name in dict.fromkeys((full, full.removesuffix("-cpu"))):
             with suppress(metadata.PackageNotFoundError):
                 found[name] = metadata.version(name)
                 break

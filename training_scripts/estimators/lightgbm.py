@@ -21,7 +21,7 @@ from drivetrain.training import estimator
 from drivetrain.training.estimator import Columns, Features, Fit, Round, Rows, answers_of, choose_objective, library
 from drivetrain.training.task import Task
 
-NEEDS = ("lightgbm",)
+NEEDS = ("lightgbm>=4.7,<4.8",)
 MOST_PROCESSES = 1
 WEIGHTS = "model.txt"
 _NUMBERS = "regression regression_l1 huber fair poisson mape gamma tweedie"
@@ -206,6 +206,12 @@ def importance(saved: bytes, features: int) -> Sequence[float]:
     """The total gain of each feature's splits; they sum to 1 where there are splits."""
     found = np.sum([_read(text).feature_importance("gain") for text in _split(saved)], axis=0)
     return (found / (found.sum() or 1.0)).tolist()
+
+
+def explain(saved: bytes, matrix: NDArray[np.float32], features: Features) -> NDArray[Any]:
+    """The contributions of features to answers by TreeSHAP, [rows, outputs, features + 1]."""
+    found = [_read(text).predict(matrix, pred_contrib=True) for text in _split(saved)]
+    return np.concatenate(found, axis=1).reshape(len(matrix), -1, len(features.all) + 1)
 
 
 class Model(NamedTuple):

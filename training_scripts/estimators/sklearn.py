@@ -23,7 +23,7 @@ from drivetrain.training.estimator import Columns, Features, Fit, Round, Rows, a
 from drivetrain.training.skops_file import from_bytes, to_bytes
 from drivetrain.training.task import Task
 
-NEEDS = ("scikit-learn", "skops")
+NEEDS = ("scikit-learn>=1.9,<1.10", "skops>=0.16")
 MOST_PROCESSES = 1
 WEIGHTS = "model.skops"
 # Model -> its module, its classes for classes and for numbers, its option that counts rounds ("": it learns at once).

@@ -23,7 +23,7 @@ from drivetrain.training.errors import LostRanksError
 from drivetrain.training.estimator import Columns, Features, Fit, Round, Rows, answers_of, choose_objective, library
 from drivetrain.training.task import Task
 
-NEEDS = ("xgboost-cpu",)
+NEEDS = ("xgboost-cpu>=3.2,<3.3",)
 WEIGHTS = "model.ubj"
 _NUMBERS = "reg:squarederror reg:absoluteerror reg:pseudohubererror count:poisson reg:gamma reg:tweedie"
 _OBJECTIVES = {

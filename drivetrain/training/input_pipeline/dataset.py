@@ -17,6 +17,7 @@ from drivetrain.training import trees
 from drivetrain.training.config import check_sampling
 from drivetrain.training.input_pipeline.choice import load_reader
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
+from drivetrain.training.input_pipeline.description import describe_inputs, name_of, statistics_of
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Columns, Indices, Reader
 from drivetrain.training.recipe import Batch, Recipe, unlabelled_batch, wrong_answer
@@ -108,8 +109,7 @@ class Dataset:
     @property
     def statistics(self) -> dict[str, Any]:
         """The reader's statistics of the columns that the recipe uses, without the lists of their values."""
-        known = self.reader.statistics
-        return {name: _without_values(known[name]) for name in self._names if name in known}
+        return statistics_of(self.reader, self._names)
 
     @property
     def fitted(self) -> dict[str, Any]:
@@ -119,24 +119,12 @@ class Dataset:
     @property
     def reader_name(self) -> str:
         """The reader's, as `reader` names it."""
-        return type(self.reader).__module__.removeprefix("drivetrain.training_scripts.readers.")
+        return name_of(self.reader)
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """The recipe's columns, as plain JSON values: the reader's name and options, and of each column the
-        name, numpy's type and the shape of a row."""
-        columns = self.reader.read(slice(0, 1), self.recipe.columns)
-        # (Where a tokenizer lies is no part of what it is; a model folder has its own.)
-        options = {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in vars(self.reader.options).items()
-            if key not in ("fitted", "tokenizer")
-        }
-        described = [
-            {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
-            for name in self.recipe.columns
-        ]
-        return {"columns": described, "reader": self.reader_name, "options": options}
+        """The recipe's columns, as plain JSON values."""
+        return describe_inputs(self.reader, self.recipe.columns)
 
     @property
     def content_hash(self) -> str:
@@ -223,10 +211,6 @@ class Dataset:
         if not self.label:
             raise InputError(f"{self.reader.folder} has no labels.")
         return self.column(self.label)
-
-
-def _without_values(known: Any) -> Any:
-    return {key: entry for key, entry in known.items() if key != "values"} if isinstance(known, Mapping) else known
 
 
 # Labels that are looked at, and classes that are named, in one message.

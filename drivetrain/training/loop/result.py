@@ -14,7 +14,7 @@ from drivetrain.base.json_options import parse_options
 from drivetrain.training.config import LOOKS_ON, Config, Folders
 from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.input_pipeline.prepared import keys_of
+from drivetrain.training.input_pipeline.description import describe_data
 from drivetrain.training.loop.watch import Watch
 from drivetrain.training.model_folder import CODE, FRAMEWORK
 from drivetrain.training.process import Process
@@ -91,15 +91,7 @@ def describe(
         "num_classes": recipe.num_classes,
         "input_statistics": dataset.statistics,
         # With the same options and what was learnt from the training data other data is read as it was.
-        "data": {
-            "content_hash": dataset.content_hash,
-            "rows": len(dataset),
-            "reader": config.reader,
-            "reader_options": parse_options(config.reader_options, "reader_options"),
-            "fitted": dataset.fitted,
-            # By which an evaluation knows the keys of other data again.
-            **({"keys": keys} if (keys := keys_of(dataset.reader)) else {}),
-        },
+        "data": describe_data(dataset.reader, config.reader, parse_options(config.reader_options, "reader_options")),
         "training": {
             # What decides the weights: equal models have equal descriptions, however they were watched and kept.
             **{name: value for name, value in asdict(config).items() if name not in LOOKS_ON},

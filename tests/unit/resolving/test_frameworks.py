@@ -24,6 +24,7 @@ from drivetrain.spec.steps import JobStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 PLAIN = ("pyarrow", "numpy")
+XGBOOST, LIGHTGBM = "xgboost-cpu>=3.2,<3.3", "lightgbm>=4.7,<4.8"
 
 
 @component(needs=("torch",))
@@ -80,12 +81,12 @@ def test_a_script_that_the_launcher_of_tensorflow_starts_is_asked_with_tensorflo
 @pytest.mark.parametrize(
     ("estimator", "needs"),
     [
-        ("xgboost", ("xgboost-cpu",)),
-        ("lightgbm", ("lightgbm",)),
-        ("sklearn", ("scikit-learn", "skops")),
+        ("xgboost", (XGBOOST,)),
+        ("lightgbm", (LIGHTGBM,)),
+        ("sklearn", ("scikit-learn>=1.9,<1.10", "skops>=0.16")),
         ("tests.fixtures.dry_estimator", ()),
-        (Parameter.string("e", "xgboost"), ("xgboost-cpu",)),
-        (Parameter.string("e", "xgboost", ("xgboost", "lightgbm")), ("xgboost-cpu", "lightgbm")),
+        (Parameter.string("e", "xgboost"), (XGBOOST,)),
+        (Parameter.string("e", "xgboost", ("xgboost", "lightgbm")), (XGBOOST, LIGHTGBM)),
     ],
     ids=["xgboost", "lightgbm", "sklearn", "own", "parameter", "choices"],
 )
@@ -116,7 +117,7 @@ def test_several_processes_need_no_torch_either() -> None:
     """They join over TCP."""
     fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
     two = step(evaluate, model=fitted["model"], data="s3://b/d/", processes=2, cluster=Cluster(count=2))
-    assert found(two, fitted) == ("torch", (*PLAIN, "xgboost-cpu"))
+    assert found(two, fitted) == ("torch", (*PLAIN, XGBOOST))
 
 
 def test_answers_need_no_framework() -> None:
