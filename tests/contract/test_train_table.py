@@ -19,7 +19,7 @@ from drivetrain.training.input_pipeline.prepared import PreparedData
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.table_config import TableConfig, TableFolders
 from drivetrain.training_scripts import train_table
-from drivetrain.training_scripts.estimators import xgboost
+from drivetrain.training_scripts.estimators import lightgbm, xgboost
 from tests.fixtures.tables import write_tables
 
 CATEGORIES = {"categories": ["plan"]}
@@ -189,14 +189,17 @@ def test_the_model_describes_itself(tables: dict[str, Path], tmp_path: Path) -> 
     assert about["data"]["reader_options"]["missing"] == ["age", "plan", "weight"], "whole numbers stay whole"
 
 
-def test_the_model_says_how_far_each_column_moves_its_answers(tables: dict[str, Path], tmp_path: Path) -> None:
-    model = fit(tables, tmp_path)
+@pytest.mark.parametrize("library", [xgboost, lightgbm], ids=["xgboost", "lightgbm"])
+def test_the_model_says_how_far_each_column_moves_its_answers(
+    library: Any, tables: dict[str, Path], tmp_path: Path
+) -> None:
+    model = fit(tables, tmp_path, estimator=library.__name__.rpartition(".")[2])
     explained = described(model)["table"]["explained"]
-    loaded = xgboost.load(model)
+    loaded = library.load(model)
     reader = PreparedData(tables["validation"])
     reader.missing = frozenset(reader.column_names)
     matrix = loaded.features.matrix(reader.read(loaded.features.names))
-    found = xgboost.explain((model / "model.ubj").read_bytes(), matrix, loaded.features)
+    found = library.explain((model / library.WEIGHTS).read_bytes(), matrix, loaded.features)
     margins = answers(model, tables["validation"])["margin"]
     assert found.shape == (len(margins), 1, 5) and np.abs(found.sum(axis=2)[:, 0] - margins).max() < 1e-4
     assert explained["rows"] == len(margins) <= 256 and explained["held_out"]
