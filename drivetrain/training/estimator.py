@@ -13,9 +13,9 @@ A file `estimators/<name>.py`, or a module of the user's own, has
     def load(folder) -> model            } the model folder's answers: serving and evaluation call these two
     def predict(model, columns)          } (drivetrain/training/answers: columns in, the columns of a table of answers)
 
-What the random numbers of a library did is in no file. So `rounds` reads its model back from its own bytes after each
-`save_every` rounds, with the seed `seed + rounds so far`, also when nothing interrupts it: a training that was
-interrupted then gives the same model. Where nothing is drawn it need not.
+What the random numbers of a library did is in no file. So after each `save_every` rounds `rounds` goes on as if it had
+read its model from its own bytes, with the seed `seed + rounds so far`, also when nothing interrupts it. A training
+that was interrupted then gives the same model. Where nothing is drawn it need not.
 
 This file travels with a model, so it imports little.
 """

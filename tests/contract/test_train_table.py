@@ -14,7 +14,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.telling.content.card import BarsPart, read_card
-from drivetrain.training import table_data
+from drivetrain.training import table_data, table_health
 from drivetrain.training.input_pipeline.prepared import PreparedData
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.table_config import TableConfig, TableFolders
@@ -191,8 +191,9 @@ def test_the_model_describes_itself(tables: dict[str, Path], tmp_path: Path) -> 
 
 @pytest.mark.parametrize("library", [xgboost, lightgbm], ids=["xgboost", "lightgbm"])
 def test_the_model_says_how_far_each_column_moves_its_answers(
-    library: Any, tables: dict[str, Path], tmp_path: Path
+    library: Any, tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(table_health, "_LEAST_ROWS", 256)
     model = fit(tables, tmp_path, estimator=library.__name__.rpartition(".")[2])
     explained = described(model)["table"]["explained"]
     loaded = library.load(model)
@@ -202,7 +203,7 @@ def test_the_model_says_how_far_each_column_moves_its_answers(
     found = library.explain((model / library.WEIGHTS).read_bytes(), matrix, loaded.features)
     margins = answers(model, tables["validation"])["margin"]
     assert found.shape == (len(margins), 1, 5) and np.abs(found.sum(axis=2)[:, 0] - margins).max() < 1e-4
-    assert explained["rows"] == len(margins) <= 256 and explained["held_out"]
+    assert explained["rows"] == len(margins) == 200 and explained["held_out"]
     moves = [explained["moves"][name] for name in loaded.features.names]
     assert moves == pytest.approx(np.abs(found[:, 0, :4]).mean(axis=0).tolist())
     assert "plan" not in explained["ways"], "a category has no direction"

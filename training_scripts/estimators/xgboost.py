@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -99,10 +100,8 @@ def rounds(fit: Fit) -> Iterator[Round]:
         given = {**own, "weight": rows.weights, "ref": like, "max_bin": options.max_bin}
         return xgboost.QuantileDMatrix(rows.matrix, rows.targets, **given)
 
-    def grown(start: bytes | None, number: int) -> Any:
-        seeded = {**parameters, "seed": (fit.seed + number) % 2**31}
-        data = list(measured.values())
-        return xgboost.Booster(seeded, data, model_file=bytearray(start) if start is not None else None)
+    def seed(number: int) -> dict[str, int]:
+        return {"seed": (fit.seed + number) % 2**31}
 
     # Made alone: in the collective XGBoost would make other cuts for each number of processes.
     like = cut(fit.sample) if fit.sample is not None else None
@@ -113,14 +112,17 @@ def rounds(fit: Fit) -> Iterator[Round]:
             rows = fit.validation
             measured["validation"] = xgboost.DMatrix(rows.matrix, rows.targets, weight=rows.weights, **own)
         try:
-            booster = grown(fit.start, fit.first)
+            start = bytearray(fit.start) if fit.start is not None else None
+            booster = xgboost.Booster({**parameters, **seed(fit.first)}, list(measured.values()), model_file=start)
             for number in range(fit.first, fit.total):
                 if options.draws and number % fit.save_every == 0 and number != fit.first:
-                    booster = grown(_bytes(booster), number)
+                    # As if the trees were read back from their bytes, without predicting all rows anew.
+                    booster.load_config(booster.save_config())
+                    booster.set_param(seed(number))
                 booster.update(train, number)
                 wanted = [(measured[name], name) for name in fit.measures(number + 1)]
                 said = booster.eval_set(wanted, number) if wanted else ""
-                yield Round(number + 1, _losses(said), lambda booster=booster: _bytes(booster))
+                yield Round(number + 1, _losses(said), partial(_bytes, booster))
         except xgboost.core.XGBoostError as error:
             raise _refused(error, fit) from error
 
