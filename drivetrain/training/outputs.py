@@ -187,6 +187,13 @@ def answer_columns(
     return columns
 
 
+def by_name(task: Task, predicted: NDArray[Any]) -> NDArray[Any]:
+    """Predicted classes by their names, object [n], where the task names its classes; else unchanged."""
+    if not task.class_names or task.kind not in ("binary", "multiclass"):
+        return predicted
+    return np.array(task.class_names, dtype=object)[predicted]
+
+
 def one_value(values: NDArray[Any]) -> NDArray[Any]:
     """Lists of one value a row, shape [n, 1], as the values: shape [n]."""
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values

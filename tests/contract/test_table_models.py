@@ -93,8 +93,12 @@ def test_the_folder_alone_answers_requests_with_missing_values(which: str, model
     ]
     (answers,) = served([(model, requests)], tmp_path)
     batch_predict(model, tables["test"], None, tmp_path / "answers")
-    expected = parquet.read_table(tmp_path / "answers/part-00000.parquet")["score"].to_pylist()
-    assert [each["score"] for each in json.loads(answers[0])["predictions"]] == expected[:20]
+    expected = parquet.read_table(tmp_path / "answers/part-00000.parquet").to_pydict()
+    assert {*expected["predicted"]} == {"leaves", "stays"}, "a class by its name"
+    said = json.loads(answers[0])["predictions"]
+    assert [(each["score"], each["predicted"]) for each in said] == [
+        *zip(expected["score"], expected["predicted"], strict=True)
+    ][:20]
     assert 0 < json.loads(answers[1])["score"] < 1, "an unseen category and no age"
     assert "column 'plan' holds 7, and its categories are values such as 'free'" in answers[2]["error"][1]
     assert "the rows lack visits" in answers[3]["error"][1]

@@ -18,7 +18,7 @@ from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, check_finite
 from drivetrain.training.model_folder import FUNCTIONS, framework_of, read_description
-from drivetrain.training.outputs import task_of
+from drivetrain.training.outputs import by_name, task_of
 from drivetrain.training.prediction.settings import Settings
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe, any_rows
@@ -118,7 +118,8 @@ class RecipeModel:
                 ):
                     if values is not None and values.dtype.kind == "f":
                         check_finite(what, values, where, EXTREME)
-                columns = table_columns(self._task, answers.predicted, answers.scores, answers.margins)
+                predicted = by_name(self._task, answers.predicted)
+                columns = table_columns(self._task, predicted, answers.scores, answers.margins)
                 return {**columns, **answers.ends}
 
             yield answer, Shares(layout.data_rank, layout.data_size)
@@ -155,7 +156,7 @@ class FunctionsModel:
             if said.name == "text":
                 assert said.predicted is not None
                 return {TEXT: said.predicted}
-            predicted = self._model.answers_of(said).predicted
+            predicted = by_name(said.task, self._model.answers_of(said).predicted)
             found = table_columns(said.task, predicted, said.scores, said.margins)
             found |= {} if said.ends is None else dict(zip((LOW, HIGH), said.ends, strict=True))
             for name, values in found.items():

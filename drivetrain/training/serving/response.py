@@ -5,9 +5,9 @@
     text/csv                a row a line, without a header: predicted, then the scores
     application/x-npy       the scores (without scores: the predictions), as numpy.save writes an array
 
-`scores` are the probabilities of the classes in their order; a binary model has `score`, that of class 1. Raw scores
-are `margins` and `margin`; an interval is `low` and `high`. Numbers are written so that reading them gives the same
-float64.
+`predicted` is the class, by its name where the model names its classes. `scores` are the probabilities of the classes
+in their order; a binary model has `score`, that of class 1. Raw scores are `margins` and `margin`; an interval is `low`
+and `high`. Numbers are written so that reading them gives the same float64.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.outputs import answer_columns, one_value
+from drivetrain.training.outputs import answer_columns, by_name, one_value
 from drivetrain.training.serving.predictions import Predictions
 from drivetrain.training.serving.request import CSV, JSON, JSON_LINES, NPY
 
@@ -47,7 +47,7 @@ def body_of(predictions: Predictions, accept: str) -> tuple[str | bytes, str]:
 
 def objects(predictions: Predictions) -> list[dict[str, Any]]:
     """A plain object a row."""
-    predicted = one_value(predictions.predicted).tolist()
+    predicted = one_value(by_name(predictions.task, predictions.predicted)).tolist()
     if predictions.scores is None:
         ends = {name: values.tolist() for name, values in predictions.ends.items()}
         return [
@@ -65,7 +65,8 @@ def named_columns(predictions: Predictions) -> dict[str, NDArray[Any]]:
     """As columns of a table: predicted, and score or score_<class>, as in the files of evaluate."""
     raw = predictions.task.ranked_by == "raw scores"
     numbers = (None, predictions.scores) if raw else (predictions.scores, None)
-    return {**answer_columns(predictions.task, predictions.predicted, *numbers), **predictions.ends}
+    predicted = by_name(predictions.task, predictions.predicted)
+    return {**answer_columns(predictions.task, predicted, *numbers), **predictions.ends}
 
 
 def csv_text(columns: dict[str, NDArray[Any]], *, header: bool) -> str:

@@ -52,6 +52,12 @@ def test_names_of_columns() -> None:
     assert list(named_columns(THREE)) == ["predicted", "score_0", "score_1", "score_2"]
     named = Predictions(Task("multiclass", 3, ("ant", "bee", "fly")), THREE.predicted, THREE.scores)
     assert list(named_columns(named)) == ["predicted", "score_ant", "score_bee", "score_fly"]
+    assert named_columns(named)["predicted"].tolist() == ["fly", "ant"]
+    assert [each["predicted"] for each in json.loads(body_of(named, "application/json")[0])["predictions"]] == [
+        "fly",
+        "ant",
+    ]
+    assert str(body_of(named, "text/csv")[0]).startswith("fly,0.1,0.2,0.7\nant,")
     assert list(named_columns(BINARY)) == ["predicted", "score"]
 
 
