@@ -217,6 +217,7 @@ def save_model(
     reader, names, best = data.train, data.features.names, state.best_round(config)
     module: Any = estimator
     inputs = describe_inputs(reader, names)
+    inputs["options"].pop("unlabelled", None)  # rows to be predicted have no label
     chosen = next((entry for entry in state.history if entry["step"] == best), {})
     importance = dict(zip(names, estimator.importance(saved, len(names)), strict=True))
     description = {

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry.content_hash import ARCHIVE, MOST_BYTES_OF_SMALL_ARCHIVE, Bounded, too_large
+from drivetrain.registry.model_package import CONTINUES_FILE
 
 DESCRIPTION = "model.json"
 # Weights hardly shrink (2:1 at best), so an archive that grows twentyfold is not a model. The floor lets small ones be.
@@ -44,12 +45,14 @@ def open_model(path: Path) -> Generator[Path]:
 
 @contextmanager
 def open_files(path: Path) -> Generator[Path]:
-    """The files that a training step handed on, of any program: the folder itself, or where its archive was unpacked
-    while the block runs.
+    """The files that a training step or fetch_previous handed on, of any program: the folder itself, or where its
+    archive was unpacked while the block runs.
 
     Raises:
         InputError: neither files nor an archive of them, or an archive that cannot be trusted.
     """
+    if path.is_dir() and {each.name for each in path.iterdir()} == {CONTINUES_FILE, "model"}:
+        path /= "model"
     archive = path / ARCHIVE if path.is_dir() else path
     if (path / DESCRIPTION).is_file() or not archive.is_file():
         if not path.is_dir() or not any(path.iterdir()):

@@ -1,8 +1,13 @@
-"""The ready pipelines run, each with its own data; churn gives the same bytes wherever its definitions run."""
+"""The ready pipelines run with the data that they bring; churn gives the same bytes wherever its definitions run.
+
+(digits: test_readme.py; retraining: test_targets_agree.py and others. test_tutorials.py shows what own_script does.)
+"""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +24,7 @@ pytestmark = pytest.mark.slow
 def test_churn_predicts_the_same_bytes_on_every_target(drivetrain: CommandLine) -> None:
     """Here; by the definition that was deployed to SageMaker; and by Kubeflow's."""
     homes = {name: drivetrain.folder / name for name in ("here", "sagemaker", "kubeflow")}
-    quick = {"rounds": 30}
+    quick = {"rounds": 10}
     dt.run("churn", home=homes["here"], quiet=True, **quick)
 
     settings = {"targets": {"sagemaker": drivetrain.settings}}
@@ -30,7 +35,7 @@ def test_churn_predicts_the_same_bytes_on_every_target(drivetrain: CommandLine) 
     (drivetrain.folder / "churn.json").write_text(deployed)
     drivetrain("run", "--definition", "churn.json", "--read-s3", "--home", homes["sagemaker"])
 
-    loaded = load("churn", overrides=["rounds=30", "deployment.targets.kubeflow.checkpoint_claim=kept"])
+    loaded = load("churn", overrides=["rounds=10", "deployment.targets.kubeflow.checkpoint_claim=kept"])
     kubeflow.run(kubeflow.compile(loaded.pipeline, here=True), {}, homes["kubeflow"], ignore)
 
     found = {name: results(home) for name, home in homes.items()}
@@ -39,3 +44,27 @@ def test_churn_predicts_the_same_bytes_on_every_target(drivetrain: CommandLine) 
     for name in ("sagemaker", "kubeflow"):
         for part, expected in found["here"].items():
             assert found[name][part] == expected, (name, part)
+
+    scored = dt.run("batch_scoring", home=homes["here"], quiet=True)
+    assert scored.status == "Failed" and "no version of churn is approved" in str(scored.reason)
+    drivetrain("models", "approve", "churn", "1", "--home", homes["here"])
+    scored = dt.run("batch_scoring", home=homes["here"], quiet=True)
+    assert scored.status == "Succeeded", scored.reason
+    assert scored.metrics["rows"] == 3000
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "forecasting": {"rounds": 60},
+    "own_script": {},
+    "per_site": {"states": ["BE"], "rounds": 10},
+    "tuning": {"trainings": 2, "rounds": 20},
+}
+
+
+@pytest.mark.nightly_cases("own_script")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_ready_pipeline_runs(name: str, tmp_path: Path) -> None:
+    run = dt.run(name, home=tmp_path, quiet=True, **SETTINGS[name])
+    assert run.status == "Succeeded", run.reason
+    if name == "forecasting":
+        assert run.metrics["coverage"] > 0.75

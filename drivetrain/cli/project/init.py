@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -74,7 +75,11 @@ def init(
       drivetrain init --drivetrain "git+https://host/drivetrain@COMMIT"
     """
     if ready == "":
-        return _list_ready(as_json=as_json)
+        from drivetrain.authoring.ready import ready_pipelines
+
+        if as_json:
+            return say_json([{"pipeline": name, "description": text} for name, text in ready_pipelines().items()])
+        return say(f"{_listed()}\n\nCopy one: drivetrain init --from NAME FOLDER")
     contents: dict[str, bytes | Path] = {
         _PLACES.get(file.name, file.name.removesuffix(".txt")): file
         for file in sorted(TEMPLATE.iterdir())
@@ -117,16 +122,12 @@ def init(
     say(f"\nTry it: {change}drivetrain run pipeline.py")
 
 
-def _list_ready(*, as_json: bool) -> None:
+def _listed() -> str:
+    """A table of the ready pipelines."""
     from drivetrain.authoring.ready import ready_pipelines
     from drivetrain.telling.terminal import table
 
-    found = ready_pipelines()
-    if as_json:
-        say_json([{"pipeline": name, "description": text} for name, text in found.items()])
-        return
-    say(table(("pipeline", "what it does"), [[name, text] for name, text in found.items()]))
-    say("\nCopy one: drivetrain init --from NAME FOLDER")
+    return table(("pipeline", "what it does"), [[name, text] for name, text in ready_pipelines().items()])
 
 
 def _copied(name: str) -> tuple[dict[str, bytes | Path], list[str]]:
@@ -144,8 +145,8 @@ def _copied(name: str) -> tuple[dict[str, bytes | Path], list[str]]:
 
     if name not in (known := ready_pipelines()):
         meant = f" Did you mean {meant!r}?" if (meant := nearest(name, known)) else ""
-        lines = "".join(f"\n  {each}: {text}" for each, text in known.items())
-        raise UserError(f"No ready pipeline {name!r}.{meant} There are:{lines}")
+        print(_listed(), file=sys.stderr)
+        raise UserError(f"No ready pipeline {name!r}.{meant} Give one of those above.")
     text = (READY / f"{name}.py").read_text(encoding="utf-8")
     files: dict[str, bytes | Path] = {}
     for data in sorted(set(re.findall(rf'"{EXAMPLES}(\w+)"', text))):

@@ -81,9 +81,10 @@ def test_ready_pipelines_are_listed_where_no_name_is_right(drivetrain: CommandLi
     assert "churn " in drivetrain("init", "--from")
     listed = json.loads(drivetrain("init", "--from", "--json"))
     assert {each["pipeline"]: each["description"] for each in listed} == ready_pipelines()
-    error = drivetrain.error("init", "--from", "chrun", drivetrain.folder / "new")
-    assert "No ready pipeline 'chrun'. Did you mean 'churn'? There are:\n" in error
-    assert error.count("\n  ") == len(ready_pipelines()) and not (drivetrain.folder / "new").exists()
+    drivetrain("init", "--from", "chrun", drivetrain.folder / "new", code=2)
+    error = drivetrain.err
+    assert error.endswith("error: No ready pipeline 'chrun'. Did you mean 'churn'? Give one of those above.\n")
+    assert all(f"\n{name} " in error for name in ready_pipelines()) and not (drivetrain.folder / "new").exists()
 
 
 WHEEL = "drivetrain-0.1.0-py3-none-any.whl"

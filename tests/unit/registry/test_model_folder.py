@@ -37,6 +37,17 @@ def test_a_folder_is_itself(tmp_path: Path) -> None:
         assert folder == tmp_path
 
 
+def test_what_fetch_previous_wrote_is_opened_as_its_model(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "continues.json").write_text("{}")
+    (tmp_path / "model" / "model.json").write_text("{}")
+    with open_model(tmp_path) as folder:
+        assert folder == tmp_path / "model"
+    (tmp_path / "model.json").write_text("{}")
+    with open_model(tmp_path) as folder:
+        assert folder == tmp_path, "a model that was trained from another one has the file, too"
+
+
 @pytest.mark.parametrize("inside_a_folder", [True, False])
 def test_an_archive_is_unpacked_while_it_is_open(inside_a_folder: bool, tmp_path: Path) -> None:
     packed = archive(tmp_path / "model.tar.gz", {"./model.json": b"{}", "./code/inference.py": b"pass"})
