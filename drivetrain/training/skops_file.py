@@ -24,6 +24,8 @@ TYPES = (
     "sklearn.utils.validation.check_array",
 )
 _SCHEMA = "schema.json"
+# Bytes of an array's file that have its type.
+_HEADER = 1024
 
 
 def to_bytes(made: Any) -> bytes:
@@ -85,9 +87,9 @@ def canonical(saved: bytes) -> bytes:
 
 def _filled(content: bytes) -> bytes:
     """An array's file, with zeros between the fields of its rows."""
-    array = np.load(io.BytesIO(content), allow_pickle=False)
-    if not array.dtype.names:
+    if b"'|V" not in content[:_HEADER]:  # an unnamed field of bytes, in the array's type
         return content
+    array = np.load(io.BytesIO(content), allow_pickle=False)
     clean, file = np.zeros(array.shape, array.dtype), io.BytesIO()  # (zeros_like fills the fields alone)
     for name in array.dtype.names:
         clean[name] = array[name]

@@ -103,7 +103,7 @@ def whole(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     return trained
 
 
-@pytest.mark.slow_cases("lightgbm-3", "lightgbm-13", "boosted-4", "forest-7")
+@pytest.mark.slow_cases("lightgbm-3", "lightgbm-13", "boosted-4", "boosted-7")
 @pytest.mark.parametrize(
     ("which", "round_"),
     [
@@ -315,6 +315,7 @@ def test_numbers_are_a_regression_unless_the_task_says_classes(tmp_path: Path) -
     assert described(model)["task"] == {"kind": "multiclass", "num_classes": 3, "class_names": [], "threshold": 0.5}
 
 
+@pytest.mark.slow_cases("sklearn")
 @BOOSTED
 def test_quantiles_cover_what_they_say(estimator: str, tmp_path: Path) -> None:
     tables = write_tables(tmp_path, num_rows=1000, label=lambda all_: all_["visits"] + all_["weight"], visits=None)
@@ -330,6 +331,7 @@ def test_quantiles_cover_what_they_say(estimator: str, tmp_path: Path) -> None:
     assert 0.75 < np.mean((found["low"] <= labels) & (labels <= found["high"])) < 0.95
 
 
+@pytest.mark.slow_cases("boosted")
 @pytest.mark.parametrize(
     ("estimator", "more"),
     [("xgboost", {}), ("lightgbm", {}), ("sklearn", {}), ("sklearn", {"model": "extra_trees"})],
@@ -350,9 +352,9 @@ def test_balanced_classes_raise_the_scores_of_the_rare_one(estimator: str, tmp_p
         return [int(label == "stays" and row % 5 == 0) for row, label in enumerate(columns["label"])]
 
     tables = write_tables(tmp_path, label=rare)
-    means = []
+    means, more = [], {"model": "logistic_regression"} if estimator == "sklearn" else {}
     for kind in ("none", "balanced"):
-        model = fit(tables, tmp_path / kind, {**CATEGORIES, "class_weights": kind}, estimator=estimator)
+        model = fit(tables, tmp_path / kind, {**CATEGORIES, "class_weights": kind, **more}, estimator=estimator)
         means.append(answers(model, tables["test"])["score"].mean())
     assert means[0] * 1.5 < means[1] < 0.5, "the rare class counts as much as the other"
 

@@ -1,7 +1,4 @@
-"""Models of scikit-learn (https://scikit-learn.org), on one host: linear models, forests, boosted histograms.
-
-The preparation of columns (drivetrain/training/encoding.py) is a part of the model.
-"""
+"""Models of scikit-learn (https://scikit-learn.org), on one host, with what prepares their columns (encoding.py)."""
 
 from __future__ import annotations
 
@@ -190,10 +187,11 @@ def until(saved: bytes, rounds: int) -> bytes:
     """The model of the first rounds."""
     pipelines = from_bytes(saved, WEIGHTS)
     for model in (pipeline["model"] for pipeline in pipelines):
-        if hasattr(model, "_predictors"):
-            model._predictors, model.max_iter = model._predictors[:rounds], rounds
-        elif hasattr(model, "estimators_"):
-            model.estimators_, model.n_estimators = model.estimators_[:rounds], rounds
+        name = "_predictors" if hasattr(model, "_predictors") else "estimators_"
+        if len(getattr(model, name, ())) <= rounds:
+            return saved
+        setattr(model, name, getattr(model, name)[:rounds])
+        model.set_params(**{"max_iter" if name == "_predictors" else "n_estimators": rounds})
     return to_bytes(pipelines)
 
 

@@ -229,11 +229,21 @@ def test_the_card_of_a_described_model_says_that_it_runs_code() -> None:
     }
 
 
-def test_the_model_of_a_table_is_served_like_a_described_one() -> None:
-    fitted = step(train_table, train="s3://b/t/", estimator="xgboost")
+@pytest.mark.parametrize(
+    ("estimator", "image", "lacking"),
+    [
+        ("xgboost", "sagemaker-xgboost", "hold Python 3.11 or newer"),
+        ("sklearn", "sagemaker-scikit-learn", "hold skops>=0.16; Python 3.11 or newer"),
+        ("lightgbm", "pytorch-inference", "hold lightgbm>=4.7,<4.8. "),
+    ],
+)
+def test_the_model_of_a_table_is_served_like_a_described_one(estimator: str, image: str, lacking: str) -> None:
+    fitted = step(train_table, train="s3://b/t/", estimator=estimator)
     made = register(model=fitted["model"], group="g")
-    (container,) = registered(compile_pipeline(Pipeline(name="p", steps=[fitted, made])))["Containers"]
-    assert "/sagemaker-xgboost:" in container["Image"] and "SAGEMAKER_PROGRAM" in container["Environment"]
+    compiled = compile_pipeline(Pipeline(name="p", steps=[fitted, made]))
+    (container,) = registered(compiled)["Containers"]
+    assert f"/{image}:" in container["Image"] and "SAGEMAKER_PROGRAM" in container["Environment"]
+    assert any(lacking in note for note in compiled.notes)
 
 
 NOT_SURE = "Step 'register-model': the image that serves the model, {}, is not documented to hold {}."
