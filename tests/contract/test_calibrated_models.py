@@ -46,7 +46,8 @@ def labelled(kind: str, model: Path, data: Path, to: Path) -> Path:
         margin = told["margin"].to_numpy()
         label = (margin - np.median(margin) + 0.5 * margin.std() * noise > 0).astype(np.int64)
     else:
-        label = np.where(noise > 0.5, 0, told["predicted"].to_numpy())
+        scores = np.stack([told[name] for name in told.column_names if name.startswith("score_")])
+        label = np.where(noise > 0.5, 0, scores.argmax(axis=0))
     return write_prepared(to / "data", {**rows, "label": label})
 
 

@@ -39,14 +39,14 @@ def test_logits_of_which_nothing_is_asked_stay_on_the_device(kind: Kind) -> None
 def test_a_recipe_s_own_answers_are_asked_for(kind: Kind) -> None:
     recipe: Any = Own()
     outputs = torch.tensor([[[0.0, 2.0], [1.0, 0.0]]])
-    scores, predicted = answers_of(Values(), recipe, Task(kind, 2), outputs)
-    assert scores is not None and scores.tolist() == outputs.softmax(dim=-1).tolist()
-    assert predicted is not None and predicted.tolist() == [[1, 0]]
+    found = answers_of(Values(), recipe, Task(kind, 2), outputs)
+    assert found.scores is not None and found.scores.tolist() == outputs.softmax(dim=-1).tolist()
+    assert found.predicted is not None and found.predicted.tolist() == [[1, 0]]
 
 
 @pytest.mark.parametrize("kind", sorted({*get_args(Kind)} - {*WITHOUT_ANSWERS}))
 def test_those_of_every_other_task_are_answers_on_the_cpu(kind: Kind) -> None:
     recipe: Any = Plain()
     shape = {"binary": (2,), "regression": (2,), "segmentation": (2, 3, 4)}.get(kind, (2, 3))
-    _, predicted = answers_of(Values(), recipe, Task(kind, 3), torch.zeros(shape))
-    assert predicted is not None and len(predicted) == 2
+    found = answers_of(Values(), recipe, Task(kind, 3), torch.zeros(shape))
+    assert found.predicted is not None and len(found.predicted) == 2
