@@ -13,6 +13,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from drivetrain.data.key_sample import KeySample
 from drivetrain.registry.report_hash import PARTS, REPORT_HASH, report_hash
 from drivetrain.training import plugins
 from drivetrain.training.evaluation import document, files, model_quality, plots, table
+from drivetrain.training.evaluation.fairness import with_fairness
 from drivetrain.training.evaluation.predictions import Predictions
 from drivetrain.training.evaluation.progress import Progress
+from drivetrain.training.evaluation.search import search_rows, sentences
 from drivetrain.training.evaluation.settings import Settings, parser
 from drivetrain.training.evaluation.subject import (
     AskedFunctions,
@@ -33,6 +36,7 @@ from drivetrain.training.evaluation.subject import (
     Count,
     GivenAnswers,
     Subject,
+    costs_of,
     slice_columns,
 )
 from drivetrain.training.evaluation.worst import Worst
@@ -92,7 +96,9 @@ def run(
     else:
         raise InputError("neither a model nor answers are given. Give one of them.")
     dataset, metrics = subject.dataset, subject.metrics
-    slices = slice_columns(dataset.reader, settings.columns)
+    if settings.find_slices and not (subject.has_losses and (data / MANIFEST_FILE).is_file()):
+        raise InputError("find_slices=True needs prepared data, and answers that have a loss. Leave it out.")
+    slices = slice_columns(dataset.reader, settings.sliced_by)
     progress = Progress(len(dataset), shows=process.is_main)
     if report is not None and process.is_main:
         with files.writable(report, WHERE):
@@ -125,6 +131,12 @@ def run(
         if predictions is not None:
             predictions.write()
         worst_samples = worst.merged() if worst is not None else None
+    result, notes = with_fairness(result, settings.groups)
+    found_slices = None
+    if settings.find_slices and result.rows is not None:
+        found = search_rows(result.rows, data, settings.confidence)
+        notes += sentences(found)
+        found_slices = {**found._asdict(), "found": [asdict(each) for each in found.found]}
     if process.is_main:
         content = document.document(
             result,
@@ -135,6 +147,9 @@ def run(
             },
             model={"content_hash": model_hash or None, **subject.model},
             loss=subject.loss,
+            notes=notes,
+            found_slices=found_slices,
+            costs=costs_of(metrics),
             processes=process.local_world_size,
             hosts=process.world_size // process.local_world_size,
         )

@@ -17,7 +17,16 @@ from typing import Any, NamedTuple, cast
 from drivetrain.base.formatting import approval_words
 from drivetrain.base.json_text import as_list, as_object
 from drivetrain.registry.binding import AGAINST
-from drivetrain.registry.model_card import COLUMN, HEALTH, RUNS_CODE, SLICE, TABLE, TRAINED_BY_OTHERS, TRAINED_BY_US
+from drivetrain.registry.model_card import (
+    COLUMN,
+    HEALTH,
+    NOTE,
+    RUNS_CODE,
+    SLICE,
+    TABLE,
+    TRAINED_BY_OTHERS,
+    TRAINED_BY_US,
+)
 from drivetrain.registry.registry import ModelVersion
 
 MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
@@ -134,7 +143,8 @@ def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
     rows = tuple((name, f"{value:.6g}", notes.get(name, "")) for name, value in list(overall.items())[:MAX_METRICS])
     more = len(version.metrics) - len(rows)
     lines = (f"Numbers of single classes, and further ones, are in the registry: {more} more.",) if more else ()
-    return Section("Metrics", lines, ("metric", "value", "interval and error"), rows)
+    said = (value for _, value in sorted(_details(card, NOTE)))
+    return Section("Metrics", (*lines, *said), ("metric", "value", "interval and error"), rows)
 
 
 def _slices(card: Mapping[str, Any]) -> Section:

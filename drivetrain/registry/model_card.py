@@ -25,6 +25,8 @@ MOST_CHARACTERS = 100_000
 HEALTH = "health_"
 """Begins the custom details that say what a health rule found."""
 COLUMN = "column_"
+NOTE = "note_"
+_MOST_NOTES = 12
 """Begins the custom details that say how far a column of a table moves the answers."""
 TRAINED_BY_US, TRAINED_BY_OTHERS = "Trained by drivetrain", "Trained by a script of its own."
 TABLE = "Table model trained by drivetrain"
@@ -62,7 +64,9 @@ def model_card(
         card["training_details"] = _training(model)
     if evaluation or numbers or decision:
         card["evaluation_details"] = [_evaluation(evaluation or {}, decision or {}, numbers or {})]
-    custom = {**_health(model or {}), **_columns(model or {}), **(_pieces(decision) if decision else {})}
+    notes = as_list((evaluation or {}).get("notes"))[:_MOST_NOTES]
+    custom = {f"{NOTE}{number:02d}": str(each)[:_SHORT] for number, each in enumerate(notes)}
+    custom |= {**_health(model or {}), **_columns(model or {}), **(_pieces(decision) if decision else {})}
     if custom:
         card["additional_information"] = {"custom_details": custom}
     return card

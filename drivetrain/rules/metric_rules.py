@@ -17,7 +17,8 @@ from drivetrain.spec.values import MetricRef, OutputRef
 
 rule = RuleBook()
 
-_OF_EVERY_EVALUATION = ("loss", "num_samples")
+_OF_EVERY_EVALUATION = ("loss", "num_samples", "coverage", "width", "exact_match")
+_OF_GROUPS = ("demographic_parity", "equalized_odds")
 _WATCHES = ("early_stopping", "keep_best", "keep_best_n")
 _OPTIONS = re.compile(r"\([^()]*\)")
 
@@ -87,6 +88,7 @@ def _unmeasured(graph: Graph, where: str, field: str, name: str, evaluation: str
         return
     measured = [
         *_OF_EVERY_EVALUATION,
+        *(_OF_GROUPS if step.parameters.get("fairness", "") != "" else ()),
         *own,
         *(one.rpartition(".")[2] for one in scored or strategy_names(metrics_folder())),
     ]

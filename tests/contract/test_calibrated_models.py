@@ -11,6 +11,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.components.compare import compare
+from drivetrain.components.register_model import register_model
+from drivetrain.registry.card_sections import as_markdown
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.registry import open_registry
 from drivetrain.training.calibration_config import CalibrationConfig
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.model_folder import read_description, write_code, write_description
@@ -21,8 +26,10 @@ from drivetrain.training_scripts.evaluate import run as evaluate
 from tests.contract.test_answers import ALONE, check_equal, reports, write_data, write_model
 from tests.distributed.prepared_data import write_prepared
 from tests.fixtures import any_task
+from tests.fixtures.forked_python import forked_python
 
 ROWS = 400
+VALUES = {"sex": ["f", "m"], "site": ["x", "y"]}
 KINDS = [kind for kind in any_task.KINDS if kind not in ("multilabel", "two numbers")]
 ANSWERS = {
     "binary": 'return {"score": columns["score"]}',
@@ -59,7 +66,13 @@ def write_table(folder: Path, seed: int, task: str) -> Path:
         score, label = 1 / (1 + np.exp(-6 * truth)), (random.random(ROWS) < 1 / (1 + np.exp(-truth))).astype(np.int64)
     else:
         score, label = truth, truth + 2 * random.normal(size=ROWS)
-    return write_prepared(folder, {"id": np.arange(ROWS) + seed * ROWS, "score": score, "label": label})
+    groups = {name: random.choice(values, ROWS).tolist() for name, values in VALUES.items()}
+    rows = {"id": np.arange(ROWS) + seed * ROWS, "score": score, **groups, "label": label}
+    write_prepared(folder, rows)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    listed = {name: {"values": [{"value": each, "rows": 1} for each in values]} for name, values in VALUES.items()}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "statistics": listed}))
+    return folder
 
 
 @pytest.fixture(scope="module", params=ANSWERS)
@@ -141,6 +154,38 @@ def test_a_calibrated_model_of_functions_answers_the_same_and_better(own: Any, t
     again = calibrated(tmp_path / "calibrated", data["calibration"], tmp_path / "again", **given)
     assert again == numbers
     assert (tmp_path / "again/model.json").read_bytes() == (tmp_path / "calibrated/model.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_calibrated_candidate_is_compared_with_an_uncalibrated_champion(own: Any, tmp_path: Path) -> None:
+    task, model, data = own
+    if task != "binary":
+        return
+    costs: dict[str, Any] = {"false_positive_cost": 1.0, "false_negative_cost": 5.0}
+    calibrated(model, data["calibration"], tmp_path / "calibrated", **costs)
+    found: dict[str, Any] = {}
+    made: Any = None
+    given: dict[str, Any] = {"group": "g", "registry": f"local:{tmp_path}/ledger.db", "first": True}
+    settings = Settings(fairness="sex", slices="sex*site", bootstrap=100)
+    with forked_python():
+        for number, each in enumerate((model, tmp_path / "calibrated")):
+            report, decision = tmp_path / f"report-{number}", tmp_path / f"decision-{number}"
+            content = content_hash(each)
+            evaluate(each, data["test"], ALONE, settings=settings, report=report, model_hash=content)
+            limits = {"equalized_odds_sex": 0.5, "accuracy@sex*site=*": 0.9} if number else {}
+            given |= {"metric": "cost" if number else "log_loss", "budgets": json.dumps(limits)}
+            found = dict(compare(report, each, data["test"], decision, **given))
+            assert found["verdict"] == "register" and found["champion_version"] == number
+            made = register_model(each, None, report, decision, None, group="g", registry=given["registry"])
+            open_registry(given["registry"]).set_status("g", made.version, "Approved")
+    assert float(str(found["high"])) < 0  # it costs less
+    version = open_registry(given["registry"]).version("g", made.version)
+    card = as_markdown(version)
+    assert "Probabilities calibrated on 400 rows of their own: log loss " in card
+    assert "if a false positive and a false negative cost 1 and 5; " in card
+    assert "demographic parity sex: taken for class 1 are " in card
+    decided = (tmp_path / "decision-1/decision.json").read_text()
+    assert "equalized_odds_sex" in decided and "sex*site=f*x" in decided
 
 
 def test_what_a_calibration_cannot_be_made_of_is_refused(own: Any, tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ class EvaluationFacts:
     class_names: tuple[str, ...] = ()
     measures: Mapping[str, Measure] = field(default_factory=dict[str, Measure])
     undefined: Mapping[str, str] = field(default_factory=dict[str, str])
+    notes: tuple[str, ...] = ()
     slices: tuple[Slice, ...] = ()
     num_slices: int = 0
     """How many there are in the file."""
@@ -185,6 +186,7 @@ def evaluation(
         class_names=class_names,
         measures=measures(object_in(found, "metrics")),
         undefined=texts(object_in(found, "undefined"), MAX_UNDEFINED),
+        notes=tuple(map(text, list_in(found, "notes")[:MAX_UNDEFINED])),
         slices=tuple(_slices(found.get("slices"))),
         num_slices=len(list_in(found, "slices")),
         curves=tuple(plotted(curves)),

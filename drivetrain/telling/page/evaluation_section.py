@@ -74,6 +74,7 @@ def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
         if overall
         else None,
         _undefined(found),
+        [el("p", note) for note in found.notes],
         el("div", drawn[beside:], class_="charts below") if drawn[beside:] else None,
         _slice_table(found),
         class_table(found),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ def document(
     data: Mapping[str, Any],
     model: Mapping[str, Any],
     loss: str = "",
+    notes: Sequence[str] = (),
+    found_slices: Mapping[str, Any] | None = None,
+    costs: Mapping[str, float] | None = None,
     processes: int = 1,
     hosts: int = 1,
 ) -> dict[str, Any]:
@@ -35,6 +38,9 @@ def document(
         data: what was measured on: content_hash, rows, key.
         model: what was measured: content_hash, recipe, step, and of answers their hash.
         loss: what the loss is, where it is not the recipe's own.
+        notes: sentences about the results.
+        found_slices: the result of the search for slices (search.py).
+        costs: of errors, where the evaluation went by some.
         processes: of each host.
     """
     task, bootstrap = result.task, result.bootstrap
@@ -53,7 +59,9 @@ def document(
         "settings": {
             "metrics": settings.scoring,
             "mode": settings.mode,
-            "slices": settings.columns,
+            "slices": settings.sliced_by,
+            **({"fairness": settings.groups} if settings.groups else {}),
+            **(costs or {}),
             "batch_size": settings.batch_size,
             "strategy": settings.strategy,
             "strategy_options": settings.strategy_options,
@@ -64,6 +72,8 @@ def document(
         "collectives": result.collectives,
         "coverage": {"rows": result.expected_rows, "counted": result.num_samples},
         **_group(result.whole),
+        **({"notes": list(notes)} if notes else {}),
+        **({"found_slices": dict(found_slices)} if found_slices is not None else {}),
         **({"absolute_error": errors} if (errors := absolute_errors(result)) else {}),
         "slices": [
             {"column": one.column, "value": one.value, "num_samples": one.num_samples, **_group(one)}

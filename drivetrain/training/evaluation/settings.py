@@ -27,7 +27,11 @@ class Settings:
         scoring: the metrics, such as "accuracy, top_k(k=5), f1"; empty for those of the task. `loss` and the recipe's
             own are always among them.
         mode: how curves are counted: histogram (fixed memory, with a bound) or exact (the ranks exchange scores).
-        slices: columns, such as "site, device": every metric by their values, too.
+        slices: columns, such as "site, device, site*device": every metric by their values, too, and by those of
+            several columns together.
+        fairness: of a binary model: columns of groups, such as "sex": how far apart they are taken for class 1, and
+            rightly and wrongly so (demographic parity and equalized odds differences).
+        find_slices: look for slices of any columns, and of pairs, with a larger loss than the other rows.
         bootstrap: replicates for the intervals; 0 for none.
         confidence: of the intervals.
         seed: of the bootstrap.
@@ -51,6 +55,8 @@ class Settings:
     scoring: str = ""
     mode: Literal["histogram", "exact"] = "histogram"
     slices: str = ""
+    fairness: str = ""
+    find_slices: bool = False
     bootstrap: Annotated[int, Bounds(0)] = 200
     confidence: Annotated[float, Bounds(above=0, below=1)] = 0.95
     seed: Annotated[int, Bounds(0, 2**63 - 1)] = 0
@@ -66,14 +72,31 @@ class Settings:
         check(self)
         if self.bootstrap == 1:
             raise InputError("bootstrap=1; allowed are whole numbers from 2 (replicates), or 0 for no intervals.")
-        twice = [name for name in self.columns if self.columns.count(name) > 1]
-        if twice:
-            raise InputError(f"slices={self.slices!r} names {twice[0]!r} twice.")
+        for name, text in (("slices", self.slices), ("fairness", self.fairness)):
+            twice = [each for each in _names(text) if _names(text).count(each) > 1]
+            if twice:
+                raise InputError(f"{name}={text!r} names {twice[0]!r} twice.")
+        if self.find_slices and not self.bootstrap:
+            raise InputError("find_slices=True needs the losses of the rows, which bootstrap=0 leaves out. Give both.")
+
+    @property
+    def sliced_by(self) -> list[str]:
+        """The names of `slices`, and of `fairness`: columns, or several with "*" between them."""
+        return list(dict.fromkeys([*_names(self.slices), *self.groups]))
+
+    @property
+    def groups(self) -> list[str]:
+        """The columns of `fairness`."""
+        return _names(self.fairness)
 
     @property
     def columns(self) -> list[str]:
-        """The columns of `slices`."""
-        return [name.strip() for name in self.slices.split(",") if name.strip()]
+        """The columns of the data that slices are made of."""
+        return list(dict.fromkeys(each for name in self.sliced_by for each in _names(name, "*")))
+
+
+def _names(text: str, separator: str = ",") -> list[str]:
+    return [name.strip() for name in text.split(separator) if name.strip()]
 
 
 def parser(description: str | None) -> Parser:

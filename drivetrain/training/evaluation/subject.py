@@ -22,8 +22,9 @@ from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import PreparedData
 from drivetrain.training.metric import Ints, Metric, Samples, load_metrics, usual_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
-from drivetrain.training.metric_states.slices import SliceColumn
+from drivetrain.training.metric_states.slices import CROSS, SliceColumn, cross
 from drivetrain.training.metrics.cost import Metric as CostMetric
+from drivetrain.training.metrics.rates import Metric as RatesMetric
 from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
 from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
@@ -310,6 +311,10 @@ def metrics_of(settings: Settings, task: Task, calibration: Calibration | None =
     if not scoring.strip() and task.kind == "binary" and told != (1.0, 1.0):
         scoring = ", ".join([*usual_metrics(task), "cost"])
     metrics = load_metrics(scoring, task, {"threshold": costs, "cost": costs})
+    if settings.groups:
+        if task.kind != "binary":
+            raise InputError(f"fairness={settings.fairness!r} is for binary models, and this one is {task.kind}.")
+        metrics.setdefault("rates", RatesMetric())
     if settings.threshold and task.kind != "binary":
         raise InputError(f"threshold={settings.threshold:g} is for binary models, and this one is {task.kind}.")
     if given != (1.0, 1.0) and not any(isinstance(metric, ThresholdMetric | CostMetric) for metric in metrics.values()):
@@ -318,6 +323,15 @@ def metrics_of(settings: Settings, task: Task, calibration: Calibration | None =
             "neither is measured here. Leave them out, or name one in scoring."
         )
     return metrics
+
+
+def costs_of(metrics: Mapping[str, Metric]) -> dict[str, float] | None:
+    """The costs that metrics go by, for an evaluation that is compared with this one; None for the usual ones."""
+    for metric in metrics.values():
+        if isinstance(metric, ThresholdMetric | CostMetric):
+            found = dict[str, float](zip(COSTS, (metric.false_positive_cost, metric.false_negative_cost), strict=True))
+            return found if set(found.values()) != {1.0} else None
+    return None
 
 
 def _window(data: Path, reader: str, batch_size: int) -> int:
@@ -340,14 +354,16 @@ def slice_columns(reader: Reader, names: Sequence[str]) -> list[SliceColumn]:
         for name, entry in reader.statistics.items()
         if isinstance(entry, Mapping) and entry.get("values")
     }
-    unlisted = next((name for name in names if name not in listed), None)
+    parts = [[part.strip() for part in name.split(CROSS)] for name in names]
+    unlisted = next((part for each in parts for part in each if part not in listed), None)
     if unlisted is not None:
         raise InputError(
             f"slices: {reader.folder} lists no values of column {unlisted!r}. A column to slice by has whole numbers, "
             f"bools or text, and at most 256 values; data that an earlier version prepared has to be prepared again. "
             f"Columns with values: {and_more(sorted(listed), 20) or 'none'}."
         )
-    return [SliceColumn(name, _values(listed[name])) for name in names]
+    columns = [[SliceColumn(part, _values(listed[part])) for part in each] for each in parts]
+    return [each[0] if len(each) == 1 else cross(each) for each in columns]
 
 
 def _values(entries: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:

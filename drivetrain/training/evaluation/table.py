@@ -35,6 +35,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
     for name, entry in metrics.items():
         if entry.get("advice"):
             yield f"  {name}: {entry['advice']}"
+    yield from (f"  {note}" for note in document.get("notes", ()))
     yield from _slices(document["slices"], document["num_samples"], overall, metrics)
 
 

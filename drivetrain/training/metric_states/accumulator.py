@@ -117,7 +117,9 @@ class Accumulator:
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that `update` needs."""
         key = self._bootstrap.key if self._bootstrap else ""
-        return tuple(dict.fromkeys([*(column.name for column in self._slices), *([key] if key else [])]))
+        return tuple(
+            dict.fromkeys([*(name for column in self._slices for name in column.columns), *([key] if key else [])])
+        )
 
     def update(self, rows: Ints, samples: Samples, columns: Mapping[str, NDArray[Any]] | None = None) -> None:
         """Count a batch, with some that follow perhaps. Samples that cannot be counted are told to all ranks, in
@@ -152,7 +154,7 @@ class Accumulator:
             return
         rows, samples, given = batch
         try:
-            numbers = [column.numbers(given[column.name], rows) for column in self._slices]
+            numbers = [column.places(given, rows) for column in self._slices]
             keys = self._keys(rows, given)
             try:
                 self._state.update(samples, numbers, keys)
@@ -233,6 +235,8 @@ class Accumulator:
             for number, (value, cells) in enumerate(zip(column.values, state.slices(place), strict=True)):
                 replicates = state.slice_replicates(place, number)
                 beat()  # many of them are no hang
+                if column.crossed and not room.sliced.num_samples(cells):
+                    continue  # a combination that no sample has
                 group = self._group(room.sliced, cells, room.drawn_sliced, replicates, ranked, of_slice=True)
                 slices.append(Slice(column=column.name, value=value, **vars(group)))
         return Evaluation(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
+from itertools import product, repeat
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Ints
 
 _SHOWN = 8
+CROSS = "*"
+MOST_COMBINED = 256
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,22 @@ class SliceColumn:
 
     name: str
     values: tuple[int | bool | str, ...]
+    crossed: tuple[SliceColumn, ...] = ()
+    """The columns whose values are combined; the values are texts then, as `east*phone`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data that are read."""
+        return tuple(each.name for each in self.crossed) or (self.name,)
+
+    def places(self, columns: Mapping[str, NDArray[Any]], rows: Ints) -> Ints:
+        """As `numbers`, of the columns of the data by their names."""
+        if not self.crossed:
+            return self.numbers(columns[self.name], rows)
+        found = np.zeros(len(rows), np.int64)
+        for each in self.crossed:
+            found = found * len(each.values) + each.numbers(columns[each.name], rows)
+        return found
 
     def numbers(self, values: NDArray[Any], rows: Ints) -> Ints:
         """The number of each sample's slice, shape [n].
@@ -63,3 +82,16 @@ class SliceColumn:
         known = np.array(self.values, dtype=np.int64)
         order = np.argsort(known)
         return known[order], order
+
+
+def cross(columns: Sequence[SliceColumn]) -> SliceColumn:
+    """The column of all combinations of some columns' values.
+
+    Raises:
+        InputError: there are too many.
+    """
+    name = CROSS.join(each.name for each in columns)
+    combined = tuple(CROSS.join(map(str, values)) for values in product(*(each.values for each in columns)))
+    if len(combined) > MOST_COMBINED:
+        raise InputError(f"slices: {name} has {len(combined):,} combinations of values. Allowed: {MOST_COMBINED}.")
+    return SliceColumn(name, combined, tuple(columns))

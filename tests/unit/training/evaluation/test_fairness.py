@@ -1,0 +1,122 @@
+"""Differences between groups: by fairlearn's definitions, written as a loop; and how often their intervals hold."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.evaluation.fairness import measured
+from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.process import Process
+from drivetrain.training_scripts.evaluate import run
+from tests.distributed.prepared_data import write_prepared
+
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
+ROWS = 1200
+
+
+def tables(folder: Path, seed: int = 0) -> tuple[Path, Path, dict[str, Any]]:
+    """Prepared data with groups, and a table of answers of two classes."""
+    random = np.random.default_rng(seed)
+    sex, site = random.choice(["f", "m"], ROWS), random.choice(["x", "y", "z"], ROWS)
+    label = random.integers(0, 2, ROWS)
+    score = np.clip(0.5 + 0.25 * (label - 0.5) + 0.1 * (sex == "m") + 0.2 * random.normal(size=ROWS), 0.01, 0.99)
+    rows = {"id": np.arange(ROWS), "sex": sex.tolist(), "site": site.tolist(), "label": label}
+    data = write_prepared(folder / "data", rows)
+    manifest = json.loads((data / "manifest.json").read_text())
+    manifest["statistics"] = {
+        name: {"values": [{"value": each, "rows": 1} for each in values]}
+        for name, values in {"sex": ["f", "m", "other"], "site": ["x", "y", "z"]}.items()
+    }
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    answers = folder / "answers.csv"
+    answers.write_text("id,score\n" + "".join(f"{row},{each}\n" for row, each in enumerate(score.tolist())))
+    return data, answers, {**rows, "predicted": (score >= 0.5).astype(int)}
+
+
+def expected(rows: dict[str, Any], column: str) -> tuple[float, float]:
+    """fairlearn's demographic_parity_difference and equalized_odds_difference."""
+    rates: dict[str, list[float]] = {"all": [], "1": [], "0": []}
+    for group in sorted(set(rows[column])):
+        chosen = [(y, p) for g, y, p in zip(rows[column], rows["label"], rows["predicted"], strict=True) if g == group]
+        rates["all"].append(sum(p for _, p in chosen) / len(chosen))
+        for label in (1, 0):
+            own = [p for y, p in chosen if y == label]
+            rates[str(label)].append(sum(own) / len(own))
+    gaps = {name: max(values) - min(values) for name, values in rates.items()}
+    return gaps["all"], max(gaps["1"], gaps["0"])
+
+
+def evaluated(folder: Path, data: Path, answers: Path, **settings: Any) -> dict[str, Any]:
+    given = Settings(task="binary", **settings)
+    run(None, data, ALONE, answers=answers, settings=given, report=folder / "report")
+    return json.loads((folder / "report/evaluation.json").read_text())
+
+
+def test_differences_are_those_of_fairlearn_and_have_intervals(tmp_path: Path) -> None:
+    data, answers, rows = tables(tmp_path)
+    found = evaluated(tmp_path, data, answers, fairness="sex, site", scoring="accuracy")
+    for column in ("sex", "site"):
+        for name, value in zip(("demographic_parity", "equalized_odds"), expected(rows, column), strict=True):
+            entry = found["metrics"][f"{name}_{column}"]
+            assert entry["value"] == pytest.approx(value, abs=1e-12)
+            assert entry["low"] < entry["value"] < entry["high"] and entry["higher_is_better"] is False
+    assert found["metrics"]["demographic_parity_sex"]["low"] > 0  # they differ truly
+    assert found["metrics"]["demographic_parity_site"]["low"] == 0
+    drawn = json.loads((tmp_path / "report/bootstrap.json").read_text())["metrics"]["equalized_odds_site"]
+    assert len(drawn) == 200 and found["settings"]["fairness"] == ["sex", "site"]
+    assert any("taken for class 1 are" in note and "0 is equal" in note for note in found["notes"])
+
+
+def test_crossed_slices_have_the_rows_of_both_values(tmp_path: Path) -> None:
+    data, answers, rows = tables(tmp_path)
+    found = evaluated(tmp_path, data, answers, slices="site, sex*site", bootstrap=20)
+    crossed = {each["value"]: each for each in found["slices"] if each["column"] == "sex*site"}
+    assert sorted(crossed) == [f"{sex}*{site}" for sex in "fm" for site in "xyz"]  # no row is of "other"
+    chosen = [
+        rows["label"][row] == rows["predicted"][row]
+        for row in range(ROWS)
+        if (rows["sex"][row], rows["site"][row]) == ("m", "y")
+    ]
+    assert crossed["m*y"]["num_samples"] == len(chosen)
+    assert crossed["m*y"]["metrics"]["accuracy"]["value"] == pytest.approx(np.mean(chosen))
+    assert sum(each["num_samples"] for each in crossed.values()) == ROWS
+
+
+def test_an_evaluation_says_which_slices_it_found(tmp_path: Path) -> None:
+    data, answers, _ = tables(tmp_path)
+    found = evaluated(tmp_path, data, answers, find_slices=True)
+    assert found["found_slices"]["found"] == [] and found["found_slices"]["tested"]
+    assert found["notes"][0].startswith("No slice has a larger loss")
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    data, answers, _ = tables(tmp_path)
+    with pytest.raises(InputError, match="fairness='sex' is for binary models, and this one is regression"):
+        (tmp_path / "numbers.csv").write_text(answers.read_text().replace("score", "predicted"))
+        run(None, data, ALONE, answers=tmp_path / "numbers.csv", settings=Settings(task="regression", fairness="sex"))
+    with pytest.raises(InputError, match="lists no values of column 'id'"):
+        evaluated(tmp_path, data, answers, slices="sex*id")
+    with pytest.raises(InputError, match="which bootstrap=0 leaves out"):
+        Settings(find_slices=True, bootstrap=0)
+
+
+@pytest.mark.parametrize("shares", [(0.3, 0.3), (0.3, 0.3, 0.3, 0.3), (0.2, 0.35), (0.2, 0.3, 0.3, 0.35)])
+def test_intervals_hold_the_true_difference(shares: tuple[float, ...]) -> None:
+    random, sets, size = np.random.default_rng(1), 200, 400
+    true, held = max(shares) - min(shares), 0
+    for _ in range(sets):
+        seen = random.binomial(size, shares) / size
+        weights = random.poisson(size, (200, len(shares)))
+        drawn = random.binomial(weights, seen) / weights
+        found = measured(float(np.ptp(seen)), np.ptp(drawn, axis=1).tolist(), 0.95, size, None)
+        assert found.low is not None and found.high is not None
+        held += found.low <= true <= found.high
+    assert held >= 0.95 * sets - 3 * math.sqrt(0.95 * 0.05 * sets)
