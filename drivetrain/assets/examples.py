@@ -14,7 +14,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 
 def example(name: str) -> Mapping[str, Path | bytes]:
     """Files of `example:NAME` by their names, those in a folder as NAME/FILE: data, programs (in the package they end
-    with .txt, since they are none of its modules), or a CSV with the rows that table() of a module gives.
+    with .txt, since they are none of its modules), a CSV with the rows that table() of a module gives, or the folder
+    that its files() gives.
 
     Raises:
         UserError: there are no such data.
@@ -28,7 +29,9 @@ def example(name: str) -> Mapping[str, Path | bytes]:
         return {f"{name}/{file.name.removesuffix('.txt')}": file for file in sorted(path.iterdir())}
     if path.suffix != ".py":
         return {path.name: path}
+    module = importlib.import_module(f"drivetrain.pipelines.data.{name}")
+    if hasattr(module, "files"):
+        return {f"{name}/{file}": content for file, content in module.files().items()}
     text = io.StringIO()
-    rows = importlib.import_module(f"drivetrain.pipelines.data.{name}").table()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(module.table())
     return {f"{name}.csv": text.getvalue().encode()}

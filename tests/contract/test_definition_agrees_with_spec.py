@@ -12,11 +12,12 @@ from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import ForEachStep, ProcessingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document import document, graph
+from tests.fixtures.ready import deployable
 
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))
 def test_a_definition_is_read_back_as_its_spec(name: str) -> None:
-    pipeline = load(name).pipeline
+    pipeline = load(name, overrides=deployable(name)).pipeline
     spec = Graph(pipeline)
     definition = document.read(compile_pipeline(pipeline).text)
     graph.check(definition)
@@ -34,7 +35,7 @@ def test_a_definition_is_read_back_as_its_spec(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))
 def test_local_and_deployed_definitions_are_equal(name: str) -> None:
-    loaded = load(name)
+    loaded = load(name, overrides=deployable(name))
     deployed = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
     local = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=True)
     assert local.text == deployed.text

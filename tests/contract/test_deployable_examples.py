@@ -29,8 +29,7 @@ EXAMPLES = {
     f"{page.stem.lower()}_example_{number}": (page, block)
     for page in PAGES
     for number, block in enumerate(blocks(page, "python"))
-    # (huggingface.md's reads folders of the reader's own: test_huggingface_page.py.)
-    if "-> Pipeline:" in block and page.name != "huggingface.md"
+    if "-> Pipeline:" in block
 }
 
 

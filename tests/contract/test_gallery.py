@@ -54,14 +54,16 @@ def test_churn_predicts_the_same_bytes_on_every_target(drivetrain: CommandLine) 
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
+    "finetuning": {"epochs": 1},
     "forecasting": {"rounds": 60},
     "own_script": {},
     "per_site": {"states": ["BE"], "rounds": 10},
+    "text_classification": {},
     "tuning": {"trainings": 2, "rounds": 20},
 }
 
 
-@pytest.mark.nightly_cases("own_script")
+@pytest.mark.nightly_cases("own_script", "text_classification")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_ready_pipeline_runs(name: str, tmp_path: Path) -> None:
     run = dt.run(name, home=tmp_path, quiet=True, **SETTINGS[name])

@@ -1,4 +1,4 @@
-"""docs/huggingface.md: its pipeline runs, its tables are the recipe's options."""
+"""docs/huggingface.md: its tables are the recipe's options. (Its pipelines: test_gallery.py.)"""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
-
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
 from drivetrain.steps import command_line
 from drivetrain.training_scripts.recipes import huggingface
-from tests.fixtures import preloaded
-from tests.fixtures import tiny_transformers as tiny
 
 HEADS = ("sequence_classification", "token_classification", "causal_lm")
 
@@ -40,17 +36,3 @@ def test_its_components_take_its_flags() -> None:
     assert command_line.read(train, shlex.split(training))["recipe"] == "huggingface"
     (measuring,) = re.findall(r"^python -m drivetrain.components.evaluate (.*)$", lines, re.MULTILINE)
     assert command_line.read(evaluate, shlex.split(measuring))["model"] == Path("build/model")
-
-
-@pytest.mark.slow
-def test_its_pipeline_trains_evaluates_and_registers(tmp_path: Path) -> None:
-    (code,) = re.findall(r"^```python\n(from drivetrain.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    function = code[code.index("def ") :]
-    assert len(function.splitlines()) <= 10
-    tiny.model(tmp_path / "bert", "bert")
-    tiny.texts(tmp_path / "reviews", 24)
-    (tmp_path / "pipeline.py").write_text(code)
-    for command in re.findall(r"^drivetrain (.*)$", PAGE, re.MULTILINE):
-        done = preloaded.drivetrain(*shlex.split(command), cwd=tmp_path)
-        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-    assert "sentiment version 1" in done.stdout and "accuracy" in done.stdout

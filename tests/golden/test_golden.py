@@ -10,6 +10,7 @@ import pytest
 from drivetrain.authoring.loading import load
 from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from tests.fixtures.ready import deployable
 
 HERE = Path(__file__).parent
 HASH = re.compile(r"\b[0-9a-f]{64}\b")
@@ -23,7 +24,7 @@ def without_code_hashes(text: str) -> str:
 
 @pytest.mark.parametrize("name", sorted(ready_pipelines()))
 def test_the_definition_of_a_ready_pipeline_is_unchanged(name: str, request: pytest.FixtureRequest) -> None:
-    loaded = load(name)
+    loaded = load(name, overrides=deployable(name))
     text = without_code_hashes(compile_pipeline(loaded.pipeline, loaded.source, loaded.base).text)
     golden = HERE / f"{name}.json"
     if request.config.getoption("--write-golden"):

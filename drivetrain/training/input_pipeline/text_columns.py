@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
+from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData
 
 # (Arrow streams are what `datasets` saves.)
 ENDINGS = (".arrow", ".jsonl", ".parquet", ".txt")
@@ -130,6 +131,8 @@ class TextColumns:
 
 
 def _files(folder: Path) -> list[Path]:
+    if (folder / MANIFEST_FILE).is_file():  # prepared data, whose shards lie in the folder of their version
+        return [folder / shard.file for shard in PreparedData(folder).shards]
     return sorted(path for path in folder.iterdir() if path.suffix in ENDINGS and path.is_file())
 
 

@@ -23,6 +23,24 @@ def test_a_generated_table_is_the_same_everywhere() -> None:
     assert 100 < sum(row[4] == "" for row in rows) < 200
 
 
+@pytest.mark.slow
+def test_the_generated_model_is_one_of_transformers(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    uri, assets = data_asset("s3://b", "example:tiny_llama", Path())
+    for asset in assets:
+        assert isinstance(asset.content, bytes)
+        (tmp_path / asset.uri.removeprefix(uri)).write_bytes(asset.content)
+    model, found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(found[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert model.config.vocab_size == len(tokenizer) and tokenizer("the soup was cold")["input_ids"] == [4, 6, 5, 22]
+
+
+def test_programs_of_an_example_folder_are_python_files_there() -> None:
+    _, assets = data_asset("s3://b", "example:own", Path())
+    assert [asset.uri.rpartition("/")[2] for asset in assets] == ["answer.py", "fit.py"]
+
+
 def test_unknown_example_data_are_refused() -> None:
     with pytest.raises(UserError, match=r"No example data 'churm'\. Did you mean 'churn'"):
         data_asset("s3://b", "example:churm", Path())

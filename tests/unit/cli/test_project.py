@@ -17,6 +17,7 @@ import yaml
 
 from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.cli.project import doctor
+from tests.fixtures.ready import deployable
 from tests.unit.cli.conftest import CommandLine
 
 FILES = [
@@ -69,7 +70,10 @@ def test_a_ready_pipeline_is_copied_with_its_data(name: str, drivetrain: Command
     compile((folder / "test_pipeline.py").read_text(), "test_pipeline.py", "exec")
     renamed = folder / f"own_{name}.py"
     (folder / "pipeline.py").rename(renamed)
-    assert definition_of(drivetrain("compile", renamed)) == definition_of(drivetrain("compile", name))
+    options = [word for override in deployable(name) for word in ("--set", override)]
+    assert definition_of(drivetrain("compile", renamed, *options)) == definition_of(
+        drivetrain("compile", name, *options)
+    )
 
 
 def definition_of(text: str) -> str:

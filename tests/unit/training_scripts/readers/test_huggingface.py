@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.components.prepare_data import prepare_data
 from drivetrain.training.input_pipeline.choice import load_reader, recognised
 from drivetrain.training.input_pipeline.text_columns import TextColumns
 from drivetrain.training.process import Process
@@ -137,3 +138,13 @@ def test_texts_of_a_saved_data_set_are_tokenized_like_others(tmp_path: Path) -> 
     texts = TextColumns(tmp_path, "train")
     assert texts.texts("text", [1, 0]) == ["two", "one"]
     assert texts.locate(1).endswith("data-00001-of-00002.arrow, row 1")
+
+
+def test_texts_of_prepared_data_are_tokenized_like_others(tmp_path: Path) -> None:
+    (raw := tmp_path / "raw").mkdir()
+    (raw / "reviews.csv").write_text("id,text,label\n1,one,good\n2,two,bad\n3,three,good\n")
+    sides = [tmp_path / side for side in ("train", "validation", "test")]
+    prepare_data(raw, *sides, key="id", label="label", validation_percent=0, test_percent=0)
+    texts = TextColumns(sides[0], "train")
+    assert texts.texts("text", [2, 0]) == ["three", "one"] and texts.names == ("id", "text", "label")
+    assert texts.locate(1).endswith("part-00000.parquet, row 2")
