@@ -23,6 +23,8 @@ RATES: Mapping[str, tuple[str, ...]] = {
     PARITY: ("rates_selected",),
     ODDS: ("rates_true_positive", "rates_false_positive"),
 }
+FEWEST = 50
+"""The least samples of a group for an interval; twice as many where classes are looked at apart."""
 _RATES_IN_WORDS = {
     "rates_selected": "taken for class 1",
     "rates_true_positive": "right of class 1",
@@ -53,9 +55,13 @@ def with_fairness(result: Evaluation, columns: Sequence[str]) -> tuple[Evaluatio
                 value,
                 drawn,
                 result.bootstrap.confidence if result.bootstrap else None,
-                min(each.num_samples for each in groups),
+                result.num_samples,
                 result.whole.num_keys,
             )
+            smallest, needed = min(each.num_samples for each in groups), FEWEST * len(rates)
+            if result.bootstrap and smallest < needed:
+                why = f"too few samples: {smallest} in a group, and {needed} are needed"
+                metrics[name] = replace(metrics[name], low=None, high=None, no_interval=why, unless="")
             if drawn:
                 replicates[name] = tuple(drawn)
             said.append(_sentence(name, metrics[name], groups, rates))
@@ -73,7 +79,6 @@ def measured(
     Args:
         drawn: the difference in each replicate.
         confidence: of the interval; None for none.
-        num_samples: those of the smallest group.
     """
     if confidence is None:
         return Measured(value=value, higher_is_better=False)
