@@ -93,7 +93,10 @@ def _from_pipeline(wanted: Wanted, target: str, config: Path | None, set_: Seque
     steps = [step for step in flatten(loaded.pipeline.steps) if isinstance(step, TrainingStep)]
     steps = [step for step in steps if step.program.target == TRAIN]
     if not steps:
-        raise UserError(f"{target} has no step of drivetrain's train component. Give --recipe instead.")
+        raise UserError(
+            f"{target} has no step of drivetrain's train component. Give --recipe instead; for train_table --rows and "
+            "--columns of its data."
+        )
     for step in steps:
         training = next(ways(step, loaded.pipeline.parameters))
         if (recipe := wanted.recipe or training.text("recipe")) is None:

@@ -31,14 +31,19 @@ def recommend(
 
     For each strategy: memory a GPU, bytes sent a step and how long they take, whether it fits; then the choice with its
     reason. All numbers are estimates. With --write the recipe is measured into NAME.facts.json, from which a pipeline
-    with `strategy: auto` takes its choice when it is compiled.
+    with `strategy: auto` takes its choice when it is compiled. With --rows and --columns: a machine for train_table.
 
     \b
     Examples:
       drivetrain recommend --recipe digits_cnn --instance ml.g5.12xlarge
       drivetrain recommend --recipe faces --recipe-options '{"width": 9}' --write
       drivetrain recommend retraining --set epochs=20
+      drivetrain recommend --rows 5000000 --columns 60 --estimator lightgbm
     """
+    if wanted.rows is not None or wanted.columns is not None or wanted.estimator is not None:
+        from drivetrain.cli.recommend.tables import recommend_table
+
+        return recommend_table(wanted, as_json=as_json)
     from drivetrain.cli.recommend.cases import cases_of, recommendations, write_facts
     from drivetrain.cli.recommend.table import say_recommendations
 

@@ -46,6 +46,15 @@ class Wanted:
     activation_checkpointing: Annotated[
         bool | None, Option("--activation-checkpointing", help="Recompute activations in the backward pass.")
     ] = None
+    rows: Annotated[
+        int | None, Option("--rows", min=1, metavar="N", help="For train_table: rows of the training data")
+    ] = None
+    columns: Annotated[
+        int | None, Option("--columns", min=1, metavar="N", help="For train_table: columns that are learnt from")
+    ] = None
+    estimator: Annotated[
+        str | None, Option("--estimator", metavar="NAME", help="For train_table  [default: xgboost]")
+    ] = None
 
 
 NONE_GIVEN = Wanted()
