@@ -35,7 +35,7 @@ def needed(estimator: str, rows: int, columns: int) -> int:
     """Bytes that a training takes on one host.
 
     Raises:
-        UserError: an estimator of which nothing is known.
+        UserError: the table has no such estimator.
     """
     taken = TAKEN.get(estimator)
     if taken is None:

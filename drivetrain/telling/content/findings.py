@@ -17,7 +17,6 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in
 from drivetrain.run_store.model import Artifact
 from drivetrain.telling.content import Measured
-from drivetrain.telling.content.untrusted_json import read_members
 
 if TYPE_CHECKING:
     from drivetrain.run_store.home import Home
@@ -163,6 +162,8 @@ def folders_with(file: str, home: Home, artifacts: Iterable[Artifact]) -> Iterat
 
 def _card_in(archive: Path) -> dict[str, bytes]:
     """The card of an archive, and the files beside it; empty without one."""
+    from drivetrain.telling.content.untrusted_json import read_members  # (only where there is an archive)
+
     try:
         found = read_members(archive, lambda name: name.startswith("card") and "/" not in name, last=_CARD)
     except (OSError, ValueError):
