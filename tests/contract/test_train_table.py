@@ -29,11 +29,19 @@ DRAWN_BY: dict[str, tuple[str, dict[str, Any]]] = {
     "xgboost": ("xgboost", DRAWN),
     "lightgbm": (
         "lightgbm",
-        {**CATEGORIES, "bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction_bynode": 0.5, "num_leaves": 7},
+        {
+            **CATEGORIES,
+            "bagging_fraction": 0.7,
+            "bagging_freq": 1,
+            "feature_fraction": 0.7,
+            "feature_fraction_bynode": 0.8,
+        },
     ),
     # No leaf can be split after the first round: the others add no tree.
     "ended": ("lightgbm", {**CATEGORIES, "bagging_fraction": 0.6, "bagging_freq": 1, "min_data_in_leaf": 130}),
     "plain": ("lightgbm", {**CATEGORIES, "num_leaves": 7}),
+    "goss": ("lightgbm", {**CATEGORIES, "data_sample_strategy": "goss", "learning_rate": 0.9}),
+    "seldom": ("lightgbm", {**CATEGORIES, "bagging_fraction": 0.5, "bagging_freq": 2, "extra_trees": True}),
     "boosted": ("sklearn", {**CATEGORIES, "model_options": {"max_features": 0.5, "max_leaf_nodes": 7}}),
     "forest": ("sklearn", {**CATEGORIES, "model": "random_forest", "model_options": {"max_depth": 4}}),
 }
@@ -109,7 +117,7 @@ def whole(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     [
         *(("xgboost", each) for each in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13)),
         *(("lightgbm", each) for each in (3, 7, 13)),
-        *(("ended", 5), ("plain", 7), ("boosted", 4), ("boosted", 7), ("forest", 7)),
+        *(("ended", 5), ("plain", 7), ("goss", 7), ("seldom", 4), ("boosted", 4), ("boosted", 7), ("forest", 7)),
     ],
 )
 def test_an_interrupted_training_gives_the_same_trees(

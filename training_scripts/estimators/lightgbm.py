@@ -79,6 +79,11 @@ class Options(estimator.Options):
         shares = (self.bagging_fraction, self.feature_fraction, self.feature_fraction_bynode)
         return min(shares) < 1 or self.extra_trees or self.data_sample_strategy == "goss"
 
+    @property
+    def counts_rounds(self) -> bool:
+        """Return True if LightGBM counts rounds since its start, and draws by that number."""
+        return self.bagging_freq > 1 or self.data_sample_strategy == "goss"
+
 
 def _parameters(fit: Fit) -> list[dict[str, Any]]:
     """LightGBM's parameters of each model, but for the seed."""
@@ -138,16 +143,22 @@ class _Growing:
 
     def grow(self, number: int) -> None:
         """Learn the round after the first `number` ones."""
-        lightgbm = library("lightgbm")
-        fit = self.fit
-        if self.booster is not None and not (fit.options.draws and number % fit.save_every == 0):
+        lightgbm, fit, options = library("lightgbm"), self.fit, self.fit.options
+        anew = options.draws and number % fit.save_every == 0
+        seed = (fit.seed + number) % 2**31 if options.draws else fit.seed  # which stands in the model's text
+        if self.booster is not None and not (anew and options.counts_rounds):
+            if anew:
+                # LightGBM begins the random numbers of bagging anew if another share of the rows is wanted.
+                if options.bagging_fraction < 1:
+                    self.booster.reset_parameter({"bagging_fraction": (1 + options.bagging_fraction) / 2})
+                again = {"seed": seed, "data_random_seed": fit.seed, "bagging_fraction": options.bagging_fraction}
+                self.booster.reset_parameter(again)
             self.ended = self.ended or self.booster.update()
             return
         if self.booster is not None:
             self.start = self.text
         before = _read(self.start) if self.start else None
         done = before.current_iteration() if before else 0
-        seed = (fit.seed + number) % 2**31 if fit.options.draws else fit.seed  # which stands in the model's text
         sets: Any = {"valid_sets": list(self.sets.values()), "valid_names": list(self.sets)}
         self.booster = lightgbm.train(
             {**self.parameters, "seed": seed},
