@@ -49,7 +49,7 @@ def fetch_answers(version: ModelVersion, data_hash: str, folder: Path) -> KeptAn
         return "the version names no report of an evaluation"
     registered = version.lineage.get(REPORT)
     try:
-        path = fetch(f"{place}/{EVALUATION_FILE}", folder / "report")
+        path = fetch(f"{place}/{EVALUATION_FILE}", folder)  # beside the predictions: it names their classes
         evaluation = read_json(path, path.name, "Restore it.")
     except InputError as error:
         return f"its report cannot be read ({str(error).rstrip('.')})"

@@ -1,4 +1,4 @@
-"""3,000 customers of a telephone company, made up: who leaves, by plan, state, use, bill and complaints."""
+"""3,000 customers of a telephone company, made up: who leaves (churn is yes), by plan, state, use, bill, complaints."""
 
 from collections.abc import Iterator
 from random import Random
@@ -13,8 +13,7 @@ def table() -> Iterator[tuple[object, ...]]:
         state = ("BE", "BY", "HH", "NW", "SN", "TH")[int(6 * draw())]
         months, minutes, complaints = int(60 * draw()), 400 * draw(), int(5 * draw() * draw())
         bill = price + 0.05 * minutes + 5 * draw()
-        risk = 0.5 - months / 80 + 0.25 * complaints + (0.2 if state in ("HH", "SN") else 0)
-        risk += 0.4 if plan == "basic" and minutes > 250 else -0.1
+        risk = 0.4 - months / 80 + 0.25 * complaints + (0.2 if state in ("HH", "SN") else 0)
+        risk += 0.4 if plan == "basic" and minutes > 250 else -0.2
         known = f"{minutes:.1f}" if draw() > 0.05 else ""
-        label = "leaves" if draw() < risk else "stays"
-        yield customer, plan, state, months, known, f"{bill:.2f}", complaints, label
+        yield customer, plan, state, months, known, f"{bill:.2f}", complaints, "yes" if draw() < risk else "no"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import ENDS, HIGH, LOW, MARGIN, PREDICTED, SCORE, TARGET, TEXT
 from drivetrain.training.answers.columns import KINDS, Said, decided, read_columns
-from drivetrain.training.answers.table import described_task, is_text, read_table
+from drivetrain.training.answers.table import described_task, is_text, read_table, task_of_report
 from drivetrain.training.calibration import sigmoid
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Amount, Floats, Ints, Samples
@@ -290,7 +290,8 @@ def read_answers(source: Path, dataset: Dataset, name: str, threshold: float) ->
     targets = None
     if TARGET in table.columns and not told:  # (batch_predict writes none: there it is a column that was to be kept)
         targets = table.texts(TARGET) if is_text(table.columns[TARGET]) else table.numbers(TARGET)
-    said = read_columns(table, name, threshold=threshold, told=told, with_ends=not told or bool(told.get(ENDS)))
+    known, with_ends = told or task_of_report(source), not told or bool(told.get(ENDS))
+    said = read_columns(table, name, threshold=threshold, told=known, with_ends=with_ends)
     return Answers(dataset=dataset, source=source, said=said, targets=targets, content_hash=table.content_hash)
 
 

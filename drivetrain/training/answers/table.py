@@ -15,8 +15,10 @@ from pyarrow import compute as _compute
 from pyarrow import csv, parquet
 
 from drivetrain.base.errors import InputError, and_more
+from drivetrain.base.json_text import object_in, parsed_object
 from drivetrain.data.manifest import MANIFEST_FILE
 from drivetrain.registry.content_hash import hash_of_files
+from drivetrain.registry.registration import EVALUATION_FILE
 from drivetrain.registry.report_hash import hash_of
 from drivetrain.training.answers import KEY, ROW, TEXT
 from drivetrain.training.input_pipeline.dataset import Dataset
@@ -146,6 +148,14 @@ def described_task(source: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")).get("task", {}))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path} is not the manifest of a table ({error!r:.100}).") from None
+
+
+def task_of_report(source: Path) -> dict[str, Any]:
+    """The task of the predictions in a report of evaluate, as its evaluation.json says it; empty for other tables."""
+    path = source.parent / EVALUATION_FILE
+    if source.name != "predictions" or not path.is_file():
+        return {}
+    return object_in(parsed_object(path.read_text(encoding="utf-8")) or {}, "task")
 
 
 def _files(source: Path) -> dict[Path, str]:
