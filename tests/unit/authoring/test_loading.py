@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain import SpecError, UserError
 from drivetrain.authoring import loading
-from drivetrain.authoring.loading import load
+from drivetrain.authoring.loading import READY, load
 from drivetrain.authoring.ready import ready_pipelines
 from drivetrain.cli.errors import explain
 from drivetrain.spec.steps import ProcessingStep
@@ -143,6 +143,11 @@ def test_a_similar_file_name_is_suggested(tmp_path: Path) -> None:
 
 def test_ready_pipelines_are_listed_without_importing_them() -> None:
     assert "Retrain a model" in ready_pipelines()["retraining"]
+
+
+def test_ready_pipelines_are_a_page_each() -> None:
+    lengths = {path.stem: len(path.read_text(encoding="utf-8").splitlines()) for path in READY.glob("*.py")}
+    assert {name for name, lines in lengths.items() if lines >= 60} == {"retraining"}, "its settings are 35"
 
 
 WRONG = """
