@@ -26,6 +26,8 @@ from drivetrain.training.metric_states.uncertainty.intervals import beta_share, 
 
 LEAST_ROWS = 30
 MOST_TESTED = 10
+MOST_PAIRED = 30
+"""Columns that are combined with each other: those with the worst single values."""
 MOST_VALUES = 32
 """The most values of a column of categories; rarer ones are left out."""
 BINS = 4
@@ -211,7 +213,12 @@ def _ranked(binned: Mapping[str, Bins], losses: Floats) -> list[_Slice]:
 
     for name, one in binned.items():
         look(one.places, len(one.names), lambda bin_, name=name: ((name, bin_),))
-    for (name, one), (other, two) in combinations(binned.items(), 2):
+    best: dict[str, float] = {}
+    for score, ((name, _),) in found:
+        best[name] = max(score, best.get(name, 0.0))
+    paired = sorted(binned, key=lambda name: -best.get(name, 0.0))[:MOST_PAIRED]
+    for name, other in combinations([each for each in binned if each in paired], 2):
+        one, two = binned[name], binned[other]
         width = len(two.names)
         both = np.where((one.places < 0) | (two.places < 0), -1, one.places * width + two.places)
         look(

@@ -208,3 +208,12 @@ def test_sliders_of_costs_are_the_only_script_and_the_policy_names_it(evaluation
     assert page.count('type="range"') == 2 and "Cheapest threshold 0.3: cost a sample 0.1, precision" in page
     without = evaluation_page("e", [evaluation("e", evaluation_json, {"threshold": THRESHOLD})], [], written=0.0)
     assert "<script" not in without and "script-src" not in without
+
+
+def test_sentences_about_the_results_are_shown() -> None:
+    said = ["demographic parity sex: taken for class 1 are 20.0% of sex=<f>.", 7]
+    found = evaluation("e", {"format": 1, "metrics": {}, "notes": said}, {})
+    assert found.notes[0] == said[0]
+    assert "<p>demographic parity sex: taken for class 1 are 20.0% of sex=&lt;f&gt;.</p>" in str(
+        evaluation_section(found)
+    )

@@ -51,6 +51,14 @@ def test_bins_of_numbers_and_missing_values_are_slices() -> None:
     assert [each.where.partition(" ")[2][:6] for each in result.found] == ["above ", "missin"]
 
 
+def test_a_wide_table_pairs_the_worst_columns_alone() -> None:
+    random = np.random.default_rng(1)
+    many = {f"x{number}": random.normal(size=1000) for number in range(60)}
+    result = found(11, planted=2.0, **many)
+    assert result.ranked < 6_000, "30 columns of 4 bins have some 7,000 pairs, of them half with a larger loss"
+    assert "plan = b, site = y" in [each.where for each in result.found]
+
+
 def test_nothing_found_is_said() -> None:
     (line,) = sentences(found(3))
     assert line.startswith("No slice has a larger loss: ") and "ranked by their loss on one half" in line
