@@ -80,7 +80,7 @@ def test_the_folder_alone_answers_requests_with_missing_values(which: str, model
     tables, _, model = models
     if which != "xgboost":
         estimator, options = DRAWN_BY[which]
-        model = fit(tables, tmp_path / which, options, estimator=estimator)
+        model = fit(tables, tmp_path / which, options, estimator=estimator, rounds=30)
     given = columns(300, 2)
     names = described(model)["columns"]
     rows = [{name: given[name][row] for name in names} for row in range(20)]
