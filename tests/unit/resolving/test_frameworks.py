@@ -105,7 +105,7 @@ def test_a_calibrated_model_needs_what_it_needed_before() -> None:
     again = step(calibrate, name="again", trained=model["model"], data="s3://b/c/")
     scores = step(evaluate, model=again["model"], data="s3://b/d/")
     for asking, before in ((model, ()), (again, (model,)), (scores, (model, again))):
-        assert found(asking, fitted, *before) == ("torch", (*PLAIN, "xgboost-cpu"))
+        assert found(asking, fitted, *before) == ("torch", (*PLAIN, XGBOOST))
     graph = Graph(Pipeline(name="p", steps=[fitted, model, again]))
     assert graph.maker(again["model"]) is fitted and graph.producer(again["model"]) is again
     of_keras = step(train, train="s3://b/t/", strategy="tf_single", recipe="digits_keras")
