@@ -62,9 +62,12 @@ def _lacking(group: str, url: str) -> tuple[int, str, str] | None:
     framework = str(about.get("framework", ""))
     if framework in ("torch", "tensorflow") and find_spec(framework) is None:
         return version.version, "tensorflow-cpu" if framework == "tensorflow" else framework, ""
-    from drivetrain.training.serving.functions import check_libraries
+    needs: Mapping[str, str] = about.get("needs") or {}
+    if not needs:
+        return None
+    from drivetrain.training.serving.functions import check_libraries  # (which imports numpy)
 
-    for name, made_with in about.get("needs", {}).items():
+    for name, made_with in needs.items():
         try:
             check_libraries(Path(), {name: made_with})
         except InputError:
