@@ -1,6 +1,7 @@
 """The ready pipelines run with the data that they bring; churn gives the same bytes wherever its definitions run.
 
-(digits: test_readme.py; retraining: test_targets_agree.py and others. test_tutorials.py shows what own_script does.)
+(digits: test_readme.py; retraining: test_targets_agree.py and others. The parts of own_script and per_site are run by
+test_tutorials.py and test_for_each_pipeline.py.)
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.nightly_cases("own_script", "text_classification")
+@pytest.mark.nightly_cases("own_script", "per_site", "text_classification")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_ready_pipeline_runs(name: str, tmp_path: Path) -> None:
     run = dt.run(name, home=tmp_path, quiet=True, **SETTINGS[name])
