@@ -105,7 +105,8 @@ def run(
             f"answers={answers!r}: there is no {answers.replace('.', '/')}.py in {source}. Write a module with "
             "load(folder) and predict(model, columns), and give its folder as source."
         )
-    dataset = _open(data, _names(columns), reader_options)
+    options = parse_options(reader_options, "reader_options")
+    dataset = _open(data, _names(columns), options)
     told: dict[str, Any] = {"kind": task, "class_names": names}
     told |= {"threshold": threshold} if task == "binary" else {}
     description: dict[str, Any] = {
@@ -114,7 +115,7 @@ def run(
         "task": told,
         "inputs": dataset.inputs,
         "label": dataset.label,
-        "data": describe_data(dataset.reader, dataset.reader_name, parse_options(reader_options, "reader_options")),
+        "data": describe_data(dataset.reader, dataset.reader_name, options),
     }
     code = code_of_answers(answers, dataset.reader_name, source)
     # The output is written when the model has answered: a refused one leaves nothing, and replaces nothing.
@@ -190,17 +191,25 @@ def _shown(said: Any) -> str:
     return f"{said.name}, {', '.join(parts)}"
 
 
-def _open(data: Path, columns: list[str], reader_options: str) -> Dataset:
+def _open(data: Path, columns: list[str], options: dict[str, Any]) -> Dataset:
+    """The rows to ask for.
+
+    Args:
+        options: the reader's; gets the columns that may have empty cells, if it does not name any.
+    """
     from drivetrain.training.input_pipeline.choice import load_reader
 
-    options = parse_options(reader_options, "reader_options")
     reader = load_reader("auto", data, options, ALONE, defaults={"split": "train", "unlabelled": True})
     others = {reader.label, reader.key}
     if reader.label in columns:
         raise InputError(f"columns names {reader.label!r}, the label of {data}: the model is to find it. Leave it out.")
+    taken = columns or [name for name in reader.column_names if name not in others]
+    empty = [name for name in taken if reader.statistics.get(name, {}).get("nulls")]
+    if empty and "missing" not in options:  # the model itself says whether it takes them
+        options["missing"] = empty
     return Dataset(
         data,
-        any_rows(columns or [name for name in reader.column_names if name not in others]),
+        any_rows(taken),
         ALONE,
         reader_options=options,
         labelled=reader.label is not None,

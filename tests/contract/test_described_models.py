@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 
 from drivetrain.base.errors import InputError
@@ -145,6 +146,23 @@ def test_a_model_of_functions_has_the_digits_of_its_answers(place: Place) -> Non
     found = asked["evaluation"]["metrics"]
     measure = {"text": "exact_match", "regression": "coverage", "multiclass": "accuracy", "multilabel": "auroc_macro"}
     assert found[measure.get(place.task, "auroc")]["value"] > 0.6
+
+
+def test_empty_cells_in_a_column_that_the_model_does_not_take_are_shown_and_no_more(place: Place) -> None:
+    key = parquet.read_table(sorted(place.data.glob("*.parquet")))["id"].to_pylist()
+    notes, tips = ["late", None] * (ROWS // 2), [None, 1.5] * (ROWS // 2)
+    place.data = write_prepared(
+        place.folder / "noted", {"id": key, **place.rows, "note": notes, "tip": tips, "label": place.labels}
+    )
+    report = place.evaluated(place.described(1.5, columns="x0, site"), slices="")
+    worst = json.loads((report / "worst.json").read_text())
+    assert "note" in json.dumps(worst)
+    manifest = json.loads((place.data / "manifest.json").read_text())
+    manifest["statistics"] = {name: {"nulls": ROWS // 2} for name in ("note", "tip")}
+    (place.data / "manifest.json").write_text(json.dumps(manifest))
+    whole = place.described(2.0)
+    assert json.loads((whole / "model.json").read_text())["data"]["reader_options"] == {"missing": ["note", "tip"]}
+    place.evaluated(whole, slices="")
 
 
 def test_the_bytes_of_a_report_are_those_of_one_process(place: Place) -> None:

@@ -101,6 +101,7 @@ def open_data(
     process: Process,
     *,
     columns: Sequence[str] = (),
+    missing: Sequence[str] = (),
     shuffle_window: int = 0,
     labelled: bool = True,
 ) -> Dataset:
@@ -109,17 +110,21 @@ def open_data(
     Args:
         description: model.json's content.
         columns: those that are needed besides.
+        missing: those of them that may have empty cells.
 
     Raises:
         InputError: as `Dataset`.
     """
     trained_on, inputs = description.get("data", {}), description.get("inputs", {})
+    options: Mapping[str, Any] = trained_on.get("reader_options", {})
+    if missing:
+        options = {**options, "missing": [*options.get("missing", ()), *missing]}
     return Dataset(
         data,
         any_rows([str(each["name"]) for each in inputs.get("columns", ())]),
         process,
         reader=trained_on.get("reader", "auto"),
-        reader_options=trained_on.get("reader_options", {}),
+        reader_options=options,
         split="test",
         fitted=trained_on.get("fitted"),
         shuffle_window=shuffle_window,

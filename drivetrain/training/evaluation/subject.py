@@ -233,16 +233,12 @@ class GivenAnswers(_Answers):
         from drivetrain.training.answers.table import described_task
 
         _check_placed(settings, "with answers")
-        shown, options = _shown(data, settings), {}
-        if shown:  # an answer may be right though the row is not whole
-            prepared = PreparedData(data)
-            used = {*settings.columns, prepared.label, prepared.key}
-            options = {"missing": prepared.may_lack([name for name in shown if name not in used])}
+        shown, missing = _shown(data, settings)
         dataset = Dataset(
             data,
             any_rows(),
             process,
-            reader_options=options,
+            reader_options={"missing": missing} if missing else {},
             split="test",
             shuffle_window=_window(data, "auto", settings.batch_size),
             columns=list(dict.fromkeys([*settings.columns, *shown])),
@@ -275,11 +271,14 @@ class AskedFunctions(_Answers):
         _check_placed(settings, "with this model")
         description = read_description(folder)
         self.trained_on: Mapping[str, Any] = description.get("data", {})
+        taken = [str(each["name"]) for each in description.get("inputs", {}).get("columns", ())]
+        shown, missing = _shown(data, settings, taken)
         dataset = open_data(
             data,
             description,
             process,
-            columns=list(dict.fromkeys([*settings.columns, *_shown(data, settings)])),
+            columns=list(dict.fromkeys([*settings.columns, *shown])),
+            missing=missing,
             shuffle_window=_window(data, "auto", settings.batch_size),
         )
         model = ServedModel.load(folder)
@@ -287,12 +286,20 @@ class AskedFunctions(_Answers):
         self.model = {"recipe": None, "step": None, "task": model.name}
 
 
-def _shown(data: Path, settings: Settings) -> list[str]:
-    """The columns of prepared data to show of the worst rows; none where they would take much memory."""
+def _shown(data: Path, settings: Settings, taken: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """The columns of prepared data to show of the worst rows, none where they would take much memory; and those of them
+    that may have empty cells: an answer may be right though the row is not whole.
+
+    Args:
+        taken: the columns that the model takes.
+    """
     if not settings.worst or not (data / MANIFEST_FILE).is_file():
-        return []
+        return [], []
     prepared = PreparedData(data)
-    return prepared.column_names[:SHOWN_COLUMNS] if prepared.rows <= MOST_HELD_ROWS else []
+    if prepared.rows > MOST_HELD_ROWS:
+        return [], []
+    shown, used = prepared.column_names[:SHOWN_COLUMNS], {*settings.columns, *taken, prepared.label, prepared.key}
+    return shown, prepared.may_lack([name for name in shown if name not in used])
 
 
 def metrics_of(settings: Settings, task: Task, calibration: Calibration | None = None) -> dict[str, Metric]:
