@@ -191,8 +191,9 @@ def _bins(values: NDArray[Any]) -> Bins:
 
 
 def _ranked(binned: Mapping[str, Bins], losses: Floats) -> list[_Slice]:
-    """Slices with a larger mean loss, by Welch's t, the largest first."""
+    """Slices with a larger mean loss, by Welch's t, the largest first; variances are as in `_tested`."""
     total = np.array([len(losses), losses.sum(), (losses**2).sum()])
+    least = float(losses.var()) if len(losses) else 0.0
     found: list[tuple[float, _Slice]] = []
 
     def look(places: Ints, size: int, named: Any) -> None:
@@ -204,7 +205,7 @@ def _ranked(binned: Mapping[str, Bins], losses: Floats) -> list[_Slice]:
         for part in (sums, [all_ - own for all_, own in zip(total, sums, strict=True)]):
             number, added, squared = (each[enough] for each in part)
             means.append(added / number)
-            errors.append(np.maximum(squared / number - (added / number) ** 2, 0) / number)
+            errors.append(np.maximum(squared / number - (added / number) ** 2, least) / number)
         with np.errstate(divide="ignore", invalid="ignore"):
             scores = (means[0] - means[1]) / np.sqrt(errors[0] + errors[1])
         found.extend(
@@ -255,17 +256,29 @@ class _Test(NamedTuple):
 
 def _tested(inside: NDArray[np.bool_], losses: Floats, keys: Hashes) -> _Test:
     """The difference of means with its standard error over keys, and the chance of one so large by Student's t, with as
-    many keys as the smaller part has."""
+    many keys as the smaller part has.
+
+    No part varies less than all rows together: one whose losses happen to be equal would have no error at all.
+    """
     count = int(inside.sum())
     if min(count, len(losses) - count) < 2:
         return _Test(count, math.nan, math.nan, math.nan, 1, 1.0)
-    own, others = losses[inside].mean(), losses[~inside].mean()
-    moves = np.where(inside, (losses - own) / count, -(losses - others) / (len(losses) - count))
     places = np.unique(keys, return_inverse=True)[1].reshape(-1)
-    by_key = np.bincount(places, moves)
-    units = min(len(np.unique(places[inside])), len(np.unique(places[~inside])))
-    degrees = max(1, units - 1)
-    error = math.sqrt(float((by_key**2).sum()) * units / degrees)
-    t = float(own - others) / error if error else 0.0
+
+    def moves(rows: NDArray[np.bool_]) -> tuple[Floats, int, int]:
+        """The distance by which each key moves the mean of some rows; and how many rows and keys these are."""
+        moved = np.zeros(int(places.max()) + 1)
+        np.add.at(moved, places[rows], (losses[rows] - losses[rows].mean()) / rows.sum())
+        return moved, int(rows.sum()), len(np.unique(places[rows]))
+
+    parts, (all_, _, units) = [moves(inside), moves(~inside)], moves(np.ones_like(inside))
+    variance = -2 * float(parts[0][0] @ parts[1][0])
+    for own, number, keyed in parts:
+        variance += max(float(own @ own), float(all_ @ all_) * units / keyed, float(losses.var()) / number)
+    fewest = min(keyed for _, _, keyed in parts)
+    degrees = max(1, fewest - 1)
+    error = math.sqrt(variance * fewest / degrees)
+    own, others = float(losses[inside].mean()), float(losses[~inside].mean())
+    t = (own - others) / error if error else 0.0
     tail = 0.5 * beta_share(degrees / (degrees + t * t), degrees / 2, 0.5)
-    return _Test(count, float(own), float(own - others), error, degrees, tail if t > 0 else 1.0)
+    return _Test(count, own, own - others, error, degrees, tail if t > 0 else 1.0)

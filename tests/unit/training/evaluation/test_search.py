@@ -30,6 +30,17 @@ def test_slices_are_rarely_found_where_none_is_worse(copies: int) -> None:
     assert wrong <= 0.05 * runs + 3 * math.sqrt(0.05 * 0.95 * runs)
 
 
+@pytest.mark.parametrize("share", [0.8, 0.95])
+def test_slices_are_rarely_found_where_most_losses_are_one(share: float) -> None:
+    """A slice whose losses are all equal is no sign: without a variance of its own it was one in most data sets."""
+    random, wrong, runs = np.random.default_rng(7), 0, 60
+    for _ in range(runs):
+        columns = {f"x{number}": random.integers(0, 8, 600).astype(str).astype(object) for number in range(4)}
+        losses = (random.random(600) < share).astype(float)
+        wrong += bool(search(columns, losses, random.integers(0, 2**63, 600).astype(np.uint64), 0.95).found)
+    assert wrong <= 0.05 * runs + 3 * math.sqrt(0.05 * 0.95 * runs)
+
+
 def test_a_planted_slice_is_found_with_the_size_of_its_effect() -> None:
     results = [found(seed, planted=0.8) for seed in range(40)]
     hits = [each for one in results for each in one.found if each.where == "plan = b, site = y"]
