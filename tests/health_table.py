@@ -13,9 +13,10 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import get_args
 
 from drivetrain.training import plugins
-from drivetrain.training.health.rule import FAMILY, load_rules, see
+from drivetrain.training.health.rule import FAMILY, Watches, load_rules, see
 from tests.contract.health_rules import records
 from tests.fixtures import tiny_data
 from tests.fixtures.faulty_recipe import FAULTS, config_of, run
@@ -34,7 +35,7 @@ def fired_at(name: str, data: Path, target: Path) -> int:
 def injected(name: str) -> int:
     """How many steps after the fault is planted in a healthy training's records the rule fires."""
     plant = importlib.import_module(f"tests.contract.health_rules.{name}")
-    rules = [watching for watching in load_rules("{}") if watching.name == name]
+    rules = [watching for watching in load_rules("{}", get_args(Watches)) if watching.name == name]
     training = [plant.planted(record) if record.step >= plant.FROM else record for record in records.with_model(0)]
     return next(one.step for record in training for one in see(rules, record)) - plant.FROM
 

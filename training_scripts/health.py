@@ -25,7 +25,7 @@ from drivetrain.training.command_line import CommandParser, reader_went_away
 from drivetrain.training.health import recording
 from drivetrain.training.health.flight import Flight, read_flights
 from drivetrain.training.health.record import PHASES
-from drivetrain.training.health.rule import Finding, load_rules
+from drivetrain.training.health.rule import OF_NETWORKS, OF_TABLES, Finding, load_rules
 from drivetrain.training.health.smdebug.files import Trial, read_trial, trials_below
 from drivetrain.training.health.smdebug.trial import in_words, saved, summary_of
 from drivetrain.training.health.summary import SUMMARY_FILE, Summary, summed_up
@@ -154,7 +154,8 @@ def flight_lines(flights: Sequence[Flight], steps: int) -> list[str]:
 
 
 def _replayed(folder: Path, given: str) -> Summary:
-    return summed_up(load_rules(given), recording.read(folder / recording.RECORDS_FILE)[1])
+    names, records = recording.read(folder / recording.RECORDS_FILE)
+    return summed_up(load_rules(given, OF_TABLES if names.of_table else OF_NETWORKS), records)
 
 
 def _as_it_was_told(folder: Path) -> Summary:

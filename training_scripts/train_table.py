@@ -43,7 +43,7 @@ from drivetrain.training.process import Process, join_group
 from drivetrain.training.serving.code_folder import code_of_answers
 from drivetrain.training.table_config import TableConfig, TableFolders, one_host, parser, refuse_unwatched, versions_of
 from drivetrain.training.table_data import Data, open_data
-from drivetrain.training.table_health import Explained, TableHealth, explain, write_card
+from drivetrain.training.table_health import Explained, TableHealth, columns_of, explain, write_card
 
 
 def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
@@ -100,12 +100,15 @@ def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
             loss = state.best_loss(config)
             if config.early_stopping:  # the last word on the loss, which a tuning goes by
                 journal.say(f"the model is that of round {state.best_round(config)}: validation_loss={loss:.6g}")
+            names = data.features.names
+            importance = dict(zip(names, estimator.importance(saved, len(names)), strict=True))
+            moves = importance if any(importance.values()) else {}
             if explained is not None:
-                record = Record(step=state.number, columns=explained.columns(data, options, loss))
-                if stops := health.look(record):
-                    _stop(state.number, stops, health)
+                moves = explained.moves
+            if stops := health.look(Record(step=state.number, columns=columns_of(moves, data, options, loss))):
+                _stop(state.number, stops, health)
             health.finish()
-            save_model(config, folders, data, options, estimator, saved, state, process, explained, health)
+            save_model(config, folders, data, options, estimator, saved, state, process, importance, explained, health)
 
 
 def _stop(number: int, finding: Finding, health: TableHealth) -> NoReturn:
@@ -206,6 +209,7 @@ def save_model(
     saved: bytes,
     state: State,
     process: Process,
+    importance: Mapping[str, float],
     explained: Explained | None,
     health: TableHealth,
 ) -> None:
@@ -219,7 +223,6 @@ def save_model(
     inputs = describe_inputs(reader, names)
     inputs["options"].pop("unlabelled", None)  # rows to be predicted have no label
     chosen = next((entry for entry in state.history if entry["step"] == best), {})
-    importance = dict(zip(names, estimator.importance(saved, len(names)), strict=True))
     description = {
         FRAMEWORK: FUNCTIONS,
         "answers": module.__name__,

@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError
 from drivetrain.base.json_options import parse_options
 from drivetrain.steps.card import Card
 from drivetrain.training.estimator import Explain, Options, Rows
 from drivetrain.training.health.record import Columns, Names, Record
 from drivetrain.training.health.recording import FOLDER, Recording
-from drivetrain.training.health.rule import Finding, load_rules, see
+from drivetrain.training.health.rule import OF_TABLES, Finding, load_rules, see
 from drivetrain.training.health.summary import Summary
 from drivetrain.training.loop.journal import Journal
 from drivetrain.training.process import Process
 from drivetrain.training.table_data import Data
 
-_WATCHED = ("validation", "columns")
 # Rows that are explained: a thousandth of the training's within these bounds, which takes a few percent of its time.
 _LEAST_ROWS, _MOST_ROWS = 64, 256
 # A correlation of a column with its contributions from which on the column has a direction.
@@ -49,17 +47,8 @@ class TableHealth:
     def __init__(
         self, given: str, process: Process, output: Path | None, journal: Journal, *, stops_early: bool
     ) -> None:
-        rules = load_rules(given)
-        self._rules = [rule for rule in rules if rule.watches in _WATCHED]
-        named = parse_options(given, "health_rules")
-        for rule in rules:
-            if rule.name in named and rule not in self._rules:
-                known = ", ".join(each.name for each in self._rules)
-                raise InputError(
-                    f"health_rules: {rule.name!r} watches {rule.watches}, which a training on a table does not record. "
-                    f"Allowed: {known}."
-                )
-        if stops_early and "overtraining" not in named:
+        self._rules = load_rules(given, OF_TABLES)
+        if stops_early and "overtraining" not in parse_options(given, "health_rules"):
             self._rules = [rule for rule in self._rules if rule.name != "overtraining"]
         self._journal, self._given = journal, given
         self._folder = output / FOLDER if output and process.is_main else None
@@ -69,7 +58,7 @@ class TableHealth:
     def begin(self, step: int) -> None:
         """Rounds are learnt from here on, `step` of them are behind us."""
         if self._folder:
-            self._recording = Recording(self._folder, Names(), step, rules=self._given)
+            self._recording = Recording(self._folder, Names(of_table=True), step, rules=self._given)
 
     def look(self, record: Record) -> Finding | None:
         """Ask the rules; gives the finding that ends the training, if there is one."""
@@ -111,13 +100,20 @@ class Explained:
     rows: int
     held_out: bool
 
-    def columns(self, data: Data, options: Options, loss: float | None) -> Columns:
-        """For the rules. Losses are compared where both are log losses or squared errors of the validation data."""
-        guess = None if data.validation is None or loss is None else _guess(data, options)
-        return Columns(moves=self.moves, loss=None if guess is None else loss, guess=guess)
-
     def as_json(self) -> dict[str, Any]:
         return {"moves": dict(self.moves), "ways": dict(self.ways), "rows": self.rows, "held_out": self.held_out}
+
+
+def columns_of(moves: Mapping[str, float], data: Data, options: Options, loss: float | None) -> Columns:
+    """The columns for the rules.
+
+    Args:
+        moves: how far each moves the answers, or its share of what the splits gained where a library explains nothing;
+            empty where that is unknown, too.
+        loss: of the validation data. It is compared where it is a log loss or a squared error.
+    """
+    guess = None if data.validation is None or loss is None else _guess(data, options)
+    return Columns(moves=moves, loss=None if guess is None else loss, guess=guess)
 
 
 def explain(by: Explain, saved: bytes, data: Data, seed: int) -> Explained:

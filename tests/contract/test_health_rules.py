@@ -35,7 +35,7 @@ def plant_of(name: str) -> Any:
 
 
 def rule_of(name: str, given: str = "{}") -> list[Watching]:
-    return [watching for watching in load_rules(given) if watching.name == name]
+    return [watching for watching in load_rules(given, get_args(Watches)) if watching.name == name]
 
 
 def findings(rules: list[Watching], training: Sequence[Record]) -> list[Finding]:
@@ -157,7 +157,7 @@ def test_the_state_of_a_rule_is_bounded(name: str) -> None:
 )
 def test_invalid_rule_options_are_refused(name: str, given: str, says: str) -> None:
     with pytest.raises(InputError, match=(says % name).replace("(", r"\(").replace(".", r"\.")):
-        load_rules(given % name)
+        load_rules(given % name, get_args(Watches))
 
 
 @pytest.mark.parametrize(

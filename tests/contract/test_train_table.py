@@ -238,6 +238,20 @@ def test_a_health_rule_fires_on_its_model(rule: str, label: Any, options: dict[s
     assert list(failed) == (["constant_answers"] if rule == "constant_answers" else [])
 
 
+@pytest.mark.parametrize(
+    ("model", "rule"), [("decision_tree", "label_in_a_column"), ("hist_gradient_boosting", "no_better_than_guessing")]
+)
+def test_health_rules_look_at_models_of_scikit_learn(model: str, rule: str, tmp_path: Path) -> None:
+    known = rule == "label_in_a_column"
+    made = (lambda all_: np.where(all_["visits"] > 9, "many", "few")) if known else None
+    tables = write_tables(
+        tmp_path, label=made or (lambda all_: np.random.default_rng(3).random(len(all_["age"]))), plan=None
+    )
+    fit(tables, tmp_path, {"model": model}, estimator="sklearn", rounds=30)
+    health = json.loads((tmp_path / "output" / "health" / "health.json").read_text())
+    assert rule in [finding["rule"] for finding in health["findings"]]
+
+
 def test_a_rule_ends_the_training_and_a_healthy_one_is_silent(
     tables: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -248,7 +262,7 @@ def test_a_rule_ends_the_training_and_a_healthy_one_is_silent(
     with pytest.raises(InputError, match=r"stopped at round \d+ by the health rule overfitting"):
         fit(tables, tmp_path / "stopped", learns_by_heart, rounds=40, health_rules=rules)
     assert not (tmp_path / "stopped" / "model").exists()
-    with pytest.raises(InputError, match="'dead_activations' watches layers, which a training on a table does not"):
+    with pytest.raises(InputError, match="'dead_activations' watches layers, which this training does not record"):
         fit(tables, tmp_path / "other", health_rules='{"dead_activations": {"action": "stop"}}')
 
 

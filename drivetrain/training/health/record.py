@@ -132,6 +132,8 @@ class Names:
     num_classes: int = 0
     num_ranks: int = 1
     scaled: bool = False
+    of_table: bool = False
+    """True for a training on a table."""
 
 
 def sampled_places(size: int) -> NDArray[np.int64]:

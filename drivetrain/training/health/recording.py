@@ -108,6 +108,7 @@ def _names(head: Any) -> Names:
         num_classes=int(head["num_classes"]),
         num_ranks=int(head["num_ranks"]),
         scaled=bool(head["scaled"]),
+        of_table=bool(head.get("of_table")),
     )
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
@@ -34,6 +34,9 @@ from drivetrain.training.health.record import Record
 from drivetrain.training.options import build_options
 
 Watches = Literal["ranks", "loss", "tensors", "layers", "classes", "validation", "columns"]
+OF_NETWORKS: tuple[Watches, ...] = ("ranks", "loss", "tensors", "layers", "classes", "validation")
+OF_TABLES: tuple[Watches, ...] = ("validation", "columns")
+"""What trainings of recipes and trainings on tables record."""
 Action = Literal["note", "warn", "fail", "stop"]
 """Each does what the one before does, too: write it down; print it; `healthy` is 0; all ranks save and end."""
 
@@ -102,17 +105,26 @@ class Finding:
         return f"{self.rule} at step {self.step}: {self.text}. {self.advice}"
 
 
-def load_rules(given: str) -> list[Watching]:
-    """All rules of the folder, and the user's own among `given`, a JSON object: name -> "off", or an object with
-    `action` and the rule's options.
+def load_rules(given: str, watched: Collection[Watches] = OF_NETWORKS) -> list[Watching]:
+    """All rules of the folder that watch what is recorded, and the user's own among `given`, a JSON object: name ->
+    "off", or an object with `action` and the rule's options.
 
     Raises:
-        InputError: no such rule, option or action (with the closest match), or a module that is no rule.
+        InputError: no such rule, option or action (with the closest match), or a module that is no rule; one that is
+            named and watches what is not recorded.
     """
     options = parse_options(given, "health_rules")
     own = [name for name in options if name not in plugins.names(FAMILY)]
     rules = [_load(name, options.get(name, {})) for name in [*plugins.names(FAMILY), *own]]
-    return [rule for rule in rules if rule is not None]
+    loaded = [rule for rule in rules if rule is not None]
+    found = [rule for rule in loaded if rule.watches in watched]
+    for rule in loaded:
+        if rule.name in options and rule not in found:
+            raise InputError(
+                f"health_rules: {rule.name!r} watches {rule.watches}, which this training does not record. Allowed: "
+                f"{', '.join(each.name for each in found)}."
+            )
+    return found
 
 
 def see(rules: Sequence[Watching], record: Record) -> list[Finding]:

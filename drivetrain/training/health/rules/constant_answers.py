@@ -18,6 +18,6 @@ class Rule:
     def see(self, record: Record) -> Seen | None:
         assert record.columns is not None
         moves = record.columns.moves
-        if any(moves.values()):
+        if not moves or any(moves.values()):
             return None
         return Seen(f"none of the {len(moves)} columns moves an answer")

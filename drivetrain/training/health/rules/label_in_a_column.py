@@ -17,7 +17,7 @@ ADVICE = "Leave the column out by the option ignore, unless it is known when the
 class Rule:
     moves: float = 0.8
     """The least share of the column in what moves the answers."""
-    loss: float = 0.02
+    loss: float = 0.1
     """The highest loss as a share of that of the best constant answer."""
 
     def see(self, record: Record) -> Seen | None:
