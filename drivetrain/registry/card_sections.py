@@ -172,11 +172,17 @@ def _number(value: Any) -> str:
 
 def _columns(card: Mapping[str, Any]) -> Section:
     """How far the columns of a table move the answers."""
-    rows = _details(card, COLUMN)
-    numbers = [(name, value.partition(",")[0]) for name, value in rows]
+    found = [(name, text, text.partition(",")[0]) for name, text in _details(card, COLUMN)]
+    known = [(name, text, float(value) if _is_number(value) else 0.0) for name, text, value in found]
+    known.sort(key=lambda each: -each[2])
     line = "The mean distance by which a column moves the answer, before the link function (log-odds of classes)."
-    return Section("Columns", (line,) if rows else (), ("column", "moves the answer by"), rows,
-                   bars=tuple((name, float(value)) for name, value in numbers if _is_number(value)))  # fmt: skip
+    return Section(
+        "Columns",
+        (line,) if known else (),
+        ("column", "moves the answer by"),
+        tuple((name, text) for name, text, _ in known),
+        bars=tuple((name, value) for name, _, value in known),
+    )
 
 
 def _is_number(text: str) -> bool:

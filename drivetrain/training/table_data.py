@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.base.errors import InputError, and_more
+from drivetrain.base.errors import InputError, and_more, did_you_mean
 from drivetrain.training.class_weights import balanced
 from drivetrain.training.estimator import Features, Fit, Options, Rows, find_features, levels_of
 from drivetrain.training.input_pipeline.choice import load_reader
@@ -167,8 +167,9 @@ def open_data(config: TableConfig, folders: TableFolders, options: Options, proc
     probe = load_reader("auto", folders.train, given, process)
     label, beside = probe.label or "", (config.weight_column, probe.key)
     names = [name for name in probe.column_names if name not in (label, *beside)]
-    for name in (config.weight_column,) if config.weight_column else ():
-        probe.check_columns([name])
+    if config.weight_column and config.weight_column not in probe.column_names:
+        known = did_you_mean(config.weight_column, probe.column_names)
+        raise InputError(f"weight_column: {folders.train} has no column {config.weight_column!r}. {known}")
     prepared = getattr(probe, "data", None)
     if isinstance(prepared, PreparedData):
         given = {"missing": prepared.may_lack(names)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 
+from drivetrain.base.errors import InputError
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.register_model import register_model
 from drivetrain.registry.registry import open_registry
+from drivetrain.training.serving.functions import ServedModel
 from tests.contract.test_answers import check_equal, contents
 from tests.contract.test_described_models import served
 from tests.contract.test_train_table import DRAWN_BY, described, fit
@@ -130,3 +133,17 @@ def test_an_estimator_of_ones_own_answers_by_its_own_file(models: Any, tmp_path:
     assert (model / "code/own/tests/fixtures/dry_estimator.py").is_file()
     found = report(model, tables["test"], tmp_path / "report")
     assert 0.5 < found["evaluation"]["metrics"]["auroc"]["value"] < 1
+
+
+def test_a_model_whose_file_was_changed_or_is_gone_is_refused_before_its_library_reads_it(
+    models: Any, tmp_path: Path
+) -> None:
+    _, _, model = models
+    shutil.copytree(model, tmp_path / "model")
+    file = tmp_path / "model" / "model.ubj"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(InputError, match="was changed or cut after it was written"):
+        ServedModel.load(tmp_path / "model")
+    file.unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        ServedModel.load(tmp_path / "model")

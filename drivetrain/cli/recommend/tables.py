@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from drivetrain.base.errors import UserError, did_you_mean
@@ -73,7 +74,9 @@ def recommend_table(wanted: Wanted, *, as_json: bool) -> int:
     say(table(("instance", "vCPU", "memory", "fits"), shown))
     say()
     if choice is None:
-        say("Nothing fits. Several processes of XGBoost share the rows: cluster=Cluster(count=2).")
+        largest = machines[-1]
+        hosts = math.ceil(bytes_ / ((1 - _HEADROOM) * largest.memory))
+        say(f"Nothing fits. XGBoost shares the rows among hosts: Cluster(count={hosts}) of {largest.name} or more.")
         return 1
     say(f"Choice: {choice.name}, the smallest with the memory, and {_HEADROOM:.0%} of it free.")
     return 0

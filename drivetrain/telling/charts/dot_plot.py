@@ -34,11 +34,13 @@ def dot_plot(
     reference: float | None = None,
     reference_name: str = "overall",
     differences: bool = False,
+    from_zero: bool = False,
     note: Content = None,
 ) -> Markup:
-    """Rows from top to bottom in the order given. `differences` writes values with their sign."""
+    """Rows from top to bottom in the order given. `differences` writes values with their sign; `from_zero` begins the
+    scale there."""
     write = signed if differences else number
-    scale = _scale(rows, reference)
+    scale = _scale(rows, reference, from_zero=from_zero)
     height = TOP + ROW * len(rows) + BOTTOM
     described = "; ".join(f"{row.name} {write(row.value)}" for row in rows[:20])
     more = f"; {len(rows) - 20} more" if len(rows) > 20 else ""
@@ -63,12 +65,13 @@ def dot_plot(
     return figure(title, [legend, note], picture)
 
 
-def _scale(rows: Sequence[Row], reference: float | None) -> Axis:
+def _scale(rows: Sequence[Row], reference: float | None, *, from_zero: bool) -> Axis:
     """Round numbers at its ends, and never beyond [0, 1] where all values lie in it."""
     values = [row.value for row in rows]
     values += [end for row in rows if row.interval for end in row.interval]
     values += [row.limit for row in rows if row.limit is not None]
     values += [reference] if reference is not None else []
+    values += [0.0] if from_zero else []
     values = [value for value in values if math.isfinite(value)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     places = ticks(low, high, 5)

@@ -29,7 +29,7 @@ def _section(found: Section) -> Markup:
     parts: list[Content] = [el("p", line) for line in found.lines]
     if found.bars:
         rows = [Row(name=name, value=value) for name, value in found.bars]
-        parts.append(el("div", dot_plot(found.head[-1].capitalize(), rows), class_="charts narrow"))
+        parts.append(el("div", dot_plot(found.head[-1].capitalize(), rows, from_zero=True), class_="charts narrow"))
     if found.rows:
         parts.append(scrolled(table(found.head, found.rows, style="wrapped")))
     if found.commands:

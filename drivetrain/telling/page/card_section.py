@@ -47,7 +47,7 @@ def _part(part: Part) -> Content:
             return el("div", line_chart(part.title, series, x_label=part.x_label or "x"), class_="charts narrow")
         case BarsPart():
             rows = [Row(name=name, value=value) for name, value in part.rows]
-            return el("div", dot_plot(part.title, rows), class_="charts narrow") if rows else None
+            return el("div", dot_plot(part.title, rows, from_zero=True), class_="charts narrow") if rows else None
         case ImagePart():
             caption = el("figcaption", part.caption) if part.caption else None
             return el("figure", el("img", src=part.address, alt=part.caption or "picture"), caption, class_="picture")

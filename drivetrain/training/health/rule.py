@@ -36,7 +36,7 @@ from drivetrain.training.options import build_options
 Watches = Literal["ranks", "loss", "tensors", "layers", "classes", "validation", "columns"]
 OF_NETWORKS: tuple[Watches, ...] = ("ranks", "loss", "tensors", "layers", "classes", "validation")
 OF_TABLES: tuple[Watches, ...] = ("validation", "columns")
-"""What trainings of recipes and trainings on tables record."""
+"""The records of trainings of recipes, and of those on tables."""
 Action = Literal["note", "warn", "fail", "stop"]
 """Each does what the one before does, too: write it down; print it; `healthy` is 0; all ranks save and end."""
 

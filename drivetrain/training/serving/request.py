@@ -262,7 +262,8 @@ def _reader(name: str, inputs: Inputs) -> Callable[[str], Any]:
     """The function that reads the cells of a column; a prepared column is read as it was then."""
     kind = inputs.fitted_types.get(name)
     if kind is None:
-        return str if name in inputs.texts else _cell
+        truths = {each.name for each in inputs.columns if each.dtype is not None and each.dtype.kind == "b"}
+        return str if name in inputs.texts else _truth if name in truths else _cell
     from drivetrain.data.fitted import TEXT  # it travels with a model only if something was fitted
 
     return str if kind == TEXT else _bool_cell if kind == "bool" else _number_cell
@@ -277,6 +278,10 @@ def _number_cell(text: str) -> Any:
 
 def _bool_cell(text: str) -> Any:
     return {"true": True, "false": False}.get(text.strip().lower(), _number_cell(text))
+
+
+def _truth(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.strip().lower(), _cell(text))
 
 
 def _cell(text: str) -> Any:

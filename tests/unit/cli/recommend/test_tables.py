@@ -43,7 +43,8 @@ def test_the_smallest_machine_with_the_memory_is_chosen(drivetrain) -> None:
 
 def test_a_table_that_fits_nowhere_ends_with_1(drivetrain) -> None:
     given = ["--rows", "1000000000", "--columns", "60", "--instance", "ml.m5.xlarge"]
-    assert "Nothing fits" in drivetrain("recommend", *given, code=1)
+    said = drivetrain("recommend", *given, code=1)
+    assert "Nothing fits. XGBoost shares the rows among hosts: Cluster(count=70) of ml.m5.xlarge or more." in said
 
 
 def test_half_of_the_size_and_unknown_estimators_are_refused(drivetrain) -> None:

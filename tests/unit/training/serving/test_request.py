@@ -66,6 +66,7 @@ def test_one_meaning_in_many_forms(kind: str, body: str | bytes) -> None:
         (IMAGES, CSV, "1,2\n", [[[[1], [2]]]]),
         (IMAGES, JSON, "[[[[1], [2]]]]", [[[[1], [2]]]]),
         (FLAGS, JSON, '[{"on": true}, {"on": 0}]', [True, False]),
+        (FLAGS, CSV, "on\nTrue\nfalse\n1\n", [True, False, True]),
     ],
 )
 def test_one_column_of_any_shape(inputs: Inputs, kind: str, body: str, expected: list[Any]) -> None:
