@@ -47,8 +47,9 @@ from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.evaluation.subject import AskedFunctions, AskedModel, Count, Subject
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.parent import die_with_parent
-from drivetrain.training.metric import Ints, Samples
+from drivetrain.training.metric import Ints, Metric, Samples, Value
 from drivetrain.training.metric_states.intervals import covered
+from drivetrain.training.metrics.calibration_error import Metric as CalibrationError
 from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
 from drivetrain.training.model_folder import (
     CODE_FOLDER,
@@ -104,6 +105,8 @@ def run(model: Path, data: Path, output: Path, process: Process, config: Calibra
         asked = ask(Path(bare), data, process, config)
     found, numbers = fit(asked, config)
     block: dict[str, Any] = {name: value for name, value in asdict(found).items() if value is not None}
+    if found.edge == Calibration.edge:
+        del block["edge"]
     if found.costs is not None:
         description = threshold_in(description, numbers["threshold"])
         block["costs"] = dict(zip(COSTS, found.costs, strict=True))
@@ -184,18 +187,35 @@ def fit(asked: Asked, config: CalibrationConfig) -> tuple[Calibration, dict[str,
             before = covered(low.astype(np.float64), high.astype(np.float64), target)
             numbers |= {f"{name}_before": float(values.mean()) for name, values in before.items()}
         return found, {**numbers, "coverage": config.coverage, "width": float(covered(*ends, target)["width"].mean())}
+    edge = edge_of(asked.scores) if asked.margins is None and asked.scores is not None else Calibration.edge
     if asked.task.kind == "multiclass":
-        found = Calibration(slope=inverse_temperature(log_probabilities(asked.scores, asked.margins), targets))
+        logits = log_probabilities(asked.scores, asked.margins, edge)
+        found = Calibration(slope=inverse_temperature(logits, targets), edge=edge)
     else:
-        slope, intercept = platt(log_odds(asked.scores, asked.margins), targets == 1)
-        found = Calibration(slope=slope, intercept=intercept, costs=config.costs)
+        slope, intercept = platt(log_odds(asked.scores, asked.margins, edge), targets == 1)
+        found = Calibration(slope=slope, intercept=intercept, costs=config.costs, edge=edge)
     scores, _ = found.probabilities(asked.task.kind, asked.scores, asked.margins)
-    if asked.scores is not None:
-        numbers["log_loss_before"] = _log_loss(asked.scores, targets)
-    numbers["log_loss"] = _log_loss(scores, targets)
+    for end, each in (("_before", asked.scores), ("", scores)):
+        if each is not None:
+            numbers[f"log_loss{end}"] = _log_loss(each, targets)
+            samples = Samples(targets=targets, scores=each, predicted=asked.predicted)
+            numbers[f"calibration_error{end}"] = _measured(CalibrationError(), asked.task, samples)[""].value
     if found.costs is not None:
         numbers |= cheapest(scores, targets, found.costs, config.confidence)
     return found, numbers
+
+
+def edge_of(scores: NDArray[Any]) -> float:
+    """The distance from 0 and 1 that scores keep. Where some are exactly 0 or 1 (a forest whose trees all agree), it is
+    half of the smallest distance of the others, and at least 1 / (2 (n + 1)): n rows do not say more.
+
+    Args:
+        scores: shape [n] or [n, C].
+    """
+    away = np.minimum(scores, 1 - scores).astype(np.float64)
+    if away.min() > 0:
+        return Calibration.edge
+    return max(0.5 / (len(scores) + 1), away[away > 0].min(initial=0.5) / 2 if (away > 0).any() else 0.0)
 
 
 def platt(margins: Floats, positive: NDArray[np.bool_]) -> tuple[float, float]:
@@ -294,11 +314,7 @@ def conformal_radius(errors: Floats, coverage: float) -> float:
 def cheapest(scores: Floats, targets: Ints, costs: tuple[float, float], confidence: float) -> dict[str, float]:
     """The threshold with the least cost, as the metric `threshold` chooses it, and the interval of that cost."""
     metric, task = ThresholdMetric(false_positive_cost=costs[0], false_negative_cost=costs[1]), Task("binary", 2)
-    counted: dict[str, Ints] = {}
-    for name, tally in metric.tallies(task).items():
-        counts = tally.count(Samples(targets=targets, scores=scores))
-        counted[name] = np.bincount(counts.cells.reshape(-1), minlength=tally.size)
-    values = metric.compute(task, counted)
+    values = _measured(metric, task, Samples(targets=targets, scores=scores))
     cost = values["cost"]
     assert cost.limits is not None
     low, high = cost.limits(confidence)
@@ -308,6 +324,15 @@ def cheapest(scores: Floats, targets: Ints, costs: tuple[float, float], confiden
         "threshold_cost_low": max(low, 0.0),
         "threshold_cost_high": min(high, max(costs)),
     }
+
+
+def _measured(metric: Metric, task: Task, samples: Samples) -> Mapping[str, Value]:
+    counted: dict[str, Ints] = {}
+    for name, tally in metric.tallies(task).items():
+        counts = tally.count(samples)
+        counted[name] = np.zeros(tally.size, np.int64)
+        np.add.at(counted[name], counts.cells, 1 if counts.amounts is None else counts.amounts)
+    return metric.compute(task, counted)
 
 
 def _log_loss(scores: NDArray[Any], targets: Ints) -> float:

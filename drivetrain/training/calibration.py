@@ -20,7 +20,7 @@ from drivetrain.base.errors import InputError
 
 CALIBRATION = "calibration"
 COSTS = ("false_positive_cost", "false_negative_cost")
-# The log-odds of a probability of 0 or 1 are those of a number so close to it.
+# The log-odds of a probability of 0 or 1 are those of a number so close to it, unless the calibration has an edge.
 _EDGE = 2.0**-53
 # Sums of probabilities below this have lost digits.
 _TINY = 1e-290
@@ -38,12 +38,14 @@ class Calibration:
         radius: of a regression: what each end of an interval is moved out by, in units of the label; None for no
             interval.
         costs: of a false positive and of a false negative, by which the model's threshold was chosen; None for none.
+        edge: scores without margins are no closer to 0 and 1 than this before their logarithms are taken; in (0, 0.5).
     """
 
     slope: float = 1.0
     intercept: float = 0.0
     radius: float | None = None
     costs: tuple[float, float] | None = None
+    edge: float = _EDGE
 
     @classmethod
     def of(cls, description: Mapping[str, Any]) -> Calibration | None:
@@ -65,11 +67,16 @@ class Calibration:
                 intercept=float(told.get("intercept", 0.0)),
                 radius=None if radius is None else float(radius),
                 costs=None if costs is None else (float(costs[COSTS[0]]), float(costs[COSTS[1]])),
+                edge=float(told.get("edge", _EDGE)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"the model's calibration cannot be read ({error!r}). Calibrate it again.") from None
-        if not (np.isfinite([found.slope, found.intercept, found.radius or 0.0]).all() and found.slope > 0):
-            raise InputError(f"the model's calibration is {told!r:.200}; its slope must be above 0. Calibrate again.")
+        numbers = [found.slope, found.intercept, found.radius or 0.0]
+        if not (np.isfinite(numbers).all() and found.slope > 0 and 0 < found.edge < 0.5):
+            raise InputError(
+                f"the model's calibration is {told!r:.200}; its slope must be above 0, its edge between 0 and "
+                "0.5. Calibrate it again."
+            )
         return found
 
     def probabilities(
@@ -82,9 +89,9 @@ class Calibration:
             scores: probabilities; None where there are raw scores alone, which are `margins`.
         """
         if kind == "binary":
-            moved = self.slope * log_odds(scores, margins) + self.intercept
+            moved = self.slope * log_odds(scores, margins, self.edge) + self.intercept
             return sigmoid(moved), None if margins is None else moved
-        logits = self.slope * log_probabilities(scores, margins)
+        logits = self.slope * log_probabilities(scores, margins, self.edge)
         found = np.exp(logits - logits.max(axis=1, keepdims=True))
         found /= found.sum(axis=1, keepdims=True)
         return found, None if margins is None else log_odds_of_each(logits, found)
@@ -110,21 +117,21 @@ def sigmoid(margins: Floats) -> Floats:
         return 1 / (1 + np.exp(-margins))
 
 
-def log_odds(scores: NDArray[Any] | None, margins: NDArray[Any] | None) -> Floats:
+def log_odds(scores: NDArray[Any] | None, margins: NDArray[Any] | None, edge: float = _EDGE) -> Floats:
     """The log-odds of two classes' scores, or the raw scores in their place; shape [n]."""
     if margins is not None:
         return margins.astype(np.float64)
     assert scores is not None
-    kept = np.clip(scores.astype(np.float64), _EDGE, 1 - _EDGE)
+    kept = np.clip(scores.astype(np.float64), edge, 1 - edge)
     return np.log(kept) - np.log1p(-kept)
 
 
-def log_probabilities(scores: NDArray[Any] | None, margins: NDArray[Any] | None) -> Floats:
+def log_probabilities(scores: NDArray[Any] | None, margins: NDArray[Any] | None, edge: float = _EDGE) -> Floats:
     """The logarithms of several classes' probabilities, shape [n, C]; from log-odds, where there are some."""
     if margins is not None:
         return -np.logaddexp(0, -margins.astype(np.float64))
     assert scores is not None
-    return np.log(np.maximum(scores.astype(np.float64), _EDGE))
+    return np.log(np.maximum(scores.astype(np.float64), edge))
 
 
 def log_odds_of_each(logits: Floats, probabilities: Floats) -> Floats:

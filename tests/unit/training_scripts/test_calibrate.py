@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import betaln, gammaln
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
@@ -55,6 +56,38 @@ def test_a_temperature_has_the_probabilities_of_scikit_learn() -> None:
     )
     assert margins is not None and np.allclose(by_margins, found, atol=1e-12)
     assert np.allclose(1 / (1 + np.exp(-margins)), found, atol=1e-12)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_scores_of_exactly_0_and_1_leave_a_forest_no_worse_than_scikit_learn(num_classes: int) -> None:
+    model = RandomForestClassifier(20, random_state=0).fit(*overconfident(num_classes, 1000, 7))
+    columns, labels = overconfident(num_classes, 500, 8)
+    new, truth = overconfident(num_classes, 4000, 9)
+    theirs = CalibratedClassifierCV(FrozenEstimator(model), method="sigmoid").fit(columns, labels).predict_proba(new)
+    kind = "binary" if num_classes == 2 else "multiclass"
+
+    def scores_of(given: np.ndarray) -> np.ndarray:
+        return given[:, 1] if num_classes == 2 else given
+
+    def errors(given: np.ndarray) -> np.ndarray:
+        """Brier score, and calibration error of each class in 10 bins."""
+        right = np.eye(num_classes)[truth]
+        brier, off = ((given - right) ** 2).sum(axis=1).mean(), 0.0
+        for each in range(num_classes):
+            bins = np.minimum((given[:, each] * 10).astype(int), 9)
+            gaps = np.bincount(bins, given[:, each] - right[:, each], 10)
+            off += float(np.abs(gaps).sum()) / len(truth) / num_classes
+        return np.array([brier, off])
+
+    raw = model.predict_proba(columns)
+    assert (raw == 0).any()
+    asked = Asked(Task(kind, num_classes), labels, scores_of(raw), None, raw.argmax(axis=1), None, "")
+    found, numbers = fit(asked, CalibrationConfig())
+    assert numbers["calibration_error"] < numbers["calibration_error_before"]
+    given, _ = found.probabilities(kind, scores_of(model.predict_proba(new)), None)
+    ours = errors(given if num_classes > 2 else np.stack([1 - given, given], axis=1))
+    assert (ours <= errors(model.predict_proba(new))).all()
+    assert (ours <= errors(theirs) + 0.015).all()
 
 
 def test_rows_that_are_all_right_leave_the_numbers_finite() -> None:
