@@ -177,16 +177,24 @@ def fit(asked: Asked, config: CalibrationConfig) -> tuple[Calibration, dict[str,
     """
     targets, numbers = asked.targets, {"rows": float(len(asked.targets))}
     if asked.task.kind == "regression":
-        target, predicted = targets[:, 0], asked.predicted[:, 0]
+        target, predicted = targets[:, 0].astype(np.float64), asked.predicted[:, 0].astype(np.float64)
         low, high = asked.ends or (predicted, predicted)
-        radius = conformal_radius(np.maximum(low - target, target - high), config.coverage)
-        found = Calibration(radius=radius)
-        ends = found.ends(predicted, asked.ends)
-        assert ends is not None
+        errors = np.maximum(low - target, target - high)
+        radius = conformal_radius(errors, config.coverage)
+        num_held, step = (errors <= radius).sum(), float(np.spacing(abs(radius)))
+        while True:
+            found = Calibration(radius=radius)
+            ends = found.ends(predicted, asked.ends)
+            assert ends is not None
+            measures = covered(*ends, target)
+            if measures["coverage"].sum() >= num_held:
+                break
+            # 0.8 + (3.4 - 0.8) < 3.4: an end is rounded, and may leave out the row that it was made of.
+            radius, step = radius + step, 2 * step
         if asked.ends is not None:
             before = covered(low.astype(np.float64), high.astype(np.float64), target)
             numbers |= {f"{name}_before": float(values.mean()) for name, values in before.items()}
-        return found, {**numbers, "coverage": config.coverage, "width": float(covered(*ends, target)["width"].mean())}
+        return found, {**numbers, "coverage": config.coverage, "width": float(measures["width"].mean())}
     edge = edge_of(asked.scores) if asked.margins is None and asked.scores is not None else Calibration.edge
     if asked.task.kind == "multiclass":
         logits = log_probabilities(asked.scores, asked.margins, edge)

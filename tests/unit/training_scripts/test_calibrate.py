@@ -138,6 +138,16 @@ def test_too_few_rows_for_a_coverage_are_refused_with_the_number_that_is_needed(
     assert conformal_radius(np.arange(19.0), 0.95) == 18
 
 
+@pytest.mark.parametrize(("answer", "right"), [(0.8, 3.4), (1e6, 0.3), (-0.1, 1e-17)])
+def test_an_interval_holds_the_rows_that_it_was_made_of_to_the_last_digit(answer: float, right: float) -> None:
+    targets, predicted = np.full((40, 1), right), np.full((40, 1), answer)
+    asked = Asked(Task("regression", 1), targets, None, None, predicted, None, "")
+    found, numbers = fit(asked, CalibrationConfig())
+    ends = found.ends(predicted, None)
+    assert ends is not None and ((ends[0] <= right) & (right <= ends[1])).all()
+    assert numbers["width"] == pytest.approx(2 * abs(answer - right), rel=1e-12)
+
+
 def test_an_interval_that_shrinks_to_nothing_is_a_point() -> None:
     found = Calibration(radius=-2.0).ends(np.zeros(2), (np.array([-1.0, -5.0]), np.array([1.0, 5.0])))
     assert found is not None and found[0].tolist() == [0.0, -3.0] and found[1].tolist() == [0.0, 3.0]
