@@ -194,7 +194,8 @@ def fit(asked: Asked, config: CalibrationConfig) -> tuple[Calibration, dict[str,
         if asked.ends is not None:
             before = covered(low.astype(np.float64), high.astype(np.float64), target)
             numbers |= {f"{name}_before": float(values.mean()) for name, values in before.items()}
-        return found, {**numbers, "coverage": config.coverage, "width": float(measures["width"].mean())}
+        numbers |= {name: float(values.mean()) for name, values in measures.items()}
+        return found, {**numbers, "coverage_promised": config.coverage}
     edge = edge_of(asked.scores) if asked.margins is None and asked.scores is not None else Calibration.edge
     if asked.task.kind == "multiclass":
         logits = log_probabilities(asked.scores, asked.margins, edge)

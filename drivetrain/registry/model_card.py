@@ -108,7 +108,7 @@ def runs_code(module: str) -> str:
 
 def _calibrated(told: Mapping[str, Any]) -> str:
     """Sentences about a model's calibration; "" without one."""
-    rows, coverage = told.get("rows"), told.get("coverage")
+    rows, coverage = told.get("rows"), told.get("coverage_promised")
     if not isinstance(rows, int | float):
         return ""
     on = f"on {rows:,.0f} rows of their own"

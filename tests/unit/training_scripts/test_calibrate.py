@@ -146,6 +146,7 @@ def test_an_interval_holds_the_rows_that_it_was_made_of_to_the_last_digit(answer
     ends = found.ends(predicted, None)
     assert ends is not None and ((ends[0] <= right) & (right <= ends[1])).all()
     assert numbers["width"] == pytest.approx(2 * abs(answer - right), rel=1e-12)
+    assert numbers["coverage"] == 1 and numbers["coverage_promised"] == 0.9
 
 
 def test_an_interval_that_shrinks_to_nothing_is_a_point() -> None:
