@@ -65,6 +65,8 @@ from drivetrain.training.task import Task
 from drivetrain.training_scripts.evaluate import seen_before
 
 KINDS = ("binary", "multiclass", "regression")
+# In the block `calibration`: the threshold of the model before costs chose another one.
+OWN_THRESHOLD = "own_threshold"
 _APPLIED_BY = Path(CODE_FOLDER, "modules", "drivetrain", "training", "calibration.py")
 
 
@@ -94,7 +96,10 @@ def run(model: Path, data: Path, output: Path, process: Process, config: Calibra
     Raises:
         InputError: the task has nothing to calibrate, or the data is not for it.
     """
-    description = {name: value for name, value in read_description(model).items() if name != CALIBRATION}
+    description = read_description(model)
+    earlier = description.pop(CALIBRATION, {})
+    if OWN_THRESHOLD in earlier:
+        description = threshold_in(description, earlier[OWN_THRESHOLD])
     if (model / CODE_FOLDER).is_dir() and not (model / _APPLIED_BY).is_file():
         raise InputError(
             f"{model} was trained by an earlier version, and its {CODE_FOLDER}/ would serve it without a calibration. "
@@ -108,6 +113,7 @@ def run(model: Path, data: Path, output: Path, process: Process, config: Calibra
     if found.edge == Calibration.edge:
         del block["edge"]
     if found.costs is not None:
+        block[OWN_THRESHOLD] = asked.task.threshold
         description = threshold_in(description, numbers["threshold"])
         block["costs"] = dict(zip(COSTS, found.costs, strict=True))
     description[CALIBRATION] = {**block, **numbers}

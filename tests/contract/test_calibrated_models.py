@@ -154,6 +154,9 @@ def test_a_calibrated_model_of_functions_answers_the_same_and_better(own: Any, t
     again = calibrated(tmp_path / "calibrated", data["calibration"], tmp_path / "again", **given)
     assert again == numbers
     assert (tmp_path / "again/model.json").read_bytes() == (tmp_path / "calibrated/model.json").read_bytes()
+    if task == "binary":  # without costs the model's own threshold holds again
+        calibrated(tmp_path / "again", data["calibration"], tmp_path / "without_costs")
+        assert read_description(tmp_path / "without_costs")["task"]["threshold"] == 0.5
 
 
 @pytest.mark.slow
