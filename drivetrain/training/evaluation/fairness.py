@@ -5,26 +5,25 @@
 
 Both are fairlearn's demographic_parity_difference and equalized_odds_difference (M. Hardt, E. Price, N. Srebro,
 "Equality of Opportunity in Supervised Learning", 2016). They are made of the slices' rates (metrics/rates.py), in each
-replicate, too.
+replicate, too, by which models are compared.
+
+The interval is that of all groups at once: the exact ones of the rates (Clopper and Pearson), each for its part of the
+chance to err, hold the true rates together (Bonferroni), and so the differences that these allow hold the true one.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from drivetrain.training.metric import SHARE, Value
 from drivetrain.training.metric_states.result import Evaluation, Measured, Slice
-from drivetrain.training.metric_states.uncertainty.intervals import interval
+from drivetrain.training.metric_states.uncertainty.intervals import clopper_pearson
 
 PARITY, ODDS = "demographic_parity", "equalized_odds"
 RATES: Mapping[str, tuple[str, ...]] = {
     PARITY: ("rates_selected",),
     ODDS: ("rates_true_positive", "rates_false_positive"),
 }
-FEWEST = 50
-"""The least samples of a group for an interval; twice as many where classes are looked at apart."""
 _RATES_IN_WORDS = {
     "rates_selected": "taken for class 1",
     "rates_true_positive": "right of class 1",
@@ -49,19 +48,8 @@ def with_fairness(result: Evaluation, columns: Sequence[str]) -> tuple[Evaluatio
                 why = f"{column}={lacking[0].value} has samples of one class only" if lacking else "there is one group"
                 undefined[name] = why
                 continue
-            value = max(_gap([each.metrics[rate].value for each in groups]) for rate in rates)
+            metrics[name] = measured(groups, rates, result.bootstrap.confidence if result.bootstrap else None)
             drawn = [_drawn(groups, rates, number) for number in range(_replicates(groups, rates))]
-            metrics[name] = measured(
-                value,
-                drawn,
-                result.bootstrap.confidence if result.bootstrap else None,
-                result.num_samples,
-                result.whole.num_keys,
-            )
-            smallest, needed = min(each.num_samples for each in groups), FEWEST * len(rates)
-            if result.bootstrap and smallest < needed:
-                why = f"too few samples: {smallest} in a group, and {needed} are needed"
-                metrics[name] = replace(metrics[name], low=None, high=None, no_interval=why, unless="")
             if drawn:
                 replicates[name] = tuple(drawn)
             said.append(_sentence(name, metrics[name], groups, rates))
@@ -69,27 +57,28 @@ def with_fairness(result: Evaluation, columns: Sequence[str]) -> tuple[Evaluatio
     return replace(result, whole=whole), said
 
 
-def measured(
-    value: float, drawn: Sequence[float | None], confidence: float | None, num_samples: int, num_keys: float | None
-) -> Measured:
-    """A difference with its interval, whose lower end reaches further by what chance adds to the value: the largest of
-    some shares is too large, and the least too small. Of equal groups the value is all chance; replicates then vary by
-    theirs and by that of the samples, sqrt(2) times as much, and their mean exceeds the value by sqrt(2) - 1 of it.
+def measured(groups: Sequence[Slice], rates: Sequence[str], confidence: float | None) -> Measured:
+    """The largest difference of one of the rates between two groups, with its interval. Samples that share keys count
+    as many as there are keys.
 
     Args:
-        drawn: the difference in each replicate.
         confidence: of the interval; None for none.
     """
+    value = max(_gap([each.metrics[rate].value for each in groups]) for rate in rates)
     if confidence is None:
         return Measured(value=value, higher_is_better=False)
-    found = interval(Value(value), drawn, confidence, num_samples=num_samples, num_keys=num_keys, value_range=SHARE)
-    low, high = found.limits or (None, None)
-    defined = [each for each in drawn if each is not None]
-    if low is not None:
-        low = max(0.0, low - max(0.0, sum(defined) / len(defined) - value) / (math.sqrt(2) - 1))
-    return Measured(
-        value=value, low=low, high=high, no_interval=found.why_none, unless=found.unless, higher_is_better=False
-    )
+    each_one = 1 - (1 - confidence) / (len(groups) * len(rates))
+    low = high = 0.0
+    for rate in rates:
+        ends: list[tuple[float, float]] = []
+        for group in groups:
+            found = group.metrics[rate]
+            worth = 1.0 if group.num_keys is None else min(1.0, group.num_keys / group.num_samples)
+            trials = (group.num_samples if found.num_samples is None else found.num_samples) * worth
+            ends.append(clopper_pearson(found.value * trials, trials, each_one))
+        lows, highs = zip(*ends, strict=True)
+        low, high = max(low, max(lows) - min(highs)), max(high, max(highs) - min(lows))
+    return Measured(value=value, low=low, high=high, higher_is_better=False)
 
 
 def _gap(values: Sequence[float]) -> float:

@@ -349,6 +349,7 @@ class Accumulator:
             unless=found.unless,
             interval_bound=bound if found.limits else 0.0,
             higher_is_better=_DIRECTIONS.get(value.better, metric.higher_is_better),
+            num_samples=value.num_samples,
         )
 
     def _replicates(

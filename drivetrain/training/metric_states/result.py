@@ -34,6 +34,8 @@ class Measured:
     """The distance that both ends were moved outwards because replicates are not exact: the interval of exact
     replicates lies within this one. 0 if they are exact. No end was moved beyond the possible values."""
     higher_is_better: bool | None = None
+    num_samples: int | None = None
+    """The number of samples of the value, if not all of the group (those of a class)."""
 
 
 @dataclass(frozen=True, kw_only=True)

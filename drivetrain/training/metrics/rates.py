@@ -41,7 +41,9 @@ class Metric:
             raise UndefinedError("there is no sample")
 
         def rate(taken: int, of: int, what: str) -> Value:
-            return Value(taken / of, limits=share(taken, of)) if of else Value(nan, advice=f"no sample is of {what}")
+            if not of:
+                return Value(nan, advice=f"no sample is of {what}")
+            return Value(taken / of, limits=share(taken, of), num_samples=of)
 
         return {
             "selected": rate(wrong + found, rejected + wrong + missed + found, "any class"),

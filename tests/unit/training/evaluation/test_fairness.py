@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.evaluation.fairness import measured
 from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.metric_states.result import Measured, Slice
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.evaluate import run
 from tests.distributed.prepared_data import write_prepared
@@ -70,24 +73,14 @@ def test_differences_are_those_of_fairlearn_and_have_intervals(tmp_path: Path) -
             assert entry["low"] < entry["value"] < entry["high"] and entry["higher_is_better"] is False
     assert found["metrics"]["demographic_parity_sex"]["low"] > 0  # they differ truly
     assert found["metrics"]["demographic_parity_site"]["low"] == 0
+    sex, label, predicted = (np.array(rows[name]) for name in ("sex", "label", "predicted"))
+    tried = [[predicted[(sex == group) & (label == of)] for group in "fm"] for of in (0, 1)]
+    exact = [[binomtest(int(x.sum()), len(x)).proportion_ci(1 - 0.05 / 4) for x in each] for each in tried]
+    highest = max(max(ci.high for ci in each) - min(ci.low for ci in each) for each in exact)
+    assert found["metrics"]["equalized_odds_sex"]["high"] == pytest.approx(highest)
     drawn = json.loads((tmp_path / "report/bootstrap.json").read_text())["metrics"]["equalized_odds_site"]
     assert len(drawn) == 200 and found["settings"]["fairness"] == ["sex", "site"]
     assert any("taken for class 1 are" in note and "0 is equal" in note for note in found["notes"])
-
-
-def test_a_small_group_leaves_no_interval(tmp_path: Path) -> None:
-    data, answers, _ = tables(tmp_path)
-    table = answers.read_text().splitlines()
-    random = np.random.default_rng(0)
-    rows = {"id": np.arange(300), "sex": ["f"] * 240 + ["m"] * 60, "label": random.integers(0, 2, 300)}
-    manifest = json.loads((data / "manifest.json").read_text())
-    write_prepared(tmp_path / "small", rows)
-    small = json.loads((tmp_path / "small/manifest.json").read_text())
-    (tmp_path / "small/manifest.json").write_text(json.dumps({**small, "statistics": manifest["statistics"]}))
-    answers.write_text("\n".join(table[:301]) + "\n")
-    found = evaluated(tmp_path, tmp_path / "small", answers, fairness="sex", bootstrap=100)["metrics"]
-    assert "low" in found["demographic_parity_sex"] and "low" not in found["equalized_odds_sex"]
-    assert found["equalized_odds_sex"]["no_interval"] == "too few samples: 60 in a group, and 100 are needed"
 
 
 def test_crossed_slices_have_the_rows_of_both_values(tmp_path: Path) -> None:
@@ -123,15 +116,32 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         Settings(find_slices=True, bootstrap=0)
 
 
-@pytest.mark.parametrize("shares", [(0.3, 0.3), (0.3, 0.3, 0.3, 0.3), (0.1, 0.3), (0.2, 0.3, 0.3, 0.35)])
-def test_intervals_hold_the_true_difference(shares: tuple[float, ...]) -> None:
-    random, sets, size = np.random.default_rng(1), 200, 50
-    true, held = max(shares) - min(shares), 0
-    for _ in range(sets):
-        seen = random.binomial(size, shares) / size
-        weights = random.poisson(size, (200, len(shares)))
-        drawn = random.binomial(weights, seen) / weights
-        found = measured(float(np.ptp(seen)), np.ptp(drawn, axis=1).tolist(), 0.95, 200, None)
+def groups_of(successes: Sequence[int], trials: Sequence[int], size: int, keys: float | None = None) -> list[Slice]:
+    """Groups of `size` rows, in which a rate is successes / trials of a class."""
+    rates = [Measured(value=one / of, num_samples=of) for one, of in zip(successes, trials, strict=True)]
+    return [
+        Slice(column="g", value=place, num_samples=size, metrics={"rate": rate}, undefined={}, num_keys=keys)
+        for place, rate in enumerate(rates)
+    ]
+
+
+@pytest.mark.parametrize("shares", [(0.3,) * 2, (0.5,) * 20, (0.1, 0.3), (0.2, 0.3, 0.3, 0.35), (0.95, 0.7)])
+@pytest.mark.parametrize("trials", [5, 50])
+def test_intervals_hold_the_true_difference(shares: tuple[float, ...], trials: int) -> None:
+    random, sets, held = np.random.default_rng(1), 100, 0
+    for seen in random.binomial(trials, shares, (sets, len(shares))).tolist():
+        found = measured(groups_of(seen, [trials] * len(shares), 200), ["rate"], 0.95)
         assert found.low is not None and found.high is not None
-        held += found.low <= true <= found.high
+        held += found.low <= max(shares) - min(shares) <= found.high
     assert held >= 0.95 * sets - 3 * math.sqrt(0.95 * 0.05 * sets)
+
+
+def test_an_interval_is_of_the_rows_of_a_class_and_of_as_many_as_keys() -> None:
+    """The ends are those of scipy's exact intervals, each at 1 - 0.05 / 2."""
+    both = [binomtest(successes, 10).proportion_ci(0.975) for successes in (10, 2)]
+    for found in (
+        measured(groups_of([10, 2], [10, 10], 80), ["rate"], 0.95),
+        measured(groups_of([20, 4], [20, 20], 80, keys=40), ["rate"], 0.95),
+    ):
+        assert found.low == pytest.approx(both[0].low - both[1].high) and found.value == 0.8
+        assert found.high == pytest.approx(both[0].high - both[1].low)
