@@ -45,6 +45,7 @@ from drivetrain.training.command_line import Parser
 from drivetrain.training.evaluation.progress import Progress
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.evaluation.subject import AskedFunctions, AskedModel, Count, Subject
+from drivetrain.training.input_pipeline.prepared import keys_of
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.metric import Ints, Metric, Samples, Value
@@ -80,6 +81,8 @@ class Asked(NamedTuple):
     predicted: NDArray[Any]
     ends: tuple[NDArray[Any], NDArray[Any]] | None
     content_hash: str
+    keys: Mapping[str, Any] = {}
+    """Hashes of the rows' keys, as their manifest has them."""
 
 
 def run(model: Path, data: Path, output: Path, process: Process, config: CalibrationConfig) -> dict[str, float]:
@@ -118,6 +121,7 @@ def run(model: Path, data: Path, output: Path, process: Process, config: Calibra
         block["costs"] = dict(zip(COSTS, found.costs, strict=True))
     description[CALIBRATION] = {**block, **numbers}
     description["data"] = {**description.get("data", {}), "calibrated_on": asked.content_hash}
+    description["data"]["calibration_keys"] = asked.keys
     described_copy(model, output, description)
     for name, value in numbers.items():
         print(f"  {name}: {value:,.6g}")
@@ -172,6 +176,7 @@ def ask(model: Path, data: Path, process: Process, config: CalibrationConfig) ->
         whole("predicted"),
         None if ends is None else tuple[Any, Any](ends),
         dataset.content_hash,
+        keys_of(dataset.reader),
     )
 
 

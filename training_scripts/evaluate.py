@@ -173,11 +173,12 @@ def seen_before(dataset: Dataset, trained_on: Mapping[str, Any]) -> dict[str, An
         found["trained_on"] = trained_on["content_hash"] == dataset.content_hash
     if trained_on.get("calibrated_on") == dataset.content_hash:
         found["calibrated_on"] = True
-    keys, here = trained_on.get("keys"), keys_of(dataset.reader)
-    if keys and here:
-        ours, theirs = KeySample.read(here, MANIFEST_FILE), KeySample.read(keys, "model.json")
-        if (shared := ours.shared(theirs)) is not None:
-            found["shared_keys"] = shared._asdict()
+    here = keys_of(dataset.reader)
+    for name, to in (("keys", "shared_keys"), ("calibration_keys", "shared_calibration_keys")):
+        if here and (keys := trained_on.get(name)):
+            ours, theirs = KeySample.read(here, MANIFEST_FILE), KeySample.read(keys, "model.json")
+            if (shared := ours.shared(theirs)) is not None:
+                found[to] = shared._asdict()
     prepared = getattr(dataset.reader, "data", None)
     if isinstance(prepared, PreparedData) and prepared.leakage:
         found["leakage"] = prepared.leakage

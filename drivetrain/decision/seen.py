@@ -6,6 +6,7 @@
     "calibrated_on": true                           it is the very data that the model was calibrated on
     "shared_keys": {"keys": 12, "compared": 512, "share": 0.14}     of the training data's keys, as far as they were
                                                     compared (drivetrain/data/key_sample.py)
+    "shared_calibration_keys": {...}                the same of the keys of the calibration set
     "leakage": {"rows": 12, "groups": {"user": 3}}  what prepare_data counted (drivetrain/data/leakage.py)
 """
 
@@ -21,15 +22,17 @@ from drivetrain.decision.formatting import count
 
 def seen(data: Mapping[str, Any]) -> Iterator[str]:
     """The sentences; none if no overlap of the test set with the model's training data was found."""
-    shared = object_in(data, "shared_keys")
-    if data.get("trained_on") is True:
-        yield "The model was trained on this very test set."
-    elif keys := _number(shared.get("keys")):
-        is_sample = shared.get("share") not in (1, None)
-        of = f", of the {_number(shared.get('compared')):,} that were compared," if is_sample else ""
-        yield f"{count(keys, 'key')} of the test set{of} {_are(keys)} in the training data, too."
-    if data.get("calibrated_on") is True:
-        yield "The model was calibrated on this very test set."
+    for verb, flag, name, where in (
+        ("trained", "trained_on", "shared_keys", "training data"),
+        ("calibrated", "calibrated_on", "shared_calibration_keys", "calibration set"),
+    ):
+        shared = object_in(data, name)
+        if data.get(flag) is True:
+            yield f"The model was {verb} on this very test set."
+        elif keys := _number(shared.get("keys")):
+            is_sample = shared.get("share") not in (1, None)
+            of = f", of the {_number(shared.get('compared')):,} that were compared," if is_sample else ""
+            yield f"{count(keys, 'key')} of the test set{of} {_are(keys)} in the {where}, too."
     leakage = object_in(data, "leakage")
     if rows := _number(leakage.get("rows")):
         yield f"{count(rows, 'row')} of the test set {_are(rows)} in the training data, too, but for the key."

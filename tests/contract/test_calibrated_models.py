@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.compare import compare
 from drivetrain.components.register_model import register_model
+from drivetrain.data.key_sample import KeySample
 from drivetrain.registry.card_sections import as_markdown
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import open_registry
@@ -66,12 +68,14 @@ def write_table(folder: Path, seed: int, task: str) -> Path:
         score, label = 1 / (1 + np.exp(-6 * truth)), (random.random(ROWS) < 1 / (1 + np.exp(-truth))).astype(np.int64)
     else:
         score, label = truth, truth + 2 * random.normal(size=ROWS)
+    keys = KeySample("id")
+    keys.add(pa.array(np.arange(ROWS) + seed * ROWS))
     groups = {name: random.choice(values, ROWS).tolist() for name, values in VALUES.items()}
     rows = {"id": np.arange(ROWS) + seed * ROWS, "score": score, **groups, "label": label}
     write_prepared(folder, rows)
     manifest = json.loads((folder / "manifest.json").read_text())
     listed = {name: {"values": [{"value": each, "rows": 1} for each in values]} for name, values in VALUES.items()}
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "statistics": listed}))
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "statistics": listed, "keys": keys.entry()}))
     return folder
 
 
@@ -203,7 +207,9 @@ def test_what_a_calibration_cannot_be_made_of_is_refused(own: Any, tmp_path: Pat
         return
     calibrated(model, data["calibration"], tmp_path / "calibrated")
     evaluate(tmp_path / "calibrated", data["calibration"], ALONE, settings=Settings(bootstrap=0), report=tmp_path / "r")
-    assert json.loads((tmp_path / "r/evaluation.json").read_text())["data"]["calibrated_on"] is True
+    seen = json.loads((tmp_path / "r/evaluation.json").read_text())["data"]
+    assert seen["calibrated_on"] is True and seen["shared_keys"]["keys"] == 0
+    assert seen["shared_calibration_keys"] == {"keys": ROWS, "compared": ROWS, "share": 1.0}
     (tmp_path / "old").mkdir()
     write_description(tmp_path / "old", read_description(model))
     write_code(tmp_path / "old", {"inference.py": ""})

@@ -35,6 +35,10 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             {"trained_on": False, "shared_keys": {"keys": 12, "compared": 1512, "share": 0.14}},
             "12 keys of the test set, of the 1,512 that were compared, are in the training data, too.",
         ),
+        (
+            {"shared_calibration_keys": {"keys": 3, "compared": 9, "share": 1.0}},
+            "3 keys of the test set are in the cal",
+        ),
         ({"leakage": {"rows": 12, "groups": {}}}, "12 rows of the test set are in the training data, too, but for"),
         (
             {"leakage": {"rows": 0, "groups": {"user": 1}}},
