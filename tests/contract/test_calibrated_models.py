@@ -163,6 +163,21 @@ def test_a_calibrated_model_of_functions_answers_the_same_and_better(own: Any, t
         assert read_description(tmp_path / "without_costs")["task"]["threshold"] == 0.5
 
 
+def test_the_accuracy_of_a_calibrated_recipe_is_that_of_its_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(recipe: object, outputs: Any, targets: object) -> dict[str, Any]:
+        return {"accuracy": outputs[:, 0] > 1e9, "distance": outputs[:, 0]}
+
+    monkeypatch.setattr(any_task.Recipe, "metrics", never)
+    write_model(tmp_path / "model", "tests.fixtures.any_task", {"kind": "one logit"})
+    data = labelled("one logit", tmp_path / "model", write_data(tmp_path / "rows", "one logit"), tmp_path)
+    calibrated(tmp_path / "model", data, tmp_path / "calibrated")
+    asked, told = reports(tmp_path / "calibrated", data, tmp_path, Settings(bootstrap=20))
+    assert asked["evaluation"]["metrics"]["accuracy"] == told["evaluation"]["metrics"]["accuracy"]
+    assert evaluate(tmp_path / "model", data, ALONE, settings=Settings(bootstrap=0))["accuracy"] == 0
+
+
 @pytest.mark.slow
 def test_a_calibrated_candidate_is_compared_with_an_uncalibrated_champion(own: Any, tmp_path: Path) -> None:
     task, model, data = own

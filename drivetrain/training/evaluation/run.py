@@ -69,7 +69,8 @@ def evaluate(
         num_rows: only so many rows, the first ones; None for all.
         task: what is predicted; by default nothing but losses and the recipe's own metrics is looked at.
         metrics: what is measured besides those, by the names of the results (`load_metrics`). One that has the name of
-            one of the recipe's own metrics is left out: the recipe knows better, and its own are measured by class.
+            one of the recipe's own metrics is left out: the recipe knows better, and its own are measured by class. Not
+            so of a calibrated binary model: its answers are not those of the outputs that the recipe sees.
         slices: columns by whose values everything is measured as well.
         bootstrap: draw intervals.
         exact: metrics that have an exact mode exchange scores.
@@ -90,6 +91,8 @@ def evaluate(
 
     def accumulate(known: Mapping[str, Amount]) -> Accumulator:
         listed = metrics or {}
+        if task.calibration is not None and task.kind == "binary":
+            known = {name: amount for name, amount in known.items() if name not in listed}
         directions = {name: _direction(recipe, name, listed.get(name)) for name in known}
         own = own_metrics(task, known, directions, weighted=isinstance(recipe, HasLossWeights))
         others = {name: metric for name, metric in listed.items() if name not in own}
