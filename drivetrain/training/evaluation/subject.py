@@ -22,7 +22,7 @@ from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import PreparedData
 from drivetrain.training.metric import Ints, Metric, Samples, load_metrics, usual_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
-from drivetrain.training.metric_states.slices import CROSS, SliceColumn, cross
+from drivetrain.training.metric_states.slices import CROSS, MISSING, SliceColumn, cross
 from drivetrain.training.metrics.cost import Metric as CostMetric
 from drivetrain.training.metrics.rates import Metric as RatesMetric
 from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
@@ -287,19 +287,26 @@ class AskedFunctions(_Answers):
 
 
 def _shown(data: Path, settings: Settings, taken: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """The columns of prepared data to show of the worst rows, none where they would take much memory; and those of them
-    that may have empty cells: an answer may be right though the row is not whole.
+    """The columns of prepared data to show of the worst rows, none where they would take much memory; and those of
+    them, and of slices, that may have empty cells: an answer may be right though the row is not whole.
 
     Args:
         taken: the columns that the model takes.
     """
-    if not settings.worst or not (data / MANIFEST_FILE).is_file():
+    if not (data / MANIFEST_FILE).is_file():
         return [], []
     prepared = PreparedData(data)
-    if prepared.rows > MOST_HELD_ROWS:
-        return [], []
-    shown, used = prepared.column_names[:SHOWN_COLUMNS], {*settings.columns, *taken, prepared.label, prepared.key}
-    return shown, prepared.may_lack([name for name in shown if name not in used])
+    used = {*taken, prepared.label, prepared.key}
+    sliced = [name for name in settings.columns if name not in used and _lacks(prepared.statistics.get(name))]
+    if not settings.worst or prepared.rows > MOST_HELD_ROWS:
+        return [], sliced
+    shown = prepared.column_names[:SHOWN_COLUMNS]
+    return shown, sliced + prepared.may_lack([name for name in shown if name not in {*used, *settings.columns}])
+
+
+def _lacks(statistics: Any) -> bool:
+    """True for a column with empty cells."""
+    return bool((statistics or {}).get("nulls"))
 
 
 def metrics_of(settings: Settings, task: Task, calibration: Calibration | None = None) -> dict[str, Metric]:
@@ -357,7 +364,7 @@ def slice_columns(reader: Reader, names: Sequence[str]) -> list[SliceColumn]:
         InputError: a column without listed values.
     """
     listed = {
-        name: entry["values"]
+        name: _values(entry)
         for name, entry in reader.statistics.items()
         if isinstance(entry, Mapping) and entry.get("values")
     }
@@ -369,9 +376,11 @@ def slice_columns(reader: Reader, names: Sequence[str]) -> list[SliceColumn]:
             f"bools or text, and at most 256 values; data that an earlier version prepared has to be prepared again. "
             f"Columns with values: {and_more(sorted(listed), 20) or 'none'}."
         )
-    columns = [[SliceColumn(part, _values(listed[part])) for part in each] for each in parts]
+    columns = [[SliceColumn(part, listed[part]) for part in each] for each in parts]
     return [each[0] if len(each) == 1 else cross(each) for each in columns]
 
 
-def _values(entries: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
-    return tuple(entry["value"] for entry in entries)
+def _values(statistics: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The values of a column, and `missing` if it has empty cells."""
+    values = [entry["value"] for entry in statistics["values"]]
+    return (*values, *([MISSING] if _lacks(statistics) and MISSING not in values else []))

@@ -16,6 +16,8 @@ from drivetrain.training.metric import Ints
 
 _SHOWN = 8
 CROSS = "*"
+MISSING = "missing"
+"""The value of empty cells, and of NaN."""
 MOST_COMBINED = 256
 
 
@@ -57,7 +59,8 @@ class SliceColumn:
             places = np.minimum(np.searchsorted(known, values), len(known) - 1)
             found = np.where(known[places] == values, order[places], -1)
         else:
-            given = values.tolist() if values.ndim == 1 else [None] * len(values)
+            given = values.tolist() if values.ndim == 1 else [()] * len(values)
+            given = [MISSING if each is None or each != each else each for each in given]
             found = np.fromiter(map(self._places.get, given, repeat(-1)), np.int64, len(values))
         if found.size and found.min() < 0:
             first = int(np.flatnonzero(found < 0)[0])

@@ -98,6 +98,24 @@ def test_crossed_slices_have_the_rows_of_both_values(tmp_path: Path) -> None:
     assert sum(each["num_samples"] for each in crossed.values()) == ROWS
 
 
+def test_rows_with_empty_cells_are_a_slice_and_a_group(tmp_path: Path) -> None:
+    _, answers, rows = tables(tmp_path)
+    holes: dict[str, Any] = {"sex": [*rows["sex"][:-200], *[None] * 200], "age": [None] * 90 + [30, 40] * 555}
+    data = write_prepared(tmp_path / "holes", {"id": rows["id"], **holes, "label": rows["label"]})
+    manifest = json.loads((data / "manifest.json").read_text())
+    listed = {"sex": ["f", "m"], "age": [30, 40]}
+    manifest["statistics"] = {
+        name: {"values": [{"value": each, "rows": 1} for each in values], "nulls": 90}
+        for name, values in listed.items()
+    }
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    found = evaluated(tmp_path, data, answers, fairness="sex", slices="age, sex*age", bootstrap=20)
+    sizes = {(each["column"], each["value"]): each["num_samples"] for each in found["slices"]}
+    assert (sizes["sex", "missing"], sizes["age", "missing"], sizes["age", 40]) == (200, 90, 555)
+    assert sizes["sex*age", "missing*30"] == 100
+    assert any("of sex=f to" in note for note in found["notes"])
+
+
 def test_an_evaluation_says_which_slices_it_found(tmp_path: Path) -> None:
     data, answers, _ = tables(tmp_path)
     found = evaluated(tmp_path, data, answers, find_slices=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric_states.slices import SliceColumn
+from drivetrain.training.metric_states.slices import MISSING, SliceColumn
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,8 @@ from drivetrain.training.metric_states.slices import SliceColumn
         (("b", "a"), np.array(["a", "b"]), [1, 0]),
         ((2**63,), np.array([2**63], dtype=np.uint64), [0]),
         ((5,), np.zeros(0, dtype=np.int64), []),
+        ((3, 7, MISSING), np.array([7, np.nan, 3]), [1, 2, 0]),
+        (("a", MISSING), np.array(["a", None], dtype=object), [0, 1]),
     ],
 )
 def test_numbers(values: tuple[Any, ...], column: np.ndarray, expected: list[int]) -> None:
