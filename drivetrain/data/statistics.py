@@ -63,7 +63,7 @@ class TableStatistics:
             if len(self.classes) > MAX_CLASSES:
                 raise InputError(
                     f"label: column {self._label!r} has more than {MAX_CLASSES:,} values, each of them a class. "
-                    f"For a quantity give it a float type: {typed(self._label, 'float64')}."
+                    f"For a quantity give it a float type: {typed(self._label or '', 'float64')}."
                 )
 
     def entries(self) -> dict[str, Mapping[str, Any]]:
