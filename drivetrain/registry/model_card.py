@@ -25,9 +25,9 @@ MOST_CHARACTERS = 100_000
 HEALTH = "health_"
 """Begins the custom details that say what a health rule found."""
 COLUMN = "column_"
-NOTE = "note_"
-_MOST_NOTES = 12
 """Begins the custom details that say how far a column of a table moves the answers."""
+NOTE = "note_"
+"""Begins the custom details that are sentences of an evaluation, and goes on with a number."""
 TRAINED_BY_US, TRAINED_BY_OTHERS = "Trained by drivetrain", "Trained by a script of its own."
 TABLE = "Table model trained by drivetrain"
 RUNS_CODE = "Loading this model runs code"
@@ -36,7 +36,7 @@ _OURS = "drivetrain."
 SLICE = "slice "
 """Begins the name of a group of metrics that are of a slice: `slice plan=basic`."""
 _LONG, _SHORT, _MOST_NAME = 2048, 1024, 63
-_MOST_SLICES, _METRICS_OF_A_SLICE, _MOST_COLUMNS = 20, 5, 10
+_MOST_SLICES, _METRICS_OF_A_SLICE, _MOST_COLUMNS, _MOST_NOTES = 20, 5, 10, 12
 _MOST_HYPERPARAMETERS = 100
 
 

@@ -134,9 +134,11 @@ def estimator_options_exist(step: TrainingStep, graph: Graph) -> Iterator[str]:
         return
     names = estimators_of(step, graph)
     options = options_of_estimator(names[0]) if len(names) == 1 else None
-    for option in parse_options(text, "estimator_options") if options is not None else ():
-        if option not in (options or ()):
-            known = did_you_mean(option, options or ())
+    if options is None:  # one of several, or one of one's own: the training itself says what is wrong
+        return
+    for option in parse_options(text, "estimator_options"):
+        if option not in options:
+            known = did_you_mean(option, options)
             yield f"step {step.name!r}: estimator {names[0]!r} has no option {option!r}. {known}"
 
 

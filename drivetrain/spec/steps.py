@@ -197,7 +197,8 @@ class TuningStep(TrainingStep):
         Raises:
             SpecError: it was not searched.
         """
-        name = next((each for each in self.search.ranges if each.endswith(f".{name}")), name)
+        options = (each for each in self.search.ranges if each.endswith(f".{name}"))
+        name = name if name in self.search.ranges else next(options, name)
         if name not in self.search.ranges:
             raise SpecError(f"Step {self.name!r} searches no {name!r}. {did_you_mean(name, self.search.ranges)}")
         return BestRef(step=self.name, name=name, spells=self.search.ranges[name].value_type)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import (
@@ -111,7 +111,10 @@ def _with_option(options: str, path: Sequence[str], text: str) -> str:
 
     found = place = parse_options(options or "{}", "options")
     for each in path[:-1]:
-        place = place.setdefault(each, {})
+        inner: Any = place.setdefault(each, {})
+        if not isinstance(inner, dict):
+            raise _refused(f"{'.'.join(path)}: {each} is {inner!r:.40}, and not an object of options")
+        place = cast("dict[str, Any]", inner)
     try:
         place[path[-1]] = json.loads(text)
     except ValueError:

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError, did_you_mean
+from drivetrain.training.calibration import sigmoid
 from drivetrain.training.task import Task
 
 if TYPE_CHECKING:
@@ -332,8 +333,7 @@ def answers_of(task: Task, margins: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """
     margins = margins.astype(np.float64)
     if task.kind == "binary":
-        with np.errstate(over="ignore"):
-            return {"score": 1 / (1 + np.exp(-margins)), "margin": margins}
+        return {"score": sigmoid(margins), "margin": margins}
     if task.kind == "multiclass":
         powers = np.exp(margins - margins.max(axis=1, keepdims=True))
         scores = powers / powers.sum(axis=1, keepdims=True)

@@ -142,8 +142,8 @@ def test_a_model_whose_file_was_changed_or_is_gone_is_refused_before_its_library
     shutil.copytree(model, tmp_path / "model")
     file = tmp_path / "model" / "model.ubj"
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(InputError, match="was changed or cut after it was written"):
+    with pytest.raises(InputError, match=r"model\.ubj is not what model\.json describes"):
         ServedModel.load(tmp_path / "model")
     file.unlink()
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"no model\.ubj"):
         ServedModel.load(tmp_path / "model")

@@ -29,7 +29,7 @@ TAKEN = {
 }
 # Of a machine's memory, what the system and a peak may take.
 _HEADROOM = 0.2
-_FAMILIES = ("ml.m5.", "ml.r5.")
+_FAMILY = "ml.m5."
 
 
 def needed(estimator: str, rows: int, columns: int) -> int:
@@ -50,7 +50,7 @@ def recommend_table(wanted: Wanted, *, as_json: bool) -> int:
         raise UserError("Give both: --rows and --columns of the training data.")
     estimator = wanted.estimator or "xgboost"
     bytes_ = needed(estimator, wanted.rows, wanted.columns)
-    names = wanted.instance or [name for name in instance_names() if name.startswith(_FAMILIES)]
+    names = wanted.instance or [name for name in instance_names() if name.startswith(_FAMILY)]
     machines = sorted({get_instance(name) for name in names}, key=lambda each: (each.memory, each.vcpus, each.name))
     choice = next((each for each in machines if _fits(each, bytes_)), None)
     if as_json:

@@ -165,7 +165,9 @@ def _card_in(archive: Path) -> dict[str, bytes]:
     from drivetrain.telling.content.untrusted_json import read_members  # (only where there is an archive)
 
     try:
-        found = read_members(archive, lambda name: name.startswith("card") and "/" not in name, last=_CARD)
+        # (Of an archive without a card, which most are, no more than the first names are read.)
+        own = re.compile(r"card(-\d+)?\.\w+")
+        found = read_members(archive, lambda name: own.fullmatch(name) is not None, last=_CARD, sorted_=True)
     except (OSError, ValueError):
         return {}  # deleted since, or no archive
     return found if _CARD in found else {}

@@ -57,12 +57,13 @@ def read_bytes(path: Path, most_bytes: int) -> bytes | None:
 
 
 def read_members(
-    archive: Path, wanted: Callable[[str], bool], *, last: str, most_bytes: int = MAX_BYTES
+    archive: Path, wanted: Callable[[str], bool], *, last: str, most_bytes: int = MAX_BYTES, sorted_: bool = False
 ) -> dict[str, bytes]:
     """Files of an archive that lists its members in the order of their names, as ours do; those that are not too large.
 
     Args:
-        last: the greatest name that is wanted.
+        last: the greatest name that is wanted. Behind it nothing more is looked for once something was found;
+            `sorted_`: nothing at all.
 
     Raises:
         ValueError: it is no archive.
@@ -77,7 +78,7 @@ def read_members(
         with tarfile.open(archive) as opened:
             for number, member in enumerate(opened):
                 name = member.name.removeprefix("./")
-                if number > MAX_MEMBERS or (found and name > last):
+                if number > MAX_MEMBERS or (name > last and (found or sorted_)):
                     break
                 if wanted(name) and member.isfile() and member.size <= most_bytes:
                     source = opened.extractfile(member)

@@ -246,8 +246,9 @@ class GivenAnswers(_Answers):
         )
         answers = read_answers(table, dataset, settings.task, settings.threshold)
         # (batch_predict's manifest hands the costs of a calibrated model on.)
-        told = {name: value for name, value in described_task(table).items() if name == "costs"}
-        super().__init__(answers, process, settings, Calibration.of({CALIBRATION: told}) if told else None)
+        costs = described_task(table).get("costs")
+        calibration = Calibration.of({CALIBRATION: {"costs": costs}}) if costs else None
+        super().__init__(answers, process, settings, calibration)
         self.model = {
             **{"recipe": None, "step": None},
             **{"answers": answers.content_hash, "task": answers.name},

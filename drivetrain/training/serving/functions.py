@@ -11,7 +11,6 @@ rows go to input_fn as CSV without a header, and numbers come back from output_f
 from __future__ import annotations
 
 import csv
-import hashlib
 import importlib
 import importlib.util
 import io
@@ -31,7 +30,7 @@ from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, PREDICTED, SCORE
 from drivetrain.training.answers.columns import KINDS, Said, decided, read_columns
 from drivetrain.training.calibration import Calibration
-from drivetrain.training.model_folder import OWN, no_description
+from drivetrain.training.model_folder import OWN, no_description, read_weights
 from drivetrain.training.outputs import Answers, calibrated
 from drivetrain.training.reader import Columns
 from drivetrain.training.serving.inputs import Inputs, description_of, inputs_of
@@ -100,7 +99,8 @@ class ServedModel(Answering):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise no_description(folder, error) from None
         check_libraries(folder, description.get("needs", {}))
-        check_weights(folder, description)
+        if "file" in description.get("weights", {}):  # a library may end the process on a damaged one
+            read_weights(folder, description)
         ask = asking(folder, module, style, inputs, name, classes)
         return cls(name, told, Task(kind, size, classes, threshold), inputs, ask, Calibration.of(description))
 
@@ -273,25 +273,6 @@ def checked(answer: Any, num_rows: int) -> dict[str, NDArray[Any]]:
             )
         found[name] = array
     return found
-
-
-def check_weights(folder: Path, description: Mapping[str, Any]) -> None:
-    """Hold the file of a model against its hash before a library reads it: some end the process on a damaged one.
-
-    Raises:
-        InputError: it is missing, or was changed since.
-    """
-    about = description.get("weights")
-    if not isinstance(about, Mapping) or "file" not in about:  # the files are of a script
-        return
-    path = folder / Path(str(about["file"])).name
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}). Restore it, or train again.") from None
-    if found != about.get("sha256"):
-        raise InputError(f"{path} was changed or cut after it was written. Restore it, or train again.")
 
 
 def check_libraries(folder: Path, needs: Mapping[str, str]) -> None:

@@ -20,6 +20,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -266,7 +267,7 @@ def _reader(name: str, inputs: Inputs) -> Callable[[str], Any]:
         return str if name in inputs.texts else _truth if name in truths else _cell
     from drivetrain.data.fitted import TEXT  # it travels with a model only if something was fitted
 
-    return str if kind == TEXT else _bool_cell if kind == "bool" else _number_cell
+    return str if kind == TEXT else partial(_truth, number=_number_cell) if kind == "bool" else _number_cell
 
 
 def _number_cell(text: str) -> Any:
@@ -276,12 +277,9 @@ def _number_cell(text: str) -> Any:
     return None if text in MISSING else text if "_" in text else _cell(text)
 
 
-def _bool_cell(text: str) -> Any:
-    return {"true": True, "false": False}.get(text.strip().lower(), _number_cell(text))
-
-
-def _truth(text: str) -> Any:
-    return {"true": True, "false": False}.get(text.strip().lower(), _cell(text))
+def _truth(text: str, number: Callable[[str], Any] | None = None) -> Any:
+    """A truth where it is one, else what `number` reads."""
+    return {"true": True, "false": False}.get(text.strip().lower(), (number or _cell)(text))
 
 
 def _cell(text: str) -> Any:

@@ -293,6 +293,9 @@ def test_options_of_an_estimator_are_ranges_by_their_own_names() -> None:
     built = tune(learnt(estimator="my_own"), objective="validation_loss", max_trainings=3, **ranges)
     assert list(built.search.ranges) == ["estimator_options.max_depth", "rounds", "estimator_options.eta.nested"]
     assert built.best("max_depth").name == "estimator_options.max_depth"
+    both = {"rounds": between(1, 9), "estimator_options.rounds": between(10, 90)}
+    built = tune(learnt(estimator="my_own"), objective="validation_loss", max_trainings=3, **{**ranges, **both})
+    assert built.best("rounds").name == "rounds", "a parameter comes before an option"
     config = arguments(built)["HyperParameterTuningJobConfig"]
     assert config["ParameterRanges"]["IntegerParameterRanges"][0]["Name"] == "estimator_options.max_depth"
     assert built.parameters["estimator_options"] == '{"gamma": 1}'
@@ -320,6 +323,8 @@ def test_chosen_options_join_those_of_the_step() -> None:
     read = command_line.read(train_table, words)
     chosen = {"gamma": 1, "max_depth": 4, "grow_policy": "lossguide", "model_options": {"C": -1e-3}}
     assert json.loads(read["estimator_options"]) == chosen
+    with pytest.raises(InputError, match="gamma is 1, and not an object of options"):
+        command_line.read(train_table, [*words, "--estimator-options.gamma.x", "4"])
     with pytest.raises(InputError, match="unrecognized arguments: --estimator"):
         command_line.read(train_table, [*words, "--estimator.x", "4"])
 
