@@ -421,8 +421,10 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
     run = f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); from drivetrain.cli.main import run; "
     copy = f"{run}sys.exit(run(['init', '--from', 'churn', 'copied']))"
     subprocess.run([sys.executable, "-c", copy], cwd=tmp_path, check=True)
+    from drivetrain.assets.examples import example
+
     assert "churn.csv" in (tmp_path / "copied/pipeline.py").read_text()
-    assert (tmp_path / "copied/churn.csv").stat().st_size > 100_000
+    assert (tmp_path / "copied/churn.csv").read_bytes() == example("churn")["churn.csv"]
 
     from drivetrain.assets.assets import code_channel
 

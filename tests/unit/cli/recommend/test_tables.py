@@ -57,7 +57,7 @@ def test_half_of_the_size_and_unknown_estimators_are_refused(drivetrain) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["xgboost", "lightgbm", pytest.param("sklearn", marks=pytest.mark.nightly)])
 def test_a_training_takes_at_most_what_is_said_and_half_of_it_at_least(estimator: str, tmp_path: Path) -> None:
-    rows, columns = 150_000, 20
+    rows, columns = 400_000, 20
     random = np.random.default_rng(0)
     table: dict[str, Any] = {f"x{n}": random.normal(size=rows).astype(np.float32) for n in range(columns)}
     data = write_prepared(tmp_path / "train", {"id": np.arange(rows), **table, "label": (table["x0"] > 0).astype(int)})
