@@ -8,7 +8,6 @@ The program is here; the files of drivetrain/data/ are what it is made of.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from drivetrain.data.shards import ShardWriter
     from drivetrain.data.sides import Split
     from drivetrain.data.source import Source
-
-# What a full disk, an exceeded quota and a file-size limit say.
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @component(needs=("numpy", "pyarrow"))
@@ -118,6 +114,7 @@ def prepare_data(
     from drivetrain.data.reading import TableOptions, continued_table, open_table, type_change
     from drivetrain.data.sides import declared_split
     from drivetrain.data.source import CellError, find_sources
+    from drivetrain.data.version_folder import check_folders
 
     percents = {"validation": validation_percent, "test": test_percent, "calibration": calibration_percent or 0}
     _check_parameters(percents, rows_per_shard, keep_versions)
@@ -135,7 +132,7 @@ def prepare_data(
         if calibration is None:
             raise InputError("there is no folder for the calibration set. Give --calibration.")
         folders["calibration"] = calibration
-    _check_folders(raw, folders)
+    check_folders({"raw": raw}, folders)
     options = TableOptions(
         key=key,
         label=label,
@@ -198,7 +195,7 @@ class _Preparation:
         from drivetrain.data.fitting import Fitting, declared_fits
         from drivetrain.data.hash_runs import Scratch
         from drivetrain.data.shards import ShardWriter
-        from drivetrain.data.version_folder import STAGING
+        from drivetrain.data.version_folder import NO_SPACE, STAGING, no_space
 
         key, label, rows = self.split.key, self.label, self.rows_per_shard
         writers = {
@@ -219,12 +216,12 @@ class _Preparation:
                     writer.continue_from(earlier.sets[side])
             self._write(table, sources, writers, earlier, fitting, scratch)
         except OSError as error:
-            if error.errno in _NO_SPACE:
+            if error.errno in NO_SPACE:
                 # Its room is free again before the message counts what is free.
                 scratch.close()
                 for writer in writers.values():
                     writer.discard()
-                raise _no_space(self.folders["train"], error) from error
+                raise no_space(self.folders["train"], error) from error
             raise
         finally:
             scratch.close()
@@ -360,29 +357,6 @@ def _check_parameters(percents: Mapping[str, int], rows_per_shard: int, keep_ver
         raise InputError(f"rows_per_shard is {rows_per_shard}. Allowed: 1 and more.")
     if keep_versions < 0:
         raise InputError(f"keep_versions is {keep_versions}. Allowed: 0 and more.")
-
-
-def _check_folders(raw: Path, folders: dict[str, Path]) -> None:
-    """No folder may be inside another: what is written to one would be read, or removed, as a part of the other."""
-    known = [("raw", raw.resolve())]
-    for name, folder in folders.items():
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{name}: {folder} is a file; it must be a folder, which is made if it is missing.")
-        path = folder.resolve()
-        for other, taken in known:
-            if path.is_relative_to(taken) or taken.is_relative_to(path):
-                raise InputError(f"{name}: {folder} and the folder of {other} are one, or one inside the other.")
-        known.append((name, path))
-
-
-def _no_space(folder: Path, error: OSError) -> InputError:
-    import shutil
-
-    free = shutil.disk_usage(folder).free
-    return InputError(
-        f"the disk is full: {error.strerror} while writing to {folder.parent}. What was written is removed; now "
-        f"{free >> 20:,} MiB are free. Make room, or give the step a larger volume."
-    )
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ dates of their own manifests, which are set before another one becomes current.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
@@ -24,6 +25,8 @@ STAGING = ".drivetrain-new"
 # A version on its way out; what is left of it when a run is killed goes with the next run.
 _LEAVING = ".drivetrain-old-"
 _POINTER = f".{MANIFEST_FILE}.partial"
+# What a full disk, an exceeded quota and a file-size limit say.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # What versions before format 2 left in the folder itself.
 _FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial")
 
@@ -162,6 +165,32 @@ def publish(folders: Iterable[VersionFolder], keep: int) -> None:
         each.point()
     for each, version in zip(folders, replaced, strict=True):
         each.remove_versions(version, keep)
+
+
+def check_folders(inputs: Mapping[str, Path], outputs: Mapping[str, Path]) -> None:
+    """No folder may be inside another: what is written to one would be read, or removed, as a part of the other.
+
+    Raises:
+        InputError: two folders are one, or one inside the other; or an output is a file.
+    """
+    known = [(name, folder.resolve()) for name, folder in inputs.items()]
+    for name, folder in outputs.items():
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{name}: {folder} is a file; it must be a folder, which is made if it is missing.")
+        path = folder.resolve()
+        for other, taken in known:
+            if path.is_relative_to(taken) or taken.is_relative_to(path):
+                raise InputError(f"{name}: {folder} and the folder of {other} are one, or one inside the other.")
+        known.append((name, path))
+
+
+def no_space(folder: Path, error: OSError) -> InputError:
+    """The error for a disk that has no room for what a step writes into `folder`."""
+    free = shutil.disk_usage(folder).free
+    return InputError(
+        f"the disk is full: {error.strerror} while writing to {folder.parent}. What was written is removed; now "
+        f"{free >> 20:,} MiB are free. Make room, or give the step a larger volume."
+    )
 
 
 def copy_version(source: Path, target: Path, keep: int) -> None:
