@@ -7,6 +7,7 @@ A manifest's `lineage` says where its rows come from:
       "sources": [{"name": "2026-11-24.csv", "bytes": 1048576, "fingerprint": "<64 hex digits>"}, ...],
       "side": "train",                                  of a split: which of its sets this one is
       "parent": "<content hash>",                       the set that this one went on from, or null
+      "profile": {"file": "profile.npz", ...},          see profile.py
       "keys": [{"file": "keys-00000.u64", "bytes": 11496, "sha256": "<64 hex digits>"}],
       "statistics": {"file": "statistics.json", ...},
       "compared": {"rows": [{"file": "rows-00000.u64", ...}], "groups": {"user": {"file": "group-00.u64", ...}}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.data.arrow import Array, DataType, arrow
@@ -23,8 +23,21 @@ class Shape:
         self._distinct = Distinct()
         self._half = arrow().types.is_float16(data_type)
 
+    @property
+    def different(self) -> Distinct:
+        return self._distinct
+
+    def quantiles(self, fractions: Sequence[float]) -> list[float]:
+        """Quantiles of numbers; none for other columns, and for no values."""
+        return self._quantiles.at(fractions)
+
     def count_distinct(self, column: Array) -> None:
         self._distinct.add(column)
+
+    def merge(self, later: Shape) -> None:
+        """Take in the shape of other rows."""
+        self._quantiles.merge(later._quantiles)
+        self._distinct.merge(later._distinct)
 
     def add(self, column: Array, *, distinct: bool) -> None:
         pa = arrow()

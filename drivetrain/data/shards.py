@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from drivetrain.data.arrow import Array, Batch, Schema, arrow
 from drivetrain.data.fitting import Fitting
-from drivetrain.data.increments import EarlierSet, Keeper, take_over
+from drivetrain.data.increments import EarlierSet, Keeper, KeptFile, take_over
 from drivetrain.data.key_sample import KeySample
 from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest, check_shard
+from drivetrain.data.profile import PROFILE, WHOLE, Profile, profile_of
 from drivetrain.data.shard_files import ShardFiles
 from drivetrain.data.statistics import TableStatistics
 from drivetrain.data.version_folder import VersionFolder
@@ -29,6 +31,9 @@ class ShardWriter(VersionFolder):
         super().__init__(folder)
         self.rows = 0
         self.statistics = TableStatistics(schema, label, key=key)
+        """Those of the rows of this run; from `finish` on, of all rows of the set."""
+        self._earlier: EarlierSet | None = None
+        self._profile: Profile
         self._schema = schema
         self._key = key
         self._label = label
@@ -68,7 +73,7 @@ class ShardWriter(VersionFolder):
                 )
             self._files.shards.append(replace(shard, file=shard.name))
         self._keeper.continue_from(earlier)
-        self.statistics.restore(earlier.statistics)
+        self._earlier = earlier
         if self._fitting:
             self._fitting.restore(earlier.statistics["fitting"])
         if self._keys:
@@ -90,8 +95,18 @@ class ShardWriter(VersionFolder):
         self._files.append(batch)
 
     def finish(self) -> None:
-        """Write what is pending."""
+        """Write what is pending.
+
+        Raises:
+            InputError: a label of too many classes.
+        """
         self._files.finish()
+        self._profile = Profile.of(self.statistics)
+        if self._earlier:
+            together = TableStatistics(self._schema, self._label, key=self._key)
+            together.restore(self._earlier.statistics)
+            together.merge(self.statistics)
+            self.statistics = together
 
     def keep_rows(self, hashes: Any) -> None:
         """Keep what leakage is looked for by in the next rows, where state is kept."""
@@ -114,6 +129,7 @@ class ShardWriter(VersionFolder):
         """Write the manifest beside the shards: the new version is whole, and nobody reads it yet."""
         state = {**self.statistics.state(), "fitting": self._fitting.state() if self._fitting else []}
         kept = self._keeper.finish(state) if self._keeper else {}
+        kept |= self._profiles(lineage)
         manifest = Manifest(
             key=self._key,
             label=self._label,
@@ -129,6 +145,24 @@ class ShardWriter(VersionFolder):
         manifest.write(self.staging / MANIFEST_FILE)
         self.staged(manifest)
         return manifest
+
+    def _profiles(self, lineage: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the profiles beside the shards; the entries of the lineage."""
+        found = {PROFILE: self._profile}
+        earlier = self._earlier
+        if earlier:
+            found[WHOLE] = Profile.of(self.statistics)
+            known = earlier.manifest.lineage
+            if PROFILE in known and all(known.get(name) == lineage.get(name) for name in ("sources", "source")):
+                # No file is new since: the rows are those of the run before.
+                found[PROFILE] = profile_of(earlier.folder)
+        entries: dict[str, Any] = {}
+        for name, profile in found.items():
+            path = self.staging / f"{name}.npz"
+            profile.write(path)
+            data = path.read_bytes()
+            entries[name] = asdict(KeptFile(path.name, len(data), hashlib.sha256(data).hexdigest()))
+        return entries
 
     def _count(self, group: Any) -> None:
         self.statistics.add(group)

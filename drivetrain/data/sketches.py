@@ -1,14 +1,13 @@
 """Summaries of a column's values in bounded memory: quantiles and the number of different values.
 
-Both sketches are deterministic (the same values in the same pieces give the same sketch), can be merged with what comes
-later, and hold about 50 KB. `datasketches` has both, but draws at random.
+Both sketches are deterministic (the same values in the same pieces give the same sketch), can be merged with others,
+and hold about 50 KB. `datasketches` has both, but draws at random.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from drivetrain.data.arrow import Array, arrow, numpy
 
 # A change of what a state says gets another version: an earlier state is not gone on from.
-STATE_VERSION = 4
+STATE_VERSION = 5
 K = 2048
 # Beyond so many values, and for each doubling of them, one of twice as many is looked at.
 _ALL_VALUES = 1 << 16
@@ -60,17 +59,14 @@ class Quantiles:
     def at(self, fractions: Sequence[float]) -> list[float]:
         """The quantiles of all values, between two of them by their distance (the median of 1, 2, 3, 10 is 2.5, as by
         numpy's `linear`); none for no values."""
+        np = numpy()
         values, ranks = self._ranked()
         if not len(values):
             return []
-        found: list[float] = []
-        for fraction in fractions:
-            place = fraction * (float(ranks[-1]) - 1)
-            low, high = numpy().searchsorted(ranks, [math.floor(place), math.ceil(place)], side="right").tolist()
-            share = place - math.floor(place)
-            below, above = float(values[low]), float(values[high])
-            found.append(below if below == above else below * (1 - share) + above * share)
-        return found
+        places = np.array(fractions) * (float(ranks[-1]) - 1)
+        shares = places - np.floor(places)
+        below, above = (values[np.searchsorted(ranks, side(places), side="right")] for side in (np.floor, np.ceil))
+        return np.where(below == above, below, below * (1 - shares) + above * shares).tolist()
 
     def rows_between(self, edges: Sequence[float]) -> list[int]:
         """About how many values lie in each interval between two edges, the last edge included."""
@@ -80,13 +76,24 @@ class Quantiles:
         below = [round(float(ranks[place - 1]) / float(ranks[-1]) * self.count) if place else 0 for place in places]
         return [upper - lower for lower, upper in zip([0, *below], below, strict=False)]
 
+    def merge(self, later: Quantiles) -> None:
+        """Take in the values of another sketch; the bound on ranks stays, and so do exact ones up to 2,048 values."""
+        np = numpy()
+        self.count += later.count
+        self._flips += later._flips
+        for level, items in enumerate(later._levels):
+            if level == len(self._levels):
+                self._levels.append(np.empty(0))
+            self._levels[level] = np.concatenate([self._levels[level], items])
+        self._compact()
+
     def state(self) -> dict[str, Any]:
         """The state of the sketch as JSON, for `restored`."""
-        return {"count": self.count, "flips": self._flips, "levels": [_packed(level) for level in self._levels]}
+        return {"count": self.count, "flips": self._flips, "levels": [packed(level) for level in self._levels]}
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Quantiles:
-        return cls([_unpacked(text) for text in state["levels"]], state["count"], state["flips"])
+        return cls([unpacked(text) for text in state["levels"]], state["count"], state["flips"])
 
     def _compact(self) -> None:
         np = numpy()
@@ -124,13 +131,18 @@ class Distinct:
 
     def add(self, values: Array) -> None:
         """Take in values without nulls: numbers, text, dates or time stamps."""
-        np = numpy()
         hashes = mixed(as_integers(values))
         if len(self._smallest) == K:
             hashes = hashes[hashes < self._smallest[-1]]
-        if len(hashes):
-            found = np.sort(np.concatenate([self._smallest, hashes]))  # numpy.unique takes ten times as long
-            self._smallest = found[np.diff(found, prepend=~found[:1]) != 0][:K]
+        self._take_in(hashes)
+
+    def merge(self, later: Distinct) -> None:
+        """Take in the values of another sketch: the same as if they had come one after another."""
+        self._take_in(later._smallest)
+
+    def smallest(self, count: int) -> Any:
+        """The `count` smallest hashes in their order, or as many as there are, as shares of 2**64 in float32."""
+        return (self._smallest[:count] * 2.0**-64).astype("<f4")
 
     @property
     def estimate(self) -> int:
@@ -139,11 +151,17 @@ class Distinct:
         return round((K - 1) * 2**64 / int(self._smallest[-1]))
 
     def state(self) -> str:
-        return _packed(self._smallest.view("<f8"))
+        return packed(self._smallest.view("<f8"))
 
     @classmethod
     def restored(cls, state: str) -> Distinct:
-        return cls(_unpacked(state).view("<u8"))
+        return cls(unpacked(state).view("<u8"))
+
+    def _take_in(self, hashes: Any) -> None:
+        np = numpy()
+        if len(hashes):
+            found = np.sort(np.concatenate([self._smallest, hashes]))  # numpy.unique takes ten times as long
+            self._smallest = found[np.diff(found, prepend=~found[:1]) != 0][:K]
 
 
 def _one_of_each(stride: int, count: int, seed: int) -> Any:
@@ -232,9 +250,10 @@ def mixed(values: Any) -> Any:
     return found
 
 
-def _packed(values: Any) -> str:
+def packed(values: Any) -> str:
+    """float64 as text, for `unpacked`."""
     return base64.b64encode(zlib.compress(values.astype("<f8", copy=False).tobytes())).decode()
 
 
-def _unpacked(text: str) -> Any:
+def unpacked(text: str) -> Any:
     return numpy().frombuffer(zlib.decompress(base64.b64decode(text)), "<f8")

@@ -274,7 +274,8 @@ def test_transform_data(tmp_path: Path) -> None:
     assert summary.status == "Succeeded", summary.reason
     outputs = home.objects / BUCKET / "pipelines" / "transforming" / "steps" / "transform" / summary.execution
     shell("transform_data", raw=raw, output=tmp_path / "output", plan=plan)
-    assert {Path(name).name for name in contents(tmp_path / "output")} == {"manifest.json", "part-00000.parquet"}
+    files = {"manifest.json", "part-00000.parquet", "profile.npz"}
+    assert {Path(name).name for name in contents(tmp_path / "output")} == files
     assert contents(tmp_path / "output") == contents(outputs / "output")
 
 

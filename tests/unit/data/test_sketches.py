@@ -77,6 +77,30 @@ def test_a_sketch_resumes_from_its_state() -> None:
     assert again.state() == whole.state()
 
 
+@pytest.mark.parametrize("parts", [2, 60])
+def test_merged_sketches_keep_the_bounds(parts: int) -> None:
+    values = [SHAPES["heavy"](row) for row in range(ROWS)]
+    found, different = Quantiles(), Distinct()
+    for part in range(parts):  # of different sizes
+        rows = pa.array(values[ROWS * part * part // parts**2 : ROWS * (part + 1) ** 2 // parts**2])
+        found.merge(sketch(rows))
+        each = Distinct()
+        each.add(rows)
+        different.merge(each)
+    ordered = sorted(values)
+    fractions = [place / 50 for place in range(51)]
+    for fraction, value in zip(fractions, found.at(fractions), strict=True):
+        low, high = (side(ordered, value) / ROWS for side in (bisect.bisect_left, bisect.bisect_right))
+        assert low - 0.005 <= fraction <= high + 0.005, (fraction, value)
+    one_pass = Distinct()
+    one_pass.add(pa.array(values))
+    assert found.count == ROWS and different.state() == one_pass.state()
+    few = [sketch(pa.array(values[start : start + 500])) for start in (0, 500, 1000)]
+    few[0].merge(few[1])
+    few[0].merge(few[2])
+    assert few[0].at([0.3]) == pytest.approx([np.quantile(values[:1500], 0.3)], rel=1e-15)  # exact up to K
+
+
 def test_an_empty_sketch_has_no_quantiles() -> None:
     assert sketch(pa.array([], pa.float64())).at([0.5]) == []
 

@@ -1,0 +1,378 @@
+"""The profile of a set: what the rows of one run held, in one small file beside the shards.
+
+    train/3f6c0a41b2d7/profile.npz    what the run that wrote this version added
+    train/3f6c0a41b2d7/whole.npz      all rows of an incremental set, where the run went on from an earlier one
+
+The manifest's lineage names both with their hashes (`profile`, `whole`); they are not part of the content hash. The
+sides of a split are judged together: their profiles are merged. All arrays are float64 [columns], NaN for no value,
+unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from drivetrain.base.errors import InputError
+from drivetrain.data import association
+from drivetrain.data.array_file import read_arrays, write_arrays
+from drivetrain.data.arrow import numpy
+from drivetrain.data.columns import MAX_DAYS, Texts, Times
+from drivetrain.data.manifest import Manifest
+from drivetrain.data.quantile_grid import POINTS, below, fractions, grid_of_counts, mixture
+from drivetrain.data.shapes import is_number
+from drivetrain.data.statistics import MAX_VALUES, TableStatistics
+
+PROFILE, WHOLE = "profile", "whole"
+TABLE = ""
+"""The column's name of what a night has once: its rows."""
+_KIND, _FORMAT, _ADVICE = "profile", 1, "Run prepare_data again."
+# The smallest hashes of a column's values: how many values two profiles share.
+_SMALLEST = 32
+_SUMS = ("nulls", "blanks", "not_finite", "count", "length_sum", "hours_sum", "before")
+_LEAST, _GREATEST = ("min", "oldest"), ("max", "newest", "length_max")
+
+
+class Statistic(NamedTuple):
+    """A number that nights are compared by: its kind, which says on which scale, and its words."""
+
+    kind: str
+    """count, share, positive or number."""
+    words: str
+
+
+STATISTICS: Mapping[str, Statistic] = {
+    "rows": Statistic("count", "number of rows"),
+    "incomplete": Statistic("share", "share of rows with an empty cell"),
+    "nulls": Statistic("share", "share of empty cells"),
+    "blanks": Statistic("share", "share of blank texts"),
+    "not_finite": Statistic("share", "share of values that are NaN or infinite"),
+    "distinct": Statistic("share", "number of different values per value"),
+    "class_share": Statistic("share", "share of rows"),
+    "mean": Statistic("number", "mean"),
+    "std": Statistic("positive", "standard deviation"),
+    "low": Statistic("number", "quantile 0.0625"),
+    "median": Statistic("number", "median"),
+    "high": Statistic("number", "quantile 0.9375"),
+    "length": Statistic("positive", "mean length of texts"),
+    "hour": Statistic("number", "mean time of day in hours"),
+    "correlation": Statistic("number", "correlation with the label"),
+    "association": Statistic("number", "share of the variance that the label's classes explain"),
+}
+"""The numbers of a night. `rows` and `incomplete` are those of the column TABLE, and `class_share` of columns named
+`LABEL=CLASS`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """One night's statistics: by name, float64 [columns], NaN where a column has none."""
+
+    day: datetime.date
+    rows: int
+    content_hash: str
+    columns: tuple[str, ...]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Profile:
+    """The content of some rows, as counts, moments and sketches."""
+
+    rows: int
+    incomplete: int
+    """Rows with an empty cell."""
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    """Arrow's spelling of each column's type."""
+    kinds: tuple[str, ...]
+    """number, time, text, or other."""
+    key: str | None
+    label: str | None
+    arrays: Mapping[str, Any]
+    """Sums, ends and moments of each column: `nulls`, `blanks` (empty texts, or of white space alone), `not_finite`,
+    `count` (finite numbers), `length_sum` and `length_max` (characters of texts), `hours_sum` (of the time of day),
+    `before` (rows of days before those in `days`), `min`, `max`, `oldest`, `newest` (days since 1970), `mean`,
+    `squares` (the sum of squared distances from it), and `distinct` (as the manifest's)."""
+    grid: Any
+    """Quantiles of number columns, float64 [columns, POINTS]. Ranks are off by less than 0.5 % of the rows, as the
+    manifest's; between two points, and in merged profiles, by 1/64 more at most (not where `values` has the column)."""
+    smallest: Any
+    """The smallest hashes of each column's different values, float32 [columns, 32], NaN beyond their number."""
+    null_sums: Any
+    """uint64 [columns], equal for columns that are empty in the very same rows (association.py)."""
+    moments: association.Moments
+    """With the label, of up to 4,096 rows of each row group; `class_n` and `class_x` in the order of `moment_classes`.
+    """
+    moment_classes: tuple[Any, ...] = ()
+    classes: Mapping[Any, int] = field(default_factory=dict[Any, int])
+    """Rows by class of a label that names classes."""
+    values: Mapping[str, Mapping[Any, int]] = field(default_factory=dict[str, Mapping[Any, int]])
+    """Rows by value, of columns whose values the manifest lists."""
+    days: Mapping[str, Mapping[int, int]] = field(default_factory=dict[str, Mapping[int, int]])
+    """Rows by day (since 1970) of columns of times: the 64 latest days."""
+
+    @classmethod
+    def of(cls, statistics: TableStatistics) -> Profile:
+        """The profile of the rows whose statistics were gathered."""
+        np = numpy()
+        schema, entries = statistics.schema, statistics.columns
+        measures = [column.measures() for column in entries.values()]
+        names = (*_SUMS, *_LEAST, *_GREATEST, "mean", "squares")
+        arrays = {name: np.array([each.get(name, np.nan) for each in measures], "float64") for name in names}
+        arrays["distinct"] = np.full(len(schema), np.nan)
+        grid = np.full((len(schema), POINTS), np.nan)
+        smallest = np.full((len(schema), _SMALLEST), np.nan, "<f4")
+        for place, field_ in enumerate(schema):
+            if field_.name not in statistics.shapes:
+                continue
+            hashes, arrays["distinct"][place] = statistics.different(field_.name, _SMALLEST)
+            smallest[place, : len(hashes)] = hashes
+            if is_number(field_.type) and (points := statistics.shapes[field_.name].quantiles(fractions())):
+                grid[place] = points
+        moments = statistics.label_moments
+        return cls(
+            rows=statistics.rows,
+            incomplete=statistics.nulls.incomplete,
+            columns=tuple(schema.names),
+            types=tuple(str(each.type) for each in schema),
+            kinds=tuple(_kind(each.type, entries[each.name]) for each in schema),
+            key=statistics.key,
+            label=statistics.label,
+            arrays=arrays,
+            grid=grid,
+            smallest=smallest,
+            null_sums=statistics.nulls.sums,
+            moments=moments.moments if moments else association.empty(len(schema)),
+            moment_classes=moments.classes if moments else (),
+            classes=dict(sorted(statistics.classes.items())),
+            values={
+                name: {each["value"]: each["rows"] for each in listed}
+                for name, listed in statistics.listed_values().items()
+            },
+            days={name: dict(sorted(each.days.items())) for name, each in entries.items() if isinstance(each, Times)},
+        )
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Column -> its place in the arrays."""
+        return {name: place for place, name in enumerate(self.columns)}
+
+    @property
+    def null_together(self) -> list[tuple[str, ...]]:
+        """Groups of columns that have empty cells, and have them in the very same rows."""
+        found: dict[int, list[str]] = {}
+        for name, total, nulls in zip(
+            self.columns, self.null_sums.tolist(), self.arrays["nulls"].tolist(), strict=True
+        ):
+            if nulls:
+                found.setdefault(total, []).append(name)
+        return [tuple(names) for names in found.values() if len(names) > 1]
+
+    @cached_property
+    def statistics(self) -> Mapping[str, Any]:
+        """STATISTICS of the columns, float64 [columns]; those of the table and of classes are in `night`."""
+        np, arrays = numpy(), self.arrays
+        present = self.rows - arrays["nulls"]
+        with np.errstate(all="ignore"):
+            found = {
+                "nulls": arrays["nulls"] / self.rows if self.rows else np.full(len(self.columns), np.nan),
+                "blanks": arrays["blanks"] / present,
+                "not_finite": arrays["not_finite"] / present,
+                "distinct": arrays["distinct"] / present,
+                "mean": arrays["mean"],
+                "std": np.sqrt(arrays["squares"] / arrays["count"]),
+                "low": self.grid[:, 4],
+                "median": self.grid[:, 32],
+                "high": self.grid[:, 60],
+                "length": arrays["length_sum"] / present,
+                "hour": arrays["hours_sum"] / present,
+                "correlation": association.correlation(self.moments),
+                "association": association.correlation_ratio(self.moments),
+            }
+        if self.label is not None:
+            for name in ("correlation", "association"):
+                found[name][self.places[self.label]] = np.nan
+        return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
+
+    def night(self, day: datetime.date, content_hash: str) -> Night:
+        """The night that these rows are, by STATISTICS."""
+        np = numpy()
+        shares: Mapping[Any, int] = self.classes if len(self.classes) <= association.MAX_CLASSES else {}
+        columns = (TABLE, *self.columns, *(f"{self.label}={value}" for value in shares))
+        inside = slice(1, 1 + len(self.columns))
+        values = {name: np.full(len(columns), np.nan) for name in STATISTICS}
+        for name, found in self.statistics.items():
+            values[name][inside] = found
+        values["rows"][0] = self.rows
+        if self.rows:
+            values["incomplete"][0] = self.incomplete / self.rows
+            values["class_share"][inside.stop :] = [rows / self.rows for rows in shares.values()]
+        return Night(day=day, rows=self.rows, content_hash=content_hash, columns=columns, values=values)
+
+    def histogram(self, edges: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+        """By column about how many values lie in each interval between two of its edges, the last edge included;
+        float64 [intervals]. Values beyond the edges count for the first and the last interval. Off by less than
+        0.5 % of the rows at the grid's points, and by 1/64 more between them."""
+        np = numpy()
+        found: dict[str, Any] = {}
+        for name, each in edges.items():
+            place = self.places[name]
+            rows = below(self.grid[place], np.asarray(each, "float64")) * self.arrays["count"][place]
+            rows[0], rows[-1] = 0.0, self.arrays["count"][place]
+            found[name] = np.diff(rows)
+        return found
+
+    def write(self, path: Path) -> None:
+        """Write one file durably; the same profile gives the same bytes."""
+        facts = {
+            **{"kind": _KIND, "format": _FORMAT, "rows": self.rows, "incomplete": self.incomplete},
+            **{"columns": self.columns, "types": self.types, "kinds": self.kinds, "key": self.key, "label": self.label},
+            **{"moment_classes": self.moment_classes, "classes": _pairs(self.classes)},
+            **{name: {column: _pairs(rows) for column, rows in getattr(self, name).items()} for name in _TABLES},
+        }
+        moments = {f"moments.{name}": values for name, values in self.moments.items()}
+        arrays = {**self.arrays, **moments, **{name: getattr(self, name) for name in _GRIDS}}
+        write_arrays(path, facts, arrays)
+
+    @classmethod
+    def read(cls, path: Path) -> Profile:
+        """
+        Raises:
+            InputError: the file is missing or damaged.
+        """
+        facts, arrays = read_arrays(path, _KIND, _FORMAT, _ADVICE)
+        try:
+            moments = {name.partition(".")[2]: arrays.pop(name) for name in [*arrays] if name.startswith("moments.")}
+            return cls(
+                **{name: facts[name] for name in ("rows", "incomplete", "key", "label")},
+                **{name: tuple(facts[name]) for name in ("columns", "types", "kinds", "moment_classes")},
+                **{name: arrays.pop(name) for name in _GRIDS},
+                moments=moments,
+                arrays=arrays,
+                classes=dict(facts["classes"]),
+                values={column: dict(rows) for column, rows in facts["values"].items()},
+                days={column: dict(rows) for column, rows in facts["days"].items()},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is damaged ({error}). {_ADVICE}") from None
+
+
+_TABLES, _GRIDS = ("values", "days"), ("grid", "smallest", "null_sums")
+
+
+def profile_of(folder: Path, which: str = PROFILE) -> Profile:
+    """The profile of the set in a folder, or in the folder of a version.
+
+    Args:
+        folder: what prepare_data, transform_data or read_source wrote.
+        which: PROFILE for the rows of its last run, WHOLE for all of its rows.
+
+    Raises:
+        InputError: there is no set, an earlier release wrote it, or the file is missing, damaged or another one.
+    """
+    manifest = Manifest.read(folder, checksums=False)
+    named = manifest.lineage.get(which) or manifest.lineage.get(PROFILE)
+    if not named:
+        raise InputError(f"{folder} has no profile: an earlier version of drivetrain wrote it. {_ADVICE}")
+    inside = folder / manifest.version
+    path = (inside if inside.is_dir() else folder) / named["file"]
+    if not path.is_file():
+        raise InputError(f"{path} is missing, but the manifest lists it. {_ADVICE}")
+    if hashlib.sha256(path.read_bytes()).hexdigest() != named["sha256"]:
+        raise InputError(f"{path} was altered since it was written. {_ADVICE}")
+    return Profile.read(path)
+
+
+def merged(profiles: Iterable[Profile]) -> Profile:
+    """The profile of the rows of all, such as of the sides of a split.
+
+    Raises:
+        InputError: their columns or their types differ.
+    """
+    parts = list(profiles)
+    found = reduce(_joined, parts)
+    grid = mixture([each.grid for each in parts], [each.arrays["count"] for each in parts])
+    for name, rows in found.values.items():
+        if rows and found.kinds[found.places[name]] == "number":
+            grid[found.places[name]] = grid_of_counts(rows)
+    return replace(found, grid=grid)
+
+
+def _joined(first: Profile, later: Profile) -> Profile:
+    """The profile of the rows of both, but for its grid."""
+    if (first.columns, first.types, first.label) != (later.columns, later.types, later.label):
+        raise InputError("the sets have different columns or types. Give the sets of one run.")
+    np, mine, its = numpy(), first.arrays, later.arrays
+    with np.errstate(all="ignore"):
+        arrays = {name: _total(mine[name], its[name]) for name in _SUMS}
+        arrays |= {name: np.fmin(mine[name], its[name]) for name in _LEAST}
+        arrays |= {name: np.fmax(mine[name], its[name]) for name in _GREATEST}
+        share = np.where(arrays["count"] > 0, its["count"] / arrays["count"], 0.0)
+        apart = np.nan_to_num(its["mean"] - mine["mean"])
+        arrays["mean"] = np.where(np.isnan(mine["mean"]), its["mean"], mine["mean"] + apart * share)
+        arrays["squares"] = _total(mine["squares"], its["squares"]) + apart * apart * mine["count"] * share
+    both = {name: _added(first.values[name], later.values[name]) for name in first.values if name in later.values}
+    values = {name: counts for name, counts in both.items() if len(counts) <= MAX_VALUES}
+    days: dict[str, Mapping[int, int]] = {}
+    for name in first.days:
+        rows = sorted(_added(first.days[name], later.days[name]).items())
+        days[name] = dict(rows[-MAX_DAYS:])
+        arrays["before"][first.places[name]] += sum(count for _, count in rows[:-MAX_DAYS])
+    smallest, distinct = _different(first, later)
+    for name, counts in values.items():
+        distinct[first.places[name]] = len(counts)
+    classes, moments = association.merged(first.moment_classes, first.moments, later.moment_classes, later.moments)
+    return replace(
+        first,
+        rows=first.rows + later.rows,
+        incomplete=first.incomplete + later.incomplete,
+        arrays={**arrays, "distinct": distinct},
+        smallest=smallest,
+        null_sums=association.joined_sums(first.null_sums, later.null_sums),
+        moments=moments,
+        moment_classes=classes,
+        classes=dict(sorted(_added(first.classes, later.classes).items())),
+        values=values,
+        days=days,
+    )
+
+
+def _kind(data_type: Any, column: Any) -> str:
+    if isinstance(column, Times | Texts):
+        return "time" if isinstance(column, Times) else "text"
+    return "number" if is_number(data_type) else "other"
+
+
+def _different(first: Profile, later: Profile) -> tuple[Any, Any]:
+    """The smallest hashes of the values of both, and about how many different values there are."""
+    np = numpy()
+    both = np.sort(np.concatenate([first.smallest, later.smallest], axis=1), axis=1)
+    again = np.zeros(both.shape, bool)
+    again[:, 1:] = both[:, 1:] == both[:, :-1]
+    kept = np.sort(np.where(again, np.nan, both), axis=1)[:, :_SMALLEST]
+    # Among the smallest of both together, which both sets have as far as they go, some are in both.
+    last = np.nanmax(kept, axis=1, initial=-1.0)
+    counted = both <= last[:, None]
+    different = (counted & ~again).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
+    mine, its = first.arrays["distinct"], later.arrays["distinct"]
+    estimate = np.round((mine + its) * different)
+    return kept, np.fmax(estimate, np.fmax(mine, its))
+
+
+def _total(first: Any, later: Any) -> Any:
+    """The sum; NaN where both are."""
+    np = numpy()
+    return np.where(np.isnan(first), later, np.where(np.isnan(later), first, first + later))
+
+
+def _added(first: Mapping[Any, int], later: Mapping[Any, int]) -> dict[Any, int]:
+    return {value: first.get(value, 0) + later.get(value, 0) for value in {**first, **later}}
+
+
+def _pairs(rows: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    return list(rows.items())
