@@ -153,6 +153,8 @@ def prepare_data(
                 raise NotUsableError("rows change sides in a split by strata when data grows")
             earlier = open_earlier(previous, list(folders), parameters)
             new = earlier.new_sources(find_sources(raw))
+            for line in earlier.passed_over(find_sources(raw)):
+                warn(line)
             if late := earlier.out_of_order(new):
                 warn(f"{late} sorts before a file that was read earlier: its rows come last nevertheless")
             table = continued_table(raw, options, new, earlier.arrow_schema(), earlier.columns_without_values())

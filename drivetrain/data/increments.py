@@ -34,6 +34,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.base.file_locks import make_durable
+from drivetrain.data.accepted import accepted_set
 from drivetrain.data.arrow import Array, Schema, arrow
 from drivetrain.data.hash_runs import HashRuns, HashSet, num_parts
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
@@ -103,6 +104,8 @@ class Earlier:
     """An earlier run, by side."""
 
     sets: Mapping[str, EarlierSet]
+    not_accepted: tuple[Mapping[str, Any], ...] = ()
+    """The files that later runs read, whose sets were not accepted."""
 
     def arrow_schema(self) -> Schema:
         """The columns of its shards; one of the sets has some.
@@ -134,6 +137,19 @@ class Earlier:
         if changed:
             raise NotUsableError(f"{changed[0]} has changed since")
         return [source for source in sources if source.name not in known]
+
+    def passed_over(self, sources: Sequence[Source]) -> list[str]:
+        """A sentence for each file of a run that was not accepted: it is read again, was replaced, or is gone."""
+        given = {source.name: source for source in sources}
+        found: list[str] = []
+        for entry in self.not_accepted:
+            source = given.get(entry["name"])
+            if source is None:
+                what = "is gone: its rows are passed over"
+            else:
+                what = "is read again" if fingerprint(source) == entry else "was replaced, and is read"
+            found.append(f"{entry['name']} of a run that was not accepted {what}")
+        return found
 
     def out_of_order(self, new: Sequence[Source]) -> str:
         """The first new file that a run over everything would read before one that is known; empty for none."""
@@ -182,17 +198,20 @@ def fingerprint(source: Source) -> dict[str, Any]:
 
 
 def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]) -> Earlier:
-    """The sets of an earlier run, in the folders of the sides below `root`.
+    """The sets of an earlier run, in the folders of the sides below `root`: the accepted versions (accepted.py), else
+    the current ones.
 
     Raises:
         NotUsableError: it was prepared otherwise, or kept nothing to go on from.
-        InputError: a folder of the sides has no manifest, one that is damaged, or that of another side.
+        InputError: a folder of the sides has no manifest, one that is damaged, or that of another side; or the accepted
+            version is gone or altered.
     """
     if all(sides) and (root / MANIFEST_FILE).is_file():  # a table alone lies in `root` itself
         raise InputError(f"{root} is one set. Give previous the folder above it, which holds {', '.join(sides)}.")
     found: dict[str, EarlierSet] = {}
     for side in sides:
-        manifest = Manifest.read(root / side, checksums=False)
+        accepted = accepted_set(root, side)
+        manifest = Manifest.read(accepted or root / side, checksums=False)
         lineage = manifest.lineage
         if not {"parameters", "sources", "keys", "statistics"} <= lineage.keys():
             raise NotUsableError("it was prepared without incremental=true")
@@ -219,7 +238,8 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
     sources = [each.manifest.lineage["sources"] for each in found.values()]
     if any(other != sources[0] for other in sources):
         raise NotUsableError(f"the sets below {root} are of different runs")
-    return Earlier(found)
+    latest = Manifest.read(root / sides[0], checksums=False).lineage.get("sources", [])
+    return Earlier(found, tuple(entry for entry in latest if entry not in sources[0]))
 
 
 def _check_side(root: Path, side: str, manifest: Manifest) -> None:

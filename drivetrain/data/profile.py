@@ -229,15 +229,8 @@ class Profile:
 
     def write(self, path: Path) -> None:
         """Write one file durably; the same profile gives the same bytes."""
-        facts = {
-            **{"kind": _KIND, "format": _FORMAT, "rows": self.rows, "incomplete": self.incomplete},
-            **{"columns": self.columns, "types": self.types, "kinds": self.kinds, "key": self.key, "label": self.label},
-            **{"moment_classes": self.moment_classes, "classes": _pairs(self.classes)},
-            **{name: {column: _pairs(rows) for column, rows in getattr(self, name).items()} for name in _TABLES},
-        }
-        moments = {f"moments.{name}": values for name, values in self.moments.items()}
-        arrays = {**self.arrays, **moments, **{name: getattr(self, name) for name in _GRIDS}}
-        write_arrays(path, facts, arrays)
+        facts, arrays = self.packed()
+        write_arrays(path, {"kind": _KIND, "format": _FORMAT, **facts}, arrays)
 
     @classmethod
     def read(cls, path: Path) -> Profile:
@@ -246,22 +239,37 @@ class Profile:
             InputError: the file is missing or damaged.
         """
         facts, arrays = read_arrays(path, _KIND, _FORMAT, _ADVICE)
+        return cls.unpacked(facts, arrays, f"{path} is damaged", _ADVICE)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The facts and the arrays of a file."""
+        facts = {
+            **{name: getattr(self, name) for name in (*_PLAIN, *_NAMES)},
+            "classes": _pairs(self.classes),
+            **{name: {column: _pairs(rows) for column, rows in getattr(self, name).items()} for name in _TABLES},
+        }
+        moments = {f"moments.{name}": values for name, values in self.moments.items()}
+        return facts, {**self.arrays, **moments, **{name: getattr(self, name) for name in _GRIDS}}
+
+    @classmethod
+    def unpacked(cls, facts: Mapping[str, Any], arrays: Mapping[str, Any], problem: str, advice: str) -> Profile:
+        """The profile that `packed` gave these of.
+
+        Raises:
+            InputError: something is not there; `problem` begins the message, and `advice` ends it.
+        """
+        left = dict(arrays)
         try:
-            moments = {name.partition(".")[2]: arrays.pop(name) for name in [*arrays] if name.startswith("moments.")}
-            return cls(
-                **{name: facts[name] for name in ("rows", "incomplete", "key", "label")},
-                **{name: tuple(facts[name]) for name in ("columns", "types", "kinds", "moment_classes")},
-                **{name: arrays.pop(name) for name in _GRIDS},
-                moments=moments,
-                arrays=arrays,
-                classes=dict(facts["classes"]),
-                values={column: dict(rows) for column, rows in facts["values"].items()},
-                days={column: dict(rows) for column, rows in facts["days"].items()},
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is damaged ({error}). {_ADVICE}") from None
+            moments = {name.partition(".")[2]: left.pop(name) for name in arrays if name.startswith("moments.")}
+            found: dict[str, Any] = {name: facts[name] for name in _PLAIN}
+            found |= {name: tuple(facts[name]) for name in _NAMES} | {name: left.pop(name) for name in _GRIDS}
+            found |= {name: {column: dict(rows) for column, rows in facts[name].items()} for name in _TABLES}
+            return cls(**found, moments=moments, arrays=left, classes=dict(facts["classes"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{problem} ({error}). {advice}") from None
 
 
+_PLAIN, _NAMES = ("rows", "incomplete", "key", "label"), ("columns", "types", "kinds", "moment_classes")
 _TABLES, _GRIDS = ("values", "days"), ("grid", "smallest", "null_sums")
 
 

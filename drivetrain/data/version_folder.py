@@ -15,8 +15,9 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, warn
 from drivetrain.base.file_locks import hold, make_durable
+from drivetrain.data.accepted import accepted_version
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 from drivetrain.data.versions import NEVER, NOTED_TIME, VERSION_FOLDER, earlier_times, holds_other_manifest
 
@@ -55,7 +56,7 @@ class VersionFolder:
                 "another folder, or move the file away."
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(self.folder)
+        self._lock = locked(self.folder)
         shutil.rmtree(self.staging, ignore_errors=True)
         self.staging.mkdir()
 
@@ -104,12 +105,19 @@ class VersionFolder:
 
     def remove_versions(self, replaced: str | None, keep: int) -> None:
         """Remove earlier versions but the `keep` that were last: first the `replaced` one, then by the time at which
-        they were written. Files of others are left alone."""
+        they were written. The accepted one stays, too. Files of others are left alone."""
         current = self._manifest.version
+        try:
+            accepted = accepted_version(self.folder)
+        except InputError as error:  # nobody knows which version must stay
+            warn(f"no earlier version is removed: {error}")
+            return
         others = [
             path
             for path in self.folder.iterdir()
-            if VERSION_FOLDER.fullmatch(path.name) and path.name != current and (path / MANIFEST_FILE).is_file()
+            if VERSION_FOLDER.fullmatch(path.name)
+            and path.name not in (current, accepted)
+            and (path / MANIFEST_FILE).is_file()
         ]
         others.sort(key=lambda path: (path.name == replaced, (path / MANIFEST_FILE).stat().st_mtime_ns), reverse=True)
         for path in others[keep:]:
@@ -241,7 +249,7 @@ def _manifest_in(folder: Path) -> Manifest | None:
         return None
 
 
-def _locked(folder: Path) -> int:
+def locked(folder: Path) -> int:
     """A descriptor that keeps other writers out of a folder until it is closed, or its process ends.
 
     Raises:

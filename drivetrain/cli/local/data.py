@@ -28,6 +28,7 @@ def list_(folder: Folder = Path(), as_json: Json = False) -> None:
       drivetrain data list build
       drivetrain data list build/train --json
     """
+    from drivetrain.data.accepted import accepted_version
     from drivetrain.data.versions import sets_below, versions
 
     found = [version for each in sets_below(folder) for version in versions(each)]
@@ -37,7 +38,9 @@ def list_(folder: Folder = Path(), as_json: Json = False) -> None:
     rows = [
         [
             str(version.folder),
-            moment(version.written) + (" (current)" if version.is_current else ""),
+            moment(version.written)
+            + (" (current)" if version.is_current else "")
+            + (" (accepted)" if version.name == accepted_version(version.folder) else ""),
             f"{version.manifest.rows:,}",
             size(version.manifest.bytes),
             version.name,
@@ -76,6 +79,37 @@ def path(
         say_json(_facts(version))
     else:
         say(str(version.path))
+
+
+@app.command()
+def accept(
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="The folder above the sets of a run, or a table.")],
+    why: Annotated[str, Option("--why", metavar="TEXT", help="The reason, which is kept.")] = "",
+    at: Annotated[
+        str, Option("--at", metavar="WHEN", help="The version of a date or time; the current one unless given.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Accept versions of data sets: increments go on from them.
+
+    An accepted version is never removed, and later ones are passed over until they are accepted, too.
+
+    \b
+    Examples:
+      drivetrain data accept build --why "the new sensor is right"
+      drivetrain data accept build --at 2026-11-25
+    """
+    import getpass
+
+    from drivetrain.data.accepted import ACCEPTED_FILE
+    from drivetrain.data.accepted import accept as accept_sets
+
+    content = accept_sets(folder, who=getpass.getuser(), why=why, at=at)
+    if as_json:
+        say_json(content)
+    else:
+        named = ", ".join(f"{side or folder.name} {entry['version']}" for side, entry in content["sets"].items())
+        say(f"{folder / ACCEPTED_FILE}: {named}")
 
 
 def _facts(version: Version) -> dict[str, Any]:
