@@ -13,6 +13,7 @@ looks. So the first looks of small test sets, where few units differ, are exact,
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,29 +108,33 @@ def _least(units: Floats, chance: float, spread: float = 0.0) -> float | None:
     return 0.0 if abs(gain - reach) <= 1e-8 * abs(gain) else gain - reach  # equal but for rounding
 
 
+@functools.lru_cache(maxsize=1024)
 def student(level: float, degrees: int) -> float:
-    """The value that Student's t exceeds with probability `level` (at most 1/2). (M. Abramowitz, I. Stegun: Handbook of
-    Mathematical Functions, 1964, 26.7.3 and 26.7.4.)"""
+    """The value that Student's t exceeds with probability `level` (at most 1/2)."""
     low, high = 0.0, 1.0
-    while _exceeds(high, degrees) > level:
+    while exceeds(high, degrees) > level:
         high *= 2
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if _exceeds(middle, degrees) > level else (low, middle)
+        low, high = (middle, high) if exceeds(middle, degrees) > level else (low, middle)
     return high
 
 
-def _exceeds(t: float, degrees: int) -> float:
-    theta = math.atan2(t, math.sqrt(degrees))
-    term, total = (math.cos(theta), math.cos(theta)) if degrees % 2 else (1.0, 1.0)
+def exceeds(t: Any, degrees: int) -> Any:
+    """The probability that Student's t is greater than `t`, a number or an array, from 0 on; to about 1e-16. (M.
+    Abramowitz, I. Stegun: Handbook of Mathematical Functions, 1964, 26.7.3 and 26.7.4.)"""
+    np = numpy()
+    theta = np.arctan2(t, math.sqrt(degrees))
+    cosine = np.cos(theta)
+    term = total = cosine if degrees % 2 else np.ones_like(cosine)
     for step in range(3 if degrees % 2 else 2, degrees, 2):
-        term *= math.cos(theta) ** 2 * (step - 1) / step
-        total += term
+        term = term * (cosine * cosine * ((step - 1) / step))
+        total = total + term
     if degrees % 2:
-        inside = 2 / math.pi * (theta + (math.sin(theta) * total if degrees > 1 else 0.0))
+        inside = 2 / math.pi * (theta + (np.sin(theta) * total if degrees > 1 else 0.0))
     else:
-        inside = math.sin(theta) * total
-    return max(0.0, (1 - inside) / 2)
+        inside = np.sin(theta) * total
+    return np.maximum(0.0, (1 - inside) / 2)
 
 
 def _reach(units: Floats, spent: Sequence[float], draws: int) -> tuple[float, float]:
