@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from drivetrain.data.increments import Earlier
     from drivetrain.data.leakage import Leakage
     from drivetrain.data.reading import Table
+    from drivetrain.data.row_rules.applying import RowRuling
     from drivetrain.data.shards import ShardWriter
     from drivetrain.data.sides import Split
     from drivetrain.data.source import Source
@@ -37,6 +38,8 @@ def prepare_data(
     test: Output,
     previous: Input | None = None,
     calibration: Output | None = None,
+    quarantine: Output | None = None,
+    tables: Input | None = None,
     *,
     key: str,
     label: str | None = None,
@@ -58,6 +61,8 @@ def prepare_data(
     incremental: bool = False,
     keep_versions: int = 1,
     cells_like_rows: Literal["refuse", "keep"] = "refuse",
+    rules: str | None = None,
+    night: str | None = None,
 ) -> None:
     """Split a table into train, validation and test sets, as Parquet shards with a manifest.
 
@@ -78,6 +83,9 @@ def prepare_data(
             a parameter differs, all is prepared anew, and the reason is printed. A new file in which a column is of
             another type is refused.
         calibration: gets the calibration set, which nothing but calibrate should read, where there is one.
+        quarantine: gets the rows that rules put aside, where rules put rows aside.
+        tables: what columns refer to by the rule found_in: each file or folder here is a table, called by its name
+            without its ending.
         key: the column that names a row: integers or text, never null, each value once. 7 and "7" are the same key.
         label: the column to predict; integers, bools and text name classes, floats are a quantity.
         schema: types as "column:type,..." with Arrow's type names; a column may be a pattern, as in
@@ -106,12 +114,16 @@ def prepare_data(
         keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
         cells_like_rows: what to do with a CSV file if a cell in quotes holds ten or more lines that look like rows:
             refuse it (a quote may not be closed), or keep the cell.
+        rules: what must hold for rows, as JSON (docs/data.md, "Rules for rows"); a pipeline also takes the name of a
+            YAML file, or a dict. A rule warns, puts rows aside, or fails. Of a run with previous only new rows count.
+        night: the time that rules mean by `night`, as 2026-11-25 or 2026-11-25T02:00:00.
 
     Raises:
         InputError: the data or a parameter is wrong; file, row and column are named. The outputs stay as they were.
     """
     from drivetrain.data.increments import NotUsableError, open_earlier
     from drivetrain.data.reading import TableOptions, continued_table, open_table, type_change
+    from drivetrain.data.row_rules.applying import RowRuling
     from drivetrain.data.sides import declared_split
     from drivetrain.data.source import CellError, find_sources
     from drivetrain.data.version_folder import check_folders
@@ -132,7 +144,10 @@ def prepare_data(
         if calibration is None:
             raise InputError("there is no folder for the calibration set. Give --calibration.")
         folders["calibration"] = calibration
-    check_folders({"raw": raw}, folders)
+    ruling = RowRuling.declared(rules, quarantine=quarantine, tables=tables, night=night)
+    if split.kind == "strata" and ruling.folder:
+        raise InputError("rules put rows aside, which split_by=strata does not allow for. Use warn or fail.")
+    check_folders({"raw": raw, **ruling.inputs}, {**folders, **ruling.outputs})
     options = TableOptions(
         key=key,
         label=label,
@@ -140,11 +155,12 @@ def prepare_data(
         extra_columns=extra_columns,
         delimiter=delimiter,
         cells_like_rows=cells_like_rows,
+        types=ruling.types,
     )
-    parameters = {**asdict(options), **split.parameters, **({"fit": fit} if fit else {})}
-    del parameters["cells_like_rows"]  # it decides on no row
+    parameters = {**asdict(options), **split.parameters, **({"fit": fit} if fit else {}), **ruling.parameters}
+    del parameters["cells_like_rows"], parameters["types"]  # the one decides on no row, the other is in the rules
     preparation = _Preparation(
-        folders, split, label, rows_per_shard, keep_versions, incremental, fit, on_leakage, groups, parameters
+        folders, split, label, rows_per_shard, keep_versions, incremental, fit, on_leakage, groups, parameters, ruling
     )
 
     if previous is not None:
@@ -191,9 +207,13 @@ class _Preparation:
     on_leakage: str
     groups: str
     parameters: Mapping[str, Any]
+    ruling: RowRuling
 
     def run(self, table: Table, sources: Sequence[Source], earlier: Earlier | None = None) -> None:
         """Write the rows of a table, after those of an earlier run; `sources` are the files of both."""
+        self.ruling.attempt(table, lambda readable: self._run(readable, sources, earlier))
+
+    def _run(self, table: Table, sources: Sequence[Source], earlier: Earlier | None) -> None:
         from drivetrain.data.fitting import Fitting, declared_fits
         from drivetrain.data.hash_runs import Scratch
         from drivetrain.data.shards import ShardWriter
@@ -208,6 +228,7 @@ class _Preparation:
         writers["train"].fit(fitting)
         scratch = Scratch(self.folders["train"] / STAGING)
         try:
+            self.ruling.start(table, scratch)
             for side, writer in writers.items():
                 writer.start()
                 if self.on_leakage != "ignore":
@@ -221,12 +242,14 @@ class _Preparation:
             if error.errno in NO_SPACE:
                 # Its room is free again before the message counts what is free.
                 scratch.close()
+                self.ruling.discard()
                 for writer in writers.values():
                     writer.discard()
                 raise no_space(self.folders["train"], error) from error
             raise
         finally:
             scratch.close()
+            self.ruling.discard()
             for writer in writers.values():
                 writer.discard()
 
@@ -274,18 +297,19 @@ class _Preparation:
 
         dealing = Lane()
         try:
-            for source, first, batch in table.batches():
-                check_present(table, source, first, batch, "key", key)
+            for source, first, batch, kept in self.ruling.judged(table):
+                check_present(table, source, first, batch, "key", key, kept)
                 if self.label is not None:
-                    check_present(table, source, first, batch, "label", self.label)
+                    check_present(table, source, first, batch, "label", self.label, kept)
                 if self.split.column not in (key, self.label):
-                    check_present(table, source, first, batch, self.split.kind, self.split.column)
+                    check_present(table, source, first, batch, self.split.kind, self.split.column, kept)
                 hashes = key_hashes(batch.column(key), salt)
                 keys.add(hashes)
                 dealing.do(deal, batch, hashes)
             dealing.wait()
         finally:
             dealing.close()
+        ruled = self.ruling.finish()
         for writer in writers.values():
             writer.finish()
         if not earlier:
@@ -304,15 +328,14 @@ class _Preparation:
                 writer.keep_compared(leakage.groups(side))
         read = earlier.fingerprints(sources) if earlier else [fingerprint(source) for source in sources]
         fitted = fitting.result()
+        common = {"parameters": self.parameters, "sources": read, **ruled}
         manifests = {
             side: writer.stage(
-                {"parameters": self.parameters, "sources": read, "side": side, "parent": _parent(earlier, side)},
-                fitted=fitted,
-                leakage=leaks.get(side),
+                {**common, "side": side, "parent": _parent(earlier, side)}, fitted=fitted, leakage=leaks.get(side)
             )
             for side, writer in writers.items()
         }
-        publish(writers.values(), self.keep_versions)
+        publish([*writers.values(), *self.ruling.staged({"sources": read, **ruled})], self.keep_versions)
         for name in sorted(() if earlier else table.empty):
             warn(
                 f"column {name!r} has no value. It is text; where numbers come later, say so: {typed(name, 'float64')}"

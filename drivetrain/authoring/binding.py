@@ -23,6 +23,8 @@ from drivetrain.steps.declaration import Component
 _DECLARED: dict[str, Mapping[str, ComponentParameter]] = {}
 # The same of outputs that a component's function never uses.
 _UNUSED: dict[str, set[str]] = {}
+# The parameter of our own components that takes the name of a file, too.
+_RULES = "rules"
 # How functions are called that may never come back.
 _NEVER_BACK = ("abort", "exit", "fail", "forever", "kill", "pause", "quit", "sleep")
 
@@ -202,6 +204,10 @@ def bind(
         if given[key] is None:
             default = "" if declared.required else f" Leave it out for {declared.default!r}."
             raise SpecError(f"Step {label!r}: {key} is None. Allowed: {declared.described()}.{default}")
+        if key == _RULES and component.target.startswith("drivetrain."):
+            from drivetrain.authoring.row_rules import rules_text
+
+            given = {**given, key: rules_text(given[key], f"Step {label!r}")}
         if isinstance(given[key], dict | list | tuple) and declared.type is str:
             raise SpecError(
                 f"Step {label!r}: {key} is {shown(given[key])}; it takes a text with JSON. Write {key}=json.dumps(...)."

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import InputError, warn
-from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.arrow import Array, Batch, arrow
 from drivetrain.data.convert import decimal_point, typed
 from drivetrain.data.formats.csv import decimal_commas
 from drivetrain.data.hash_runs import HashRuns
@@ -22,9 +22,11 @@ COMPARED_KEYS = 10_000
 _NAMED = 5
 
 
-def check_present(table: Table, source: Source, first: int, batch: Batch, role: str, column: str) -> None:
-    """Every row has a key (or label); empty text and NaN count as missing. `first` is the index of the batch's first
-    row."""
+def check_present(
+    table: Table, source: Source, first: int, batch: Batch, role: str, column: str, kept: Array | None = None
+) -> None:
+    """Every row has a key (or label); empty text and NaN count as missing. `first` is the index of the first row of the
+    batch, from which `kept` are left, where it is given."""
     pa = arrow()
     values = batch.column(column)
     missing = values.is_null(nan_is_null=True)
@@ -32,6 +34,7 @@ def check_present(table: Table, source: Source, first: int, batch: Batch, role: 
         missing = pa.compute.or_kleene(missing, pa.compute.equal(values, ""))
     index = pa.compute.index(missing, True).as_py()
     if index >= 0:
+        index = index if kept is None else kept[index].as_py()
         advice = (
             "Every row needs one: fill it in, or take the row out."
             if role == "key"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
 from drivetrain.data.fitted import MISSING
@@ -39,6 +39,43 @@ class BadValueError(ValueError):
         self.row = row
 
 
+class Unreadable:
+    """Cells that are not of their column's type, taken in from one batch after the other in place of an error.
+
+    Args:
+        columns: those whose cells are taken in.
+    """
+
+    def __init__(self, columns: frozenset[str]) -> None:
+        self.columns = columns
+        self._cells: dict[str, tuple[list[int], list[str]]] = {}
+
+    def take_in(self, name: str, column: Array, fits: Callable[[Array], bool]) -> Array:
+        """The column without the values that do not fit."""
+        pa = arrow()
+        rows = list(_bad_rows(column, 0, fits))
+        self._cells[name] = rows, column.take(pa.array(rows, pa.int64())).to_pylist()
+        wrong = pa.compute.is_in(pa.array(range(len(column)), pa.int64()), value_set=pa.array(rows, pa.int64()))
+        return pa.compute.if_else(wrong, pa.scalar(None, column.type), column)
+
+    def taken(self) -> dict[str, tuple[list[int], list[str]]]:
+        """Column -> rows and cells of the last batch, as they stand in the file."""
+        cells, self._cells = self._cells, {}
+        return cells
+
+
+def _bad_rows(column: Array, start: int, fits: Callable[[Array], bool]) -> Iterator[int]:
+    """The rows of all values that do not fit, by halving."""
+    if fits(column):
+        return
+    if len(column) == 1:
+        yield start
+        return
+    middle = len(column) // 2
+    yield from _bad_rows(column.slice(0, middle), start, fits)
+    yield from _bad_rows(column.slice(middle), start + middle, fits)
+
+
 def described(data_type: DataType) -> str:
     """A type with its article: "an int64", "a bool"; the width of a float is said, as Arrow calls 32 bits float."""
     text = {"float": "float32", "double": "float64", "null": "missing value"}.get(str(data_type), str(data_type))
@@ -50,7 +87,14 @@ def typed(name: str, data_type: str) -> str:
     return f'schema="{name}:{data_type}", extra_columns="keep"'
 
 
-def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str] = frozenset()) -> Batch:
+def converted(
+    batch: Batch,
+    schema: Schema,
+    *,
+    text: bool,
+    strict: frozenset[str] = frozenset(),
+    unreadable: Unreadable | None = None,
+) -> Batch:
     """The batch with the schema's columns, order and types.
 
     Args:
@@ -59,6 +103,7 @@ def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str
         text: the columns are the cells of a text file, so that MISSING and blanks around numbers are understood.
         strict: columns whose type was inferred. Then a number with leading zeros (a code) is no integer, a whole number
             with more digits than a float64 holds is no float, and a number is no bool.
+        unreadable: takes in the values of its columns that do not fit, and they become null.
 
     Raises:
         BadValueError: the first value that does not fit.
@@ -74,6 +119,8 @@ def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str
                 return None if result is None or _overflows(part, result) else result
 
             result = fitting(column)
+            if result is None and unreadable and field.name in unreadable.columns:
+                result = fitting(unreadable.take_in(field.name, column, lambda part: fitting(part) is not None))
             if result is None:
                 raise _bad_value(field, column, lambda part: fitting(part) is not None)
             column = result

@@ -71,7 +71,7 @@ class Leakage:
             By side, what a later run compares its rows with: a hash of each row, uint64.
         """
         np = numpy()
-        hashes = {name: _hashes(rows.column(name)) for name in {*self._columns, *self._groups}}
+        hashes = {name: value_hashes(rows.column(name)) for name in {*self._columns, *self._groups}}
         # A missing value does not count as shared by two sides.
         present = {name: np.asarray(rows.column(name).is_valid()) for name in self._groups}
         combined = _combined([hashes[name] for name in self._columns], rows.num_rows)
@@ -184,7 +184,7 @@ def _combined(columns: Sequence[Any], rows: int) -> Any:
     return mixed(found)
 
 
-def _hashes(column: Array) -> Any:
+def value_hashes(column: Array) -> Any:
     """A hash of each value; of a missing one another constant than of any value, but for chance."""
     pa, np = arrow(), numpy()
     kinds = pa.types

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,10 +12,10 @@ from typing import Any, Literal
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
-from drivetrain.data.convert import BadValueError, converted, described, inferred_type, wider_text_type
-from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
+from drivetrain.data.convert import BadValueError, Unreadable, converted, described, inferred_type, wider_text_type
+from drivetrain.data.formats.csv import csv_batches, csv_row_numbers, infer_csv, locate_csv
 from drivetrain.data.formats.ipc import infer_ipc, ipc_batches
-from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
+from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, jsonl_row_numbers, locate_jsonl
 from drivetrain.data.formats.parquet import infer_parquet, parquet_batches
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.manifest import check_shard
@@ -27,6 +30,7 @@ from drivetrain.data.schema import (
 from drivetrain.data.source import CellError, Source, find_sources, locate_row
 
 CellsLikeRows = Literal["refuse", "keep"]
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*\n|\r\r")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,8 @@ class TableOptions:
     extra_columns: ExtraColumns = "refuse"
     delimiter: str = ","
     cells_like_rows: CellsLikeRows = "refuse"
+    types: Mapping[str, str] | None = None
+    """Types of columns that row rules give; `schema` may give those of others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +59,8 @@ class Table:
     drop: bool
     empty: frozenset[str] = frozenset()
     """Columns in which no value is expected: a value is an error. They become text."""
+    unreadable: Unreadable | None = None
+    """Takes in cells that are not of their column's type, of CSV files."""
 
     @property
     def is_typed_by_files(self) -> bool:
@@ -86,7 +94,7 @@ class Table:
 
     def _file(self, source: Source, schema: Schema, written: Schema, *, drop: bool) -> Iterator[Batch]:
         if source.format == "csv":
-            return csv_batches(source, schema, inferred=self.inferred)
+            return csv_batches(source, schema, inferred=self.inferred, unreadable=self.unreadable)
         if source.format == "jsonl":
             return jsonl_batches(source, schema, written=written, drop=drop, inferred=self.inferred)
         return ipc_batches(source, schema) if source.format == "ipc" else parquet_batches(source, schema)
@@ -104,21 +112,21 @@ def open_table(raw: Path, options: TableOptions, *, whole: bool) -> Table:
     Raises:
         InputError: no data, or columns that do not go together.
     """
-    declared = declared_schema(options.schema, raw)
+    declared, extra_columns = _declared(options, raw)
     sources = _as_given(find_sources(raw), options)
     written = [_inferred(source, whole) for source in sources]
     folders = _folder_schema(sources)
     if options.key in folders.names and options.key not in written[0].names:
         raise InputError(f"key: {options.key!r} stands in the names of folders, so that many rows have the same.")
     found = [(source, _joined(each, folders)) for source, each in zip(sources, written, strict=True)]
-    schema = resolved_schema(found, declared, options.extra_columns, options.key, options.label)
+    schema = resolved_schema(found, declared, extra_columns, options.key, options.label)
     empty = frozenset(field.name for field in schema if arrow().types.is_null(field.type))
     return Table(
         schema=_typed(schema, empty, arrow().string()),
         sources=sources,
         written=written,
         inferred=frozenset(name for name in schema.names if _is_inferred(name, declared)),
-        drop=declared is not None and options.extra_columns == "drop",
+        drop=declared is not None and extra_columns == "drop",
         empty=empty,
     )
 
@@ -132,8 +140,8 @@ def continued_table(
     Raises:
         InputError: a file lacks a column, has another one, or says itself that a column has another type.
     """
-    declared = declared_schema(options.schema, raw)
-    drop = declared is not None and options.extra_columns == "drop"
+    declared, extra_columns = _declared(options, raw)
+    drop = declared is not None and extra_columns == "drop"
     sources = _as_given(sources, options)
     written = [_inferred(source, False) for source in sources]
     folders = _folder_schema(sources)
@@ -160,6 +168,37 @@ def continued_table(
         if source.format in ("parquet", "ipc") and (change := _type_change(table, source, found)):
             raise InputError(change)
     return table
+
+
+def row_numbers(source: Source, indices: Sequence[int]) -> list[int]:
+    """The numbers by which messages name rows (`Table.locate`) of these indices, in ascending order."""
+    if source.format not in ("csv", "jsonl"):
+        return [index + 1 for index in indices]
+    stat = source.path.stat()
+    first = 2 if source.format == "csv" else 1
+    breaks = _blank_lines(source, first, stat.st_size, stat.st_mtime_ns)
+    return [index + first + bisect.bisect_right(breaks, index) for index in indices]
+
+
+@functools.lru_cache(maxsize=64)
+def _blank_lines(source: Source, first: int, size: int, changed: int) -> list[int]:
+    """For each blank line, the index of the row after it; as long as the file does not change."""
+    numbers = csv_row_numbers(source) if source.format == "csv" else jsonl_row_numbers(source)
+    found: list[int] = []
+    for index, number in enumerate(numbers if _may_have_blank_lines(source) else ()):
+        found += [index] * (number - index - first - len(found))
+    return found
+
+
+def _may_have_blank_lines(source: Source) -> bool:
+    """Most files have none, and then rows need not be counted one by one."""
+    before = b"\n"
+    with arrow().input_stream(str(source.path), compression="gzip" if source.gzipped else None) as stream:
+        while block := stream.read(1 << 20):
+            if _BLANK_LINE.search(before + block):
+                return True
+            before = block[-1024:]
+    return False
 
 
 def type_change(table: Table, error: CellError) -> InputError:
@@ -269,6 +308,23 @@ def _with_values(batch: Batch, values: Mapping[str, Array], schema: Schema) -> B
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _declared(options: TableOptions, raw: Path) -> tuple[DeclaredSchema | None, ExtraColumns]:
+    """The types that the user gives, by `schema` or by row rules, and what is done with the columns of no type.
+
+    Raises:
+        InputError: both give one column a type.
+    """
+    declared = declared_schema(options.schema, raw)
+    if not options.types:
+        return declared, options.extra_columns
+    if declared is None:
+        return DeclaredSchema(options.types, "rules"), "keep"
+    both = next((name for name in options.types if declared.type_of(name) not in (None, options.types[name])), None)
+    if both:
+        raise InputError(f"column {both!r} has a type in {declared.origin}, and another one in rules. Keep one.")
+    return DeclaredSchema({**declared.types, **options.types}, declared.origin), options.extra_columns
 
 
 def _is_inferred(name: str, declared: DeclaredSchema | None) -> bool:

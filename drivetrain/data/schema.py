@@ -57,8 +57,8 @@ def declared_schema(text: str | None, raw: Path) -> DeclaredSchema | None:
     if raw.is_dir() and file.is_file():
         if text is not None:
             raise InputError(f"the parameter schema is given, and {file} as well. Keep one.")
-        return DeclaredSchema(_checked(_pairs_of_file(file), str(file)), str(file))
-    return None if text is None else DeclaredSchema(_checked(_pairs_of_text(text), "schema"), "schema")
+        return DeclaredSchema(checked_types(_pairs_of_file(file), str(file)), str(file))
+    return None if text is None else DeclaredSchema(checked_types(_pairs_of_text(text), "schema"), "schema")
 
 
 def resolved_schema(
@@ -158,10 +158,12 @@ def _declared_names(
     keep: set[str | None],
 ) -> list[str]:
     """The names that remain when the declaration is held against the files."""
+    # Rules are of a night, whose files a person can look at.
+    none = f"{found[0][0].name} has no" if declared.origin == "rules" else "no file has a"
     for pattern in declared.types:
         if not any(name == pattern or fnmatch.fnmatchcase(name, pattern) for name in names):
             raise InputError(
-                f"{declared.origin}: no file has a column {pattern!r}{suggestion(pattern, names)}"
+                f"{declared.origin}: {none} column {pattern!r}{suggestion(pattern, names)}"
                 if not set(pattern) & set("*?[")
                 else f"{declared.origin}: no column fits {pattern!r}. There are: {', '.join(names[:10])}."
             )
@@ -247,6 +249,14 @@ def _pairs_of_text(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
+def _is_type(name: str) -> bool:
+    """Return True if columns may be declared to be of a type; asked where Arrow may not be installed."""
+    if zoned := _ZONED.fullmatch(name):
+        return bool(known_zone(zoned[2]))
+    decimal = _DECIMAL.fullmatch(name)
+    return name in TYPES or (decimal is not None and int(decimal[2]) <= int(decimal[1]) in range(1, 39))
+
+
 def _arrow_type(name: str) -> DataType | None:
     """The Arrow type of a declared name; None for none that columns may be declared to have."""
     pa = arrow()
@@ -254,7 +264,7 @@ def _arrow_type(name: str) -> DataType | None:
         return pa.type_for_alias(name)
     if zoned := _ZONED.fullmatch(name):
         return pa.timestamp(zoned[1], tz=known_zone(zoned[2]))
-    if (decimal := _DECIMAL.fullmatch(name)) and int(decimal[2]) <= int(decimal[1]) in range(1, 39):
+    if _is_type(name) and (decimal := _DECIMAL.fullmatch(name)):
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
     return None
 
@@ -285,11 +295,11 @@ def _pairs_of_file(file: Path) -> list[tuple[str, str]]:
     return cast("list[tuple[str, str]]", pairs)
 
 
-def _checked(pairs: Sequence[tuple[str, str]], origin: str) -> dict[str, str]:
+def checked_types(pairs: Sequence[tuple[str, str]], origin: str) -> dict[str, str]:
     types: dict[str, str] = {}
     for name, given in pairs:
         kind = _ARROW_SPELLINGS.get(given, given)
-        if _arrow_type(kind) is None:
+        if not _is_type(kind):
             raise InputError(
                 f"{origin}: column {name!r} has the type {given!r}{suggestion(given, TYPES)} Also: "
                 "timestamp[us, tz=Europe/Zurich], decimal(10, 2)."

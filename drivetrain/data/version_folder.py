@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -41,6 +42,8 @@ class VersionFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.staging = folder / STAGING
+        self.keep_days: float | None = None
+        """Earlier versions stay for so many days, however many they are."""
         self._lock: int | None = None
         self._manifest: Manifest
 
@@ -120,6 +123,9 @@ class VersionFolder:
             and (path / MANIFEST_FILE).is_file()
         ]
         others.sort(key=lambda path: (path.name == replaced, (path / MANIFEST_FILE).stat().st_mtime_ns), reverse=True)
+        if self.keep_days is not None:
+            oldest = time.time_ns() - round(self.keep_days * 86_400e9)
+            keep = sum((path / MANIFEST_FILE).stat().st_mtime_ns > oldest for path in others)
         for path in others[keep:]:
             path.rename(self.folder / f"{_LEAVING}{path.name}")
         for path in self.folder.glob(f"{_LEAVING}*"):
@@ -136,17 +142,17 @@ class VersionFolder:
         """Give the manifest of the current version its date, which is the pointer's, where it has none."""
         manifest = self.folder / current / MANIFEST_FILE
         if manifest.is_file() and manifest.stat().st_mtime_ns == NEVER:
-            time = (self.folder / MANIFEST_FILE).stat().st_mtime_ns
-            os.utime(manifest, ns=(time, time))
+            since = (self.folder / MANIFEST_FILE).stat().st_mtime_ns
+            os.utime(manifest, ns=(since, since))
 
-    def _note_time(self, version: str, time: int) -> None:
+    def _note_time(self, version: str, since: int) -> None:
         """Keep when a version became current that comes back now: its manifest gets another time."""
         times = earlier_times(self.folder, version)
-        if time in times:  # noted by a run that was killed
+        if since in times:  # noted by a run that was killed
             return
         noted = self.staging / f".{version}.{len(times)}"
         noted.touch()
-        os.utime(noted, ns=(time, time))
+        os.utime(noted, ns=(since, since))
         noted.replace(self.folder / noted.name)
         make_durable(self.folder)
 

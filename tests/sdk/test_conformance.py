@@ -77,7 +77,7 @@ DIFFERENCES = [
     Row(
         r"Steps\.(prepare|evaluate|compare)\.Arguments\.ProcessingInputs\.\w+\.AppManaged"
         r"|Steps\.(prepare|evaluate|compare)\.Arguments\.ProcessingOutputConfig\.Outputs\.\w+\.AppManaged",
-        17,
+        18,
         ABSENT,
         False,
         "What the service assumes; version 2 of the SDK writes it out, too.",

@@ -59,6 +59,19 @@ def patch(output: Output = None) -> None:
     _give(patch_schema(), output)
 
 
+@app.command()
+def rules(output: Output = None) -> None:
+    """Print the schema of a file of row rules.
+
+    \b
+    Examples:
+      drivetrain schema rules -o rules.schema.json
+    """
+    from drivetrain.schemas.row_rules import row_rules_schema
+
+    _give(row_rules_schema(), output)
+
+
 def _give(schema: dict[str, Any], output: Path | None) -> None:
     from drivetrain.schemas import text_of
 

@@ -16,6 +16,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
@@ -23,6 +24,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow
 from drivetrain.data.convert import (
     BadValueError,
+    Unreadable,
     converted,
     decimal_point,
     has_infinities,
@@ -60,8 +62,16 @@ def infer_csv(source: Source, *, whole: bool) -> Schema:
     return pa.schema(list(zip(names, types, strict=True)))
 
 
-def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str]) -> Iterator[Batch]:
+def csv_batches(
+    source: Source, schema: Schema, *, inferred: frozenset[str], unreadable: Unreadable | None = None
+) -> Iterator[Batch]:
     """The file's rows in the schema's columns and types.
+
+    Args:
+        source: the file.
+        schema: the wanted columns.
+        inferred: columns whose type was inferred.
+        unreadable: takes in the cells of its columns that are not of their type, and they become null.
 
     Raises:
         CellError: a value that is not of its column's type.
@@ -74,7 +84,7 @@ def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str]) -> 
             for batch in _after(first, _batches(source, types)):
                 _check_range(batch, inferred)
                 try:
-                    yield converted(batch, schema, text=True, strict=inferred)
+                    yield converted(batch, schema, text=True, strict=inferred, unreadable=unreadable)
                 except BadValueError as error:
                     raise CellError(f"{locate_csv(source, first + error.row)}, {error}.") from None
                 first += batch.num_rows
@@ -105,12 +115,16 @@ def header(source: Source) -> list[str]:
     return names
 
 
+def csv_row_numbers(source: Source) -> Iterator[int]:
+    """The numbers of the data rows in the file, as an editor shows them: blank lines count."""
+    records = _records(source)
+    next(records, None)  # the header
+    return (number for number, _ in records)
+
+
 def locate_csv(source: Source, index: int) -> str:
     """The place of the data row of this index (from 0) in the file, for messages."""
-    for position, (number, _) in enumerate(_records(source)):
-        if position == index + 1:
-            return f"{source.name}, row {number}"
-    raise AssertionError(f"{source.name} has no data row {index}")
+    return f"{source.name}, row {next(islice(csv_row_numbers(source), index, None))}"
 
 
 class _UnparsedError(Exception):

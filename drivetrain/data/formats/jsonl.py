@@ -12,6 +12,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
@@ -94,12 +95,14 @@ def jsonl_batches(
             first += batch.num_rows
 
 
+def jsonl_row_numbers(source: Source) -> Iterator[int]:
+    """The numbers of the lines that hold objects."""
+    return (number for number, _ in _lines(source))
+
+
 def locate_jsonl(source: Source, index: int) -> str:
     """The place of the object of this index (from 0) in the file, for messages."""
-    for position, (number, _) in enumerate(_lines(source)):
-        if position == index:
-            return f"{source.name}, line {number}"
-    raise AssertionError(f"{source.name} has no line {index}")
+    return f"{source.name}, line {next(islice(jsonl_row_numbers(source), index, None))}"
 
 
 def _reading_type(written: Schema, field: Schema) -> DataType:

@@ -374,8 +374,8 @@ def test_importing_the_declaration_imports_no_pyarrow() -> None:
 
 
 def test_the_declaration_fits_a_processing_job() -> None:
-    assert list(prepare_data.inputs) == ["raw", "previous"]
-    assert list(prepare_data.outputs) == [*SIDES, "calibration"]
+    assert list(prepare_data.inputs) == ["raw", "previous", "tables"]
+    assert list(prepare_data.outputs) == [*SIDES, "calibration", "quarantine"]
     assert prepare_data.needs == ("numpy", "pyarrow")
     assert [name for name, parameter in prepare_data.parameters.items() if parameter.required] == ["key"]
     undocumented = [
