@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -24,9 +25,12 @@ from drivetrain.catalog.strategies import (
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import TRAIN_TABLE
-from drivetrain.spec.steps import TRAIN_SCRIPT, TrainingStep
+from drivetrain.spec.steps import TRAIN_SCRIPT, TrainingStep, TuningStep
+from drivetrain.spec.training_options import Between
 from drivetrain.spec.trainings import Training, estimators_of
+from drivetrain.training import plugins
 from drivetrain.training.checkpointing.interval import parse_every
+from drivetrain.training.options import build_options
 from drivetrain.training.pretrained_folder import PretrainedFolder
 from drivetrain.training.table_config import one_host
 
@@ -136,10 +140,40 @@ def estimator_options_exist(step: TrainingStep, graph: Graph) -> Iterator[str]:
     options = options_of_estimator(names[0]) if len(names) == 1 else None
     if options is None:  # one of several, or one of one's own: the training itself says what is wrong
         return
-    for option in parse_options(text, "estimator_options"):
-        if option not in options:
-            known = did_you_mean(option, options)
-            yield f"step {step.name!r}: estimator {names[0]!r} has no option {option!r}. {known}"
+    given = parse_options(text, "estimator_options")
+    if unknown := next((option for option in given if option not in options), None):
+        yield f"step {step.name!r}: estimator {names[0]!r} has no option {unknown!r}. {did_you_mean(unknown, options)}"
+        return
+    try:
+        for each in _chosen(given, step):
+            _refuse_values(names[0], each)
+    except InputError as error:
+        yield f"step {step.name!r}: {error}"
+
+
+def _chosen(given: dict[str, Any], step: TrainingStep) -> Iterator[dict[str, Any]]:
+    """The options that an estimator is given, if any: in a search those with the first values of all ranges, and with
+    each last one."""
+    ranges = step.search.ranges.items() if isinstance(step, TuningStep) else ()
+    values = {
+        name.removeprefix("estimator_options."): (each.low, each.high) if isinstance(each, Between) else each.values
+        for name, each in ranges
+        if name.startswith("estimator_options.") and name.count(".") == 1
+    }
+    first = {**given, **{name: each[0] for name, each in values.items()}}
+    yield from filter(None, (first, *({**first, name: value} for name, each in values.items() for value in each[1:])))
+
+
+def _refuse_values(estimator: str, given: dict[str, Any]) -> None:
+    """
+    Raises:
+        InputError: a value that one of our estimators does not take. Of one's own, and where numpy is missing, the
+            training itself says it.
+    """
+    with suppress(ImportError):
+        if estimator in plugins.names("estimators"):
+            module: Any = plugins.load("estimators", estimator, kind="estimator")
+            build_options(module.Options, given, f"estimator {estimator!r}")
 
 
 def is_longer(text: str, seconds: float) -> bool:

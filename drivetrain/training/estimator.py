@@ -65,9 +65,9 @@ class Options:
         ways: Any = self.monotone
         if not isinstance(ways, dict) or not all(way in (1, -1) for way in ways.values()):
             raise ValueError('monotone names columns, each with 1 or -1, such as {"age": 1}.')
-        given = self.quantiles
-        numbers = all(isinstance(each, float) and 0 < each < 1 for each in given)
-        if given and not (len(given) == 3 and numbers and list(given) == sorted(set(given))):
+        given: Any = self.quantiles
+        numbers = isinstance(given, tuple) and all(isinstance(each, float) and 0 < each < 1 for each in given)
+        if given != () and not (numbers and len(given) == 3 and list(given) == sorted(set(given))):
             raise ValueError("quantiles are three rising numbers between 0 and 1, such as [0.05, 0.5, 0.95].")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
+from drivetrain import Cluster, Parameter, Pipeline, SpecError, between, one_of, step, tune
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
 from drivetrain.components.train_table import train_table
@@ -192,3 +192,43 @@ def test_rule_estimator_options_exist() -> None:
         pipeline(estimator="lightgbm", estimator_options='{"max_bins": 3}')
     pipeline(estimator="sklearn", estimator_options='{"model": "ridge", "categories": ["plan"]}')
     pipeline(estimator="of_my_own", estimator_options='{"max_dept": 3}')
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"estimator_options": '{"max_depth": "deep"}'}, 'xgboost\': max_depth="deep"; allowed is a whole number'),
+        ({"estimator_options": '{"learning_rate": -1}'}, "learning_rate=-1; allowed are numbers above 0"),
+        ({"estimator": "lightgbm", "estimator_options": '{"bagging_fraction": 0.5}'}, "give bagging_freq"),
+        ({"estimator": "sklearn", "estimator_options": '{"quantiles": 0.5}'}, "quantiles are three rising numbers"),
+    ],
+)
+def test_options_with_values_that_an_estimator_does_not_take_are_refused(given: dict[str, Any], message: str) -> None:
+    fit = step(train_table, train="s3://b/t/", **given)
+    with pytest.raises(SpecError) as refused:
+        Pipeline(name="p", steps=[fit])
+    assert "step 'train-table': estimator '" in str(refused.value) and message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        ({"max_depth": between(2.5, 8)}, "max_depth=2.5; allowed is a whole number"),
+        ({"learning_rate": between(0.1, 0.3), "subsample": between(0.5, 1.5)}, "subsample=1.5; allowed are numbers"),
+        (
+            {"grow_policy": one_of("depthwise", "leafwise"), "gamma": between(0, 9)},
+            'grow_policy="leafwise"; allowed are "depthwise"',
+        ),
+    ],
+)
+def test_ranges_beyond_what_an_estimator_takes_are_refused(ranges: dict[str, Any], message: str) -> None:
+    fit = step(train_table, train="s3://b/t/", validation="s3://b/v/")
+    with pytest.raises(SpecError) as refused:
+        Pipeline(name="p", steps=[tune(fit, objective="validation_loss", max_trainings=3, **ranges)])
+    assert message in str(refused.value)
+
+
+def test_where_numpy_is_missing_the_training_itself_checks_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    monkeypatch.delitem(sys.modules, "drivetrain.training_scripts.estimators.xgboost", raising=False)
+    Pipeline(name="p", steps=[step(train_table, train="s3://b/t/", estimator_options='{"max_depth": "deep"}')])
