@@ -34,6 +34,15 @@ THRESHOLD = "threshold"
 """The least score for class 1 of a binary model; optional."""
 
 
+_KINDS = {
+    **dict.fromkeys(("data", "inputs", "needs", "recipe_options", "table", "task", "weights"), dict),
+    **dict.fromkeys(("data.fitted", "data.reader_options", "inputs.options"), dict),
+    **dict.fromkeys(("columns", "inputs.columns", "task.class_names"), list),
+    **dict.fromkeys(("answers", "data.reader", "framework", "precision", "recipe", "task.kind"), str),
+}
+"""Types of what model.json may hold, by path."""
+
+
 def write_folder(
     folder: Path, weights: bytes, description: Mapping[str, Any], weights_file: str = WEIGHTS_FILE
 ) -> None:
@@ -123,6 +132,11 @@ def read_description(folder: Path) -> dict[str, Any]:
         description = json.loads(path.read_text(encoding="utf-8"))
         if description["format"] != FORMAT:
             raise InputError(f"{path} has format {description['format']!r}; this program reads format {FORMAT}.")
+        for name, kind in _KINDS.items():
+            outer, _, inner = name.rpartition(".")
+            found = description.get(outer, {}) if outer else description
+            if not isinstance(found.get(inner, kind()), kind):
+                raise TypeError(f"{name} is {found[inner]!r:.60}")
     except FileNotFoundError:
         raise _lacks(folder, DESCRIPTION_FILE) from None
     except InputError:

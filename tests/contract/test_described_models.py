@@ -426,6 +426,22 @@ def test_a_model_of_another_version_of_its_library_is_refused(place: Place, capf
     assert "was made with numpy 0.9.1, which is " in capfd.readouterr().err
 
 
+def test_a_damaged_description_is_refused_in_one_line_by_the_folders_own_command(place: Place) -> None:
+    model = place.described(1.5)
+    (model / "model.json").write_text("{}")
+    command = [
+        sys.executable,
+        str(model / "code/inference.py"),
+        "--input",
+        str(model / "model.json"),
+        "--output",
+        "x.jsonl",
+    ]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 2 and found.stderr.startswith("error: ")
+    assert found.stderr.endswith("model.json does not describe a model (KeyError('format')).\n")
+
+
 def test_a_model_that_is_not_described_is_named(place: Place) -> None:
     with pytest.raises(InputError, match="A model of your own goes through describe_model first"):
         place.evaluated(place.trained(1.5))

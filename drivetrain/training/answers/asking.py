@@ -121,7 +121,7 @@ def open_data(
         options = {**options, "missing": [*options.get("missing", ()), *missing]}
     return Dataset(
         data,
-        any_rows([str(each["name"]) for each in inputs.get("columns", ())]),
+        any_rows([each["name"] for each in inputs.get("columns", ())] or description.get("columns", [])),
         process,
         reader=trained_on.get("reader", "auto"),
         reader_options=options,

@@ -266,14 +266,14 @@ class AskedFunctions(_Answers):
         from drivetrain.training.answers.asking import AskedAnswers, open_data
         from drivetrain.training.model_folder import read_description
         from drivetrain.training.serving.functions import ServedModel
+        from drivetrain.training.serving.inputs import inputs_of
 
         if settings.task:
             raise InputError(f"task={settings.task!r} is of answers in a table; a model says its own. Leave task out.")
         _check_placed(settings, "with this model")
         description = read_description(folder)
         self.trained_on: Mapping[str, Any] = description.get("data", {})
-        taken = [str(each["name"]) for each in description.get("inputs", {}).get("columns", ())]
-        shown, missing = _shown(data, settings, taken)
+        shown, missing = _shown(data, settings, inputs_of(folder, description).names)
         dataset = open_data(
             data,
             description,

@@ -30,10 +30,10 @@ from drivetrain.base.errors import InputError, and_more
 from drivetrain.training.answers import HIGH, LOW, PREDICTED, SCORE
 from drivetrain.training.answers.columns import KINDS, Said, decided, read_columns
 from drivetrain.training.calibration import Calibration
-from drivetrain.training.model_folder import OWN, no_description, read_weights
+from drivetrain.training.model_folder import OWN, no_description, read_description, read_weights
 from drivetrain.training.outputs import Answers, calibrated
 from drivetrain.training.reader import Columns
-from drivetrain.training.serving.inputs import Inputs, description_of, inputs_of
+from drivetrain.training.serving.inputs import Inputs, inputs_of
 from drivetrain.training.serving.predictions import Answering, Predictions
 from drivetrain.training.task import Task
 
@@ -88,16 +88,18 @@ class ServedModel(Answering):
         Raises:
             InputError: no model of functions; its libraries are of other versions; its own code fails.
         """
-        description = description_of(folder)
+        description = read_description(folder)
         try:
             told, module, style = description["task"], str(description["answers"]), str(description.get("style", ""))
             name = str(told["kind"])
             kind = KINDS[name]
             classes = tuple(map(str, told.get("class_names", ())))
             size, threshold = int(told.get("num_classes", 0)), float(told.get("threshold", 0.5))
-            inputs = inputs_of(description)
+            if classes and size and len(classes) != size:
+                raise ValueError(f"{len(classes)} class_names for num_classes={size}")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise no_description(folder, error) from None
+        inputs = inputs_of(folder, description)
         check_libraries(folder, description.get("needs", {}))
         if "file" in description.get("weights", {}):  # a library may end the process on a damaged one
             read_weights(folder, description)

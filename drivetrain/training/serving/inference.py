@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -58,15 +57,11 @@ def _own(name: str) -> ModuleType:
     return module
 
 
-def _framework() -> str:
-    """The model's framework, by the description beside this folder; torch without one."""
-    try:
-        return json.loads((_FOLDER / "model.json").read_bytes())["framework"]
-    except (OSError, ValueError, KeyError, TypeError):  # who loads the model says what is wrong
-        return "torch"
-
-
-_model = _own({"tensorflow": "saved_model", "functions": "functions"}.get(_framework(), "model"))
+# By the modules that lie here: what is wrong with a damaged model.json is said by the module that loads the model.
+_KINDS = [
+    name for name in ("saved_model", "functions") if (_MODULES / _PACKAGE.replace(".", "/") / f"{name}.py").is_file()
+]
+_model = _own(_KINDS[0] if _KINDS else "model")
 _request = _own("request")
 _response = _own("response")
 _inputs: Any = None
@@ -106,7 +101,7 @@ def input_fn(body: str | bytes, content_type: str) -> Any:
         ValueError: an invalid content type or body, or rows that the model does not take; one line.
     """
     own = _own("inputs")
-    inputs = _inputs or own.inputs_of(own.description_of(_FOLDER))
+    inputs = _inputs or own.inputs_of(_FOLDER)
     with _refusing():
         return _request.columns_of(body, content_type, inputs)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
-from drivetrain.training.model_folder import DESCRIPTION_FILE
+from drivetrain.training.model_folder import no_description, read_description
 
 
 @dataclass(frozen=True)
@@ -64,30 +62,25 @@ class Inputs:
         return tuple(column.name for column in self.columns)
 
 
-def description_of(folder: Path) -> dict[str, Any]:
-    """model.json.
+def inputs_of(folder: Path, description: Mapping[str, Any] | None = None) -> Inputs:
+    """The inputs of a model.
+
+    Args:
+        description: its model.json, if that was read.
 
     Raises:
-        InputError: it is not there, or no JSON object.
+        InputError: its model.json is not there, or damaged.
     """
-    path = folder / DESCRIPTION_FILE
+    described = read_description(folder) if description is None else description
+    inputs, reader = described.get("inputs", {}), described.get("inputs", {}).get("reader")
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}).") from None
-    if not isinstance(description, dict):
-        raise InputError(f"{path} does not describe a model.")
-    return description
-
-
-def inputs_of(description: Mapping[str, Any]) -> Inputs:
-    """The inputs of the described model."""
-    described = description.get("inputs", {})
-    columns = tuple(
-        Input(each["name"], np.dtype(each["dtype"]), tuple(each["shape"])) for each in described.get("columns", ())
-    )
-    columns = columns or tuple(Input(name) for name in description.get("columns", ()))
-    raw, reader = None, described.get("reader")
+        columns = tuple(
+            Input(each["name"], np.dtype(each["dtype"]), tuple(each["shape"])) for each in inputs.get("columns", ())
+        )
+    except (KeyError, TypeError) as error:
+        raise no_description(folder, error) from None
+    columns = columns or tuple(Input(name) for name in described.get("columns", ()))
+    raw = None
     if reader in plugins.names("serving/raw"):
         raw = importlib.import_module(f"{__package__}.raw.{reader}")
-    return Inputs(columns, raw, described.get("options", {}), description.get("data", {}).get("fitted", {}))
+    return Inputs(columns, raw, inputs.get("options", {}), described.get("data", {}).get("fitted", {}))

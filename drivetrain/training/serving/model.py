@@ -43,7 +43,7 @@ class ServedModel(Answering):
             device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         # As evaluate and batch_predict compute: by themselves GPUs would round convolutions more coarsely.
         precision_of("fp64" if next(model.parameters()).dtype == torch.float64 else "fp32").set_up()
-        inputs = inputs_of(description)
+        inputs = inputs_of(folder, description)
         if isinstance(recipe, HasFolder):  # what makes columns of a request lies in the model folder, too
             options: Mapping[str, Any] = getattr(recipe, "reader_options", {})
             inputs = replace(

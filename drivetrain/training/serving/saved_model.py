@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
-from drivetrain.training.model_folder import no_description
+from drivetrain.training.model_folder import no_description, read_description
 from drivetrain.training.outputs import task_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Recipe, load_recipe, unlabelled_batch
-from drivetrain.training.serving.inputs import Inputs, description_of, inputs_of
+from drivetrain.training.serving.inputs import Inputs, inputs_of
 from drivetrain.training.serving.predictions import Answering, Predictions, predictions_of
 from drivetrain.training.task import Task
 from drivetrain.training.tensorflow.values import Values, in_format
@@ -62,14 +62,14 @@ class ServedModel(Answering):
         Raises:
             InputError: no model folder, or one without a SavedModel.
         """
-        description = description_of(folder)
+        description = read_description(folder)
         try:
             recipe = load_recipe(description["recipe"], description["recipe_options"])
             precision = "float64" if description["precision"] == "fp64" else "float32"
         except (KeyError, TypeError) as error:
             raise no_description(folder, error) from None
         compute = _in_serving(serving, precision) if serving else _in_this_process(folder)
-        return cls(recipe, task_of(recipe, description), inputs_of(description), precision, compute)
+        return cls(recipe, task_of(recipe, description), inputs_of(folder, description), precision, compute)
 
     def answers(self, columns: Columns) -> Predictions:
         """The answers for these rows, in one forward pass."""

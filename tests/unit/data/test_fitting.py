@@ -132,7 +132,7 @@ def test_training_and_serving_see_the_same_values_row_by_row(place: Path) -> Non
     for side in SIDES:
         found = read(place / side)
         described = [{"name": n, "dtype": v.dtype.str, "shape": list(v.shape[1:])} for n, v in found.items()]
-        inputs = inputs_of({"inputs": {"columns": described, "reader": "prepared"}, "data": {"fitted": fitted}})
+        inputs = inputs_of(Path(), {"inputs": {"columns": described, "reader": "prepared"}, "data": {"fitted": fitted}})
         for number, row in enumerate(of_side(place / side)):
             asked = {name: None if row[name] != row[name] else row[name] for name in COLUMNS}
             served = columns_of(json.dumps([asked]), "application/json", inputs)
@@ -140,7 +140,9 @@ def test_training_and_serving_see_the_same_values_row_by_row(place: Path) -> Non
                 assert served[name].dtype == found[name].dtype
                 np.testing.assert_array_equal(served[name][0], found[name][number], err_msg=f"{side} {number} {name}")
         lines = "age,size,count,flag,city,code,note\n,0.5,7,1,Bern,007,film\n"
-        flat = inputs_of({"inputs": {"columns": described[:-1], "reader": "prepared"}, "data": {"fitted": fitted}})
+        flat = inputs_of(
+            Path(), {"inputs": {"columns": described[:-1], "reader": "prepared"}, "data": {"fitted": fitted}}
+        )
         assert columns_of(lines, "text/csv", flat)["code"][0] == 1 + fitted["columns"]["code"]["changes"][0][
             "categories"
         ].index("007")
@@ -160,7 +162,7 @@ def test_a_csv_request_is_read_like_the_training_csv(tmp_path: Path) -> None:
     fitted = Manifest.read(tmp_path / "train").fitted
     found = read(tmp_path / "train", names=("age", "flag"))
     described = [{"name": n, "dtype": v.dtype.str, "shape": []} for n, v in found.items()]
-    inputs = inputs_of({"inputs": {"columns": described, "reader": "prepared"}, "data": {"fitted": fitted}})
+    inputs = inputs_of(Path(), {"inputs": {"columns": described, "reader": "prepared"}, "data": {"fitted": fitted}})
     train = [int(row["id"]) for row in of_side(tmp_path / "train")]
     body = "".join(f"{cells[n % 9]},{flags[n % 9]}\n" for n in train)
     for text in (body, "age,flag\n" + body):
@@ -333,10 +335,11 @@ def test_a_missing_value_without_a_fill_is_named(tmp_path: Path) -> None:
         reader.open(("age",))
     fitted = Manifest.read(tmp_path / "train").fitted
     inputs = inputs_of(
+        tmp_path,
         {
             "inputs": {"columns": [{"name": "age", "dtype": "<f4", "shape": []}], "reader": "prepared"},
             "data": {"fitted": fitted},
-        }
+        },
     )
     for body, expected in (
         ('[{"age": null}]', "age, row 1: the value is missing"),
