@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import site
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, lru_cache, wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -22,6 +21,9 @@ R = TypeVar("R")
 
 # Not resolved: in a checkout some rooms of the package are links.
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+# (sysconfig would load all that Python was built with, which takes a millisecond.)
+_PYTHON = os.path.realpath(os.path.dirname(os.__file__)) + os.sep
+_LIBRARIES = {"site-packages", "dist-packages"}
 
 _WRITTEN: ContextVar[list[Any] | None] = ContextVar("written", default=None)
 
@@ -125,14 +127,8 @@ def _place(frames: Iterable[tuple[str, int]]) -> str:
 @lru_cache(4096)
 def is_users_file(filename: str) -> bool:
     """Return True if a file is neither ours, nor Python's, nor an installed package's."""
-    if filename.startswith("<") or not filename.endswith(".py"):
+    if filename.startswith(("<", _PACKAGE)) or not filename.endswith(".py"):
         return False
-    return not filename.startswith(_PACKAGE) and not os.path.realpath(filename).startswith(_libraries())
-
-
-@cache
-def _libraries() -> tuple[str, ...]:
-    # sysconfig would load all that Python was built with, which takes a millisecond.
-    return tuple(
-        os.path.realpath(folder) + os.sep for folder in (os.path.dirname(os.__file__), *site.getsitepackages())
-    )
+    # Packages may be linked from elsewhere, or lie in another environment that PYTHONPATH names.
+    paths = (filename, os.path.realpath(filename))
+    return not any(path.startswith(_PYTHON) or _LIBRARIES.intersection(path.split(os.sep)) for path in paths)
