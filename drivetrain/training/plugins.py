@@ -58,7 +58,8 @@ def load(family: str, name: str, *, kind: str, own_modules: bool = False) -> Mod
             # The module itself, or a package that it lies in, is not there: then it is a typo.
             if not (isinstance(error, ModuleNotFoundError) and _is_part_of(error.name or "", name)):
                 raise _not_imported(kind, name, error) from error
-    advice = "Or name a module of your own, such as my_recipes.faces." if own_modules else ""
+    own = "boosted" if family == "estimators" else "faces"
+    advice = f"Or name a module of your own, such as my_{family}.{own}." if own_modules else ""
     raise unknown_name(kind, name, available, advice=advice)
 
 

@@ -324,6 +324,11 @@ WRONG = {
         {},
         r"load of answer failed \(answer\.py, line 2\): ZeroDivisionError: division by zero",
     ),
+    "a library fails": (
+        'return {"score": numpy.stack([])}',
+        {},
+        r"predict of answer failed \(answer\.py, line 11\): ValueError: need at least one array",
+    ),
     "the import fails": ("import nothing_like_it\n", {}, r"the import of answer failed .*No module named 'nothing_lik"),
     "no dict": ("return numpy.zeros(3)", {}, r"the model answered with ndarray; allowed is a dict of columns"),
     "no score": ('return {"p": columns["x0"]}', {}, r"has no column score; binary needs score"),

@@ -16,6 +16,7 @@ import importlib.util
 import io
 import json
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -240,13 +241,11 @@ def called(what: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def _place(error: BaseException) -> str:
-    """The file and line of an error, in parentheses."""
+    """The file and line of an error in the model's own modules, in parentheses: libraries' lines say nothing."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({Path(error.filename).name}, line {error.lineno})"
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return "" if place is None else f" ({Path(place.tb_frame.f_code.co_filename).name}, line {place.tb_lineno})"
+    own = [each for each in traceback.extract_tb(error.__traceback__) if OWN in Path(each.filename).parts]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 def checked(answer: Any, num_rows: int) -> dict[str, NDArray[Any]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
 from drivetrain.training.estimator import (
     Feature,
     Features,
@@ -125,3 +126,10 @@ def test_a_number_where_categories_are_texts_is_refused() -> None:
             features.matrix(given)
     with pytest.raises(InputError, match="column 'plan' holds 7"):
         features.matrix({**COLUMNS, "plan": np.array([7, 7, 7])})
+
+
+def test_an_unknown_estimator_is_answered_by_those_that_there_are() -> None:
+    with pytest.raises(
+        InputError, match=r"no estimator 'xgbost'\. Did you mean 'xgboost'\?.* my_estimators\.boosted\."
+    ):
+        plugins.load("estimators", "xgbost", kind="estimator", own_modules=True)
