@@ -11,7 +11,7 @@ report gets all that there is to say of them: docs/evaluation.md.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -147,7 +147,7 @@ def run(
             },
             model={"content_hash": model_hash or None, **subject.model},
             loss=subject.loss,
-            notes=notes,
+            notes=[*notes, *_about(result, subject)],
             found_slices=found_slices,
             costs=costs_of(metrics),
             processes=process.local_world_size,
@@ -183,6 +183,16 @@ def seen_before(dataset: Dataset, trained_on: Mapping[str, Any]) -> dict[str, An
     if isinstance(prepared, PreparedData) and prepared.leakage:
         found["leakage"] = prepared.leakage
     return found
+
+
+def _about(result: Evaluation, subject: Subject) -> Iterator[str]:
+    """Sentences on what metrics are of, where their names do not say it."""
+    names = [name for name in ("precision", "recall", "f1") if name in result.whole.metrics]
+    if subject.task.kind == "binary" and names:
+        one = subject.task.class_names[1] if subject.task.class_names else "1"
+        yield f"{', '.join(names)}: of class {one}."
+    if subject.task.calibration is not None and subject.task.kind != "regression" and not subject.loss:
+        yield "loss is the recipe's own, of the outputs before the calibration; log_loss is of the calibrated ones."
 
 
 def _bootstrap(settings: Settings, dataset: Dataset) -> Bootstrap | None:

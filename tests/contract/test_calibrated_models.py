@@ -124,7 +124,8 @@ def test_a_calibrated_recipe_answers_the_same_whatever_asks_it(kind: str, tmp_pa
     numbers = calibrated(tmp_path / "model", data, tmp_path / "calibrated", **costs)
     asked, told = reports(tmp_path / "calibrated", data, tmp_path, Settings(batch_size=16, bootstrap=20))
     check_equal(asked, told, "distance")
-    found = asked["evaluation"]["metrics"]
+    found, notes = asked["evaluation"]["metrics"], " ".join(asked["evaluation"].get("notes", ()))
+    assert ("loss is the recipe's own, of the outputs before the calibration" in notes) == (kind != "regression")
     if kind == "regression":
         assert found["coverage"]["value"] >= 0.9 and found["width"]["higher_is_better"] is False
     else:

@@ -121,6 +121,7 @@ def test_an_evaluation_says_which_slices_it_found(tmp_path: Path) -> None:
     found = evaluated(tmp_path, data, answers, find_slices=True)
     assert found["found_slices"]["found"] == [] and found["found_slices"]["tested"]
     assert found["notes"][0].startswith("No slice has a larger loss")
+    assert found["notes"][1] == "precision, recall, f1: of class 1."
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
