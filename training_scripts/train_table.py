@@ -61,7 +61,7 @@ def train(config: TableConfig, folders: TableFolders, process: Process) -> None:
     given = parse_options(config.estimator_options, "estimator_options")
     options: Options = build_options(estimator.Options, given, f"estimator {config.estimator!r}")
     data = open_data(config, folders, options, process)
-    journal = Journal(process, folders.output, epochs=config.rounds, total_steps=config.rounds)
+    journal = Journal(process, folders.output, epochs=config.rounds, total_steps=config.rounds, unit="round")
     stops_early = config.early_stopping > 0
     health = TableHealth(config.health_rules, process, folders.output, journal, stops_early=stops_early)
     state = State(Watch(f"{PREFIX}loss", config.early_stopping, higher_is_better=False))

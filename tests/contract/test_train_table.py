@@ -146,7 +146,7 @@ def test_a_training_that_was_killed_after_its_end_learns_nothing_more(
     first = capsys.readouterr().out
     model = fit(tables, tmp_path, DRAWN, **WEIGHTED)
     again = capsys.readouterr().out
-    assert "epoch" in first and "epoch" not in again and "resuming from" in again
+    assert "round 1/" in first and "round 1/" not in again and "resuming from" in again
     stopped = described(model)["training"]["stopped_early"]
     assert stopped == ("early stopping" in again)
 

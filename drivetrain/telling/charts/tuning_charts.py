@@ -103,10 +103,10 @@ def by_epoch(tuning: TuningFacts) -> Markup | None:
         keys.append(key("key s1", f"training {best.label}, the best"))
     if any(one.status == "Stopped" for one in shown):
         keys.append(key("ring", "stopped here"))
-    told = f"{tuning.metric} of {len(shown)} trainings, epoch by epoch"
-    axes = Frame(across, up, WIDTH).axes("epoch")
+    told = f"{tuning.metric} of {len(shown)} trainings, report by report"
+    axes = Frame(across, up, WIDTH).axes("report")  # at the end of an epoch, or after some rounds of trees
     picture = svg(told, axes, lines, size=(WIDTH, HEIGHT), kind="chart")
-    return figure(f"{tuning.metric} by epoch", [keys, _off(off)], picture, kind="curve tuning")
+    return figure(f"{tuning.metric} by report", [keys, _off(off)], picture, kind="curve tuning")
 
 
 def _objective_axis(tuning: TuningFacts, values: Sequence[float] | None = None) -> tuple[Axis, int]:

@@ -68,7 +68,7 @@ class HealthFacts:
 
     step: str
     healthy: bool | None
-    num_rules: int
+    rules: tuple[str, ...]
     verdict: str
     findings: tuple[HealthFinding, ...]
     seconds: tuple[float, ...] = ()
@@ -137,7 +137,7 @@ def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
         step=step,
         healthy=healthy,
         source=source,
-        num_rules=len(object_in(given, "rules")),
+        rules=tuple(text(name) for name in list(object_in(given, "rules"))[:MAX_FINDINGS]),
         verdict=text(given.get("verdict"), MAX_WORDS),
         findings=tuple(_findings(given.get("findings"))),
         seconds=seconds,

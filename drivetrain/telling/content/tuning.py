@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +98,23 @@ def tuning_facts(
         strategy=text(config.get("Strategy")),
         metric=text(objective.get("MetricName")) or "objective",
         maximize=objective.get("Type") == "Maximize",
-        trainings=tuple(sorted(trainings, key=lambda one: one.number)),
+        trainings=tuple(sorted(_by_short_names(trainings), key=lambda one: one.number)),
         most=whole(object_in(config, "ResourceLimits").get("MaxNumberOfTrainingJobs")),
         early_stopping=config.get("TrainingJobEarlyStoppingType") == "Auto",
         seed=whole(told.get("seed")),
         over=text(told.get("over")),
         notes=tuple(filter(None, map(text, list_in(told, "notes")))),
     )
+
+
+def _by_short_names(trainings: Sequence[TrainingFacts]) -> Iterator[TrainingFacts]:
+    """`max_depth` for `estimator_options.max_depth`, unless that is the name of another one."""
+    names = {name for one in trainings for name in one.parameters}
+    short = {name: name.partition("_options.")[2] or name for name in names}
+    if len({*short.values()}) < len(names):
+        short = {name: name for name in names}
+    for one in trainings:
+        yield replace(one, parameters={short[name]: value for name, value in one.parameters.items()})
 
 
 def _reason(value: object) -> str:

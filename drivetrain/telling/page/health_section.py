@@ -28,11 +28,14 @@ def _told(one: HealthFacts) -> Content:
     source = el("p", f"{one.source}.") if one.source else None
     if one.healthy is None:
         return source
-    fired = rules_in_words((finding.action for finding in one.findings), one.num_rules)
+    fired = rules_in_words((finding.action for finding in one.findings), len(one.rules))
     warned = any(finding.action == "warn" for finding in one.findings)
     state = ("Healthy, with warnings. " if warned else "Healthy. ") if one.healthy else "Not healthy. "
     verdict = f" Time: {one.verdict}." if one.verdict else ""
-    told = el("p", el("b", state, class_="" if one.healthy else "unhealthy"), f"{fired.capitalize()}.", verdict)
+    watched = f" They watched: {', '.join(one.rules)}." if one.rules else ""
+    told = el(
+        "p", el("b", state, class_="" if one.healthy else "unhealthy"), f"{fired.capitalize()}.", watched, verdict
+    )
     return [told, source]
 
 

@@ -47,17 +47,25 @@ class Journal:
         output: gets the files; None for lines in the terminal alone.
         tensorboard: a second folder for TensorBoard's files, which the platform copies away while the training runs.
         epochs: for the lines.
+        unit: what is counted there in place of epochs.
         total_steps: for the time left.
     """
 
     def __init__(
-        self, process: Process, output: Path | None, tensorboard: Path | None = None, *, epochs: int, total_steps: int
+        self,
+        process: Process,
+        output: Path | None,
+        tensorboard: Path | None = None,
+        *,
+        epochs: int,
+        total_steps: int,
+        unit: str = "epoch",
     ) -> None:
         self._is_main = process.is_main
         self._output = output if process.is_main else None
         folders = [output / TENSORBOARD_FOLDER if output else None, tensorboard]
         self._tensorboard = [folder for folder in folders if folder] if process.is_main else []
-        self._epochs, self._total_steps = epochs, total_steps
+        self._epochs, self._total_steps, self._unit = epochs, total_steps, unit
         self._lines: AppendedFile | None = None
         self._event_files: list[EventFile] = []
         self._pace = Pace()
@@ -149,7 +157,7 @@ class Journal:
                 )
 
     def _print(self, epoch: int, step: int, values: Mapping[str, float], seconds_left: float | None) -> None:
-        words = [f"epoch {epoch + 1}/{self._epochs} step {step}"]
+        words = [f"{self._unit} {epoch + 1}/{self._epochs} step {step}"]
         words += [f"{name}={value:.6g}" for name, value in values.items()]
         if seconds_left:
             words.append(f"time_left={timedelta(seconds=round(seconds_left))}")

@@ -34,6 +34,7 @@ def test_every_part_of_the_health_report_is_shown() -> None:
     assert facts is not None and facts.healthy and [one.rule for one in facts.findings] == ["slow_input"]
     assert set(facts.phases) == {"forward", "data"}
     page = str(health_section((facts,)))
+    assert "They watched: slow_input." in page
     assert "Healthy, with warnings. </b>None of 1 rules failed the training, 1 warned." in page
     assert "input pipeline bound" in page
     assert "it &lt;waits&gt;" in page and "<waits>" not in page
@@ -102,7 +103,7 @@ def test_the_health_report_is_found_in_the_training_output(packed: bool, tmp_pat
         (place / "output/health").mkdir(parents=True)
         (place / "output/health/health.json").write_bytes(content)
     facts = health_of(home, "train", arguments, {"TrainingJobName": "job"})
-    assert facts is not None and facts.num_rules == 1
+    assert facts is not None and len(facts.rules) == 1
     assert health_of(home, "train", arguments, {"TrainingJobName": "other"}) is None
     assert health_of(home, "train", arguments, {}) is None
 

@@ -117,6 +117,20 @@ def test_local_fields_of_a_tuning_description_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("estimator_options.max_depth", "rounds"), ("max_depth", "rounds")),
+        (("estimator_options.rounds", "rounds"), ("estimator_options.rounds", "rounds")),
+    ],
+)
+def test_options_have_their_own_names(names: tuple[str, ...], shown: tuple[str, ...]) -> None:
+    given = described()
+    given["TrainingJobSummaries"][0]["TunedHyperParameters"] = dict.fromkeys(names, "3")
+    found = tuning_facts("search", {}, given)
+    assert found is not None and tuple(found.trainings[0].parameters) == shown
+
+
 def test_a_service_description_is_sufficient() -> None:
     given = described()
     del given["Drivetrain"]
