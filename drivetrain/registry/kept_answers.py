@@ -31,12 +31,15 @@ class KeptAnswers(NamedTuple):
     task: str
 
 
-def fetch_answers(version: ModelVersion, data_hash: str, folder: Path) -> KeptAnswers | str:
+def fetch_answers(
+    version: ModelVersion, data_hash: str, folder: Path, *, of_functions: bool = False
+) -> KeptAnswers | str:
     """Bring a version's answers to a test set to this machine.
 
     Args:
         data_hash: of the test set's content.
         folder: gets what has to be downloaded.
+        of_functions: only those of a model of functions, whose own evaluation would say no more: a recipe has a loss.
 
     Returns:
         The answers; or why there are none, as a clause.
@@ -61,6 +64,9 @@ def fetch_answers(version: ModelVersion, data_hash: str, folder: Path) -> KeptAn
         )
     if text_in(object_in(evaluation, "data"), "content_hash") != data_hash:
         return "its report is of another test set"
+    model = object_in(evaluation, "model")
+    if of_functions and (model.get("recipe") or "answers" in model or not text_in(model, "task")):
+        return "its report is none of a model of functions"
     parts = {name: hashed for name, hashed in object_in(evaluation, PARTS).items() if _PART.fullmatch(name)}
     if not parts:
         return "its report has no predictions (evaluate writes them with predictions=true)"
@@ -69,7 +75,7 @@ def fetch_answers(version: ModelVersion, data_hash: str, folder: Path) -> KeptAn
         found = fetch(f"{place}/{name}", folder / "predictions")
         if hash_of(found) != hashed:
             raise InputError(f"{place}/{name} is not the file that {EVALUATION_FILE} names. Restore it.")
-    task = text_in(object_in(evaluation, "model"), "task") or text_in(object_in(evaluation, "task"), "kind")
+    task = text_in(model, "task") or text_in(object_in(evaluation, "task"), "kind")
     return KeptAnswers(found.parent, task or "")
 
 
@@ -81,12 +87,13 @@ def asked_or_kept(
     Args:
         data_hash: of the test set's content.
         folder: gets what has to be downloaded.
-        prefer_kept: take the answers where there are some. Without it only if the model cannot be asked.
+        prefer_kept: take the answers where there are some. Without it only those of a model of functions, or if the
+            model cannot be asked.
 
     Raises:
         InputError: the model is gone or changed, or one of the user's own that keeps no answers to this data.
     """
-    kept = fetch_answers(version, data_hash, folder / "kept") if prefer_kept else ""
+    kept = fetch_answers(version, data_hash, folder / "kept", of_functions=not prefer_kept)
     if isinstance(kept, KeptAnswers):
         return None, kept
     fetched = fetch(version.artifact, folder / "model")
@@ -94,7 +101,7 @@ def asked_or_kept(
         raise InputError(f"{version.artifact} does not hold the files that were registered: {problem}")
     if "format" in (describe(fetched) or {}):  # as each model.json of ours has
         return fetched, None
-    kept = kept or fetch_answers(version, data_hash, folder / "kept")
+    kept = fetch_answers(version, data_hash, folder / "kept")
     if isinstance(kept, KeptAnswers):
         return None, kept
     raise InputError(
