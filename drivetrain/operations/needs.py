@@ -70,7 +70,7 @@ def refuse_lacking(
     for step in graph.steps:
         if not isinstance(step, JobStep) or step.name in left_out or (only and step.name not in only):
             continue
-        found = [(name, need, "") for name, need in _not_installed(_needs(step, graph))]
+        found = [(name, need, "") for name, need in _not_installed(needs_of_step(step, graph))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
         if not found:  # else one of its packages may bring the module
             found += [(name, name, place) for name, place in _not_there_for(step, folder)]
@@ -98,7 +98,7 @@ def refuse_lacking(
         )
 
 
-def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
+def needs_of_step(step: JobStep, graph: Graph) -> Sequence[str]:
     """The requirements of a step's program, in each framework that it may run on."""
 
     # (torch stands for any framework.)

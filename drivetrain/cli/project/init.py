@@ -42,6 +42,7 @@ _REQUIREMENTS = """\
 {source}
 pytest==9.2.0
 """
+_OF_CHECKOUT = "# Install it from your checkout first: pip install CHECKOUT"
 # What can be replaced by nobody: a wheel with its hash, a commit.
 _PINNED = r"(?:drivetrain(?:\[[\w,-]+\])? ?@ ?)?(https://[^\s#]+\.whl#sha256=[0-9a-f]{64}|git\+(?:https|ssh)://[^\s@#]+(?:@[^\s@#]+)?@[0-9a-f]{40})"
 
@@ -94,8 +95,8 @@ def init(
     wheel, requirement = _checked(source) if source is not None else _installed()
     if requirement is None:
         del contents[_PLACES["pipeline.yml"]]
-    else:
-        contents["requirements.txt"] = "".join([_REQUIREMENTS.format(source=requirement), *needs]).encode()
+    listed = _REQUIREMENTS.format(source=requirement or _OF_CHECKOUT)
+    contents["requirements.txt"] = "".join([listed, *needs]).encode()
     if wheel is not None:
         contents[f"wheels/{wheel.name}"] = wheel
     if there := sorted(name for name in contents if (folder / name).exists()):
@@ -117,6 +118,7 @@ def init(
     if requirement is None:
         say(
             "No CI: it could not install drivetrain, which is not on PyPI. Give --drivetrain WHEEL|REQUIREMENT for one."
+            " Elsewhere install your checkout, then requirements.txt."
         )
     change = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     say(f"\nTry it: {change}drivetrain run pipeline.py")
@@ -141,7 +143,10 @@ def _copied(name: str) -> tuple[dict[str, bytes | Path], list[str]]:
     from drivetrain.authoring.loading import READY, load
     from drivetrain.authoring.ready import ready_pipelines
     from drivetrain.base.errors import nearest
-    from drivetrain.spec.steps import JobStep, flatten
+    from drivetrain.operations.needs import needs_of_step
+    from drivetrain.resolving.frameworks import recipe_needs
+    from drivetrain.spec.pipeline import Graph
+    from drivetrain.spec.steps import JobStep
 
     if name not in (known := ready_pipelines()):
         meant = f" Did you mean {meant!r}?" if (meant := nearest(name, known)) else ""
@@ -159,8 +164,10 @@ def _copied(name: str) -> tuple[dict[str, bytes | Path], list[str]]:
     about = about.replace("# Customers\n\nA pipeline that runs", f"# {name}\n\n{known[name]}\n\nIt runs")
     about = about.replace("customers.csv`: the data", "`, `".join(files) + "`: what it works with")
     about = about.replace(", and one that must fail", "")
-    steps = [step for step in flatten(load(name).pipeline.steps) if isinstance(step, JobStep)]
-    needs = sorted({need for step in steps for need in step.program.needs})
+    graph = Graph(load(name).pipeline)
+    steps = [step for step in graph.steps if isinstance(step, JobStep)]
+    every = {need for step in steps for need in needs_of_step(step, graph)}
+    needs = sorted(every | {*recipe_needs(graph.pipeline, READY)})
     files |= {"pipeline.py": text.encode(), "README.md": about.encode()}
     files["test_pipeline.py"] = _TEST.format(outcome=outcome).encode()
     return files, [f"{need}\n" for need in needs]

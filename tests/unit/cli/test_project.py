@@ -26,6 +26,7 @@ FILES = [
     "README.md",
     "customers.csv",
     "pipeline.py",
+    "requirements.txt",
     "test_pipeline.py",
 ]
 
@@ -160,6 +161,10 @@ def test_ci_installs_the_local_versions(
     assert (drivetrain.folder / "new" / ".github").exists() == (line is not None)
     if line is not None:
         assert ci_of(drivetrain.folder / "new")[1][0] == f"drivetrain @ {line}"
+    else:
+        drivetrain("init", "--from", "churn", drivetrain.folder / "churn")
+        lines = (drivetrain.folder / "churn/requirements.txt").read_text().splitlines()
+        assert "from your checkout" in lines[1] and any(each.startswith("xgboost") for each in lines)
 
 
 def test_json_output_lists_written_files(drivetrain: CommandLine) -> None:
