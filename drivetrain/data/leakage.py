@@ -74,7 +74,7 @@ class Leakage:
         hashes = {name: value_hashes(rows.column(name)) for name in {*self._columns, *self._groups}}
         # A missing value does not count as shared by two sides.
         present = {name: np.asarray(rows.column(name).is_valid()) for name in self._groups}
-        combined = _combined([hashes[name] for name in self._columns], rows.num_rows)
+        combined = row_hashes([hashes[name] for name in self._columns], rows.num_rows)
         found: dict[str, Any] = {}
         for side, mask in sides.items():
             chosen = np.asarray(mask)
@@ -176,7 +176,7 @@ def _among(train: Any, hashes: Any) -> int:
     return int(np.count_nonzero(train[places] == hashes))
 
 
-def _combined(columns: Sequence[Any], rows: int) -> Any:
+def row_hashes(columns: Sequence[Any], rows: int) -> Any:
     np = numpy()
     found = np.zeros(rows, "<u8")
     for column in columns:

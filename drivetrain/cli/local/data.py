@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from drivetrain.data.versions import Version
 
 app = App(help="List prepared data sets and their versions by date.")
+
+# Columns of which less moved are not in the table of `diff`.
+_SHOWN = 0.01
 
 Folder = Annotated[Path, Argument(metavar="FOLDER", help="A data set, or a folder above some.", show_default=False)]
 
@@ -110,6 +114,60 @@ def accept(
     else:
         named = ", ".join(f"{side or folder.name} {entry['version']}" for side, entry in content["sets"].items())
         say(f"{folder / ACCEPTED_FILE}: {named}")
+
+
+@app.command()
+def diff(
+    first: Annotated[Path, Argument(metavar="A", help="A data set, or a version of it.", show_default=False)],
+    second: Annotated[Path, Argument(metavar="B", help="A later one.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Show rows added, removed and changed by key, and columns that moved.
+
+    \b
+    Examples:
+      drivetrain data diff build/train/3f6c0a41b2d7 build/train
+      drivetrain data diff build/train build/test --json
+    """
+    from dataclasses import asdict
+
+    from drivetrain.data.differences import compare_columns, compare_rows
+    from drivetrain.data.profile import WHOLE, profile_of
+
+    rows = compare_rows(first, second)
+    before, after = profile_of(first, WHOLE), profile_of(second, WHOLE)
+    types = [dict(zip(each.columns, each.types, strict=True)) for each in (before, after)]
+    other = {name: [each.get(name) for each in types] for name in {**types[0], **types[1]}}
+    other = {name: each for name, each in other.items() if each[0] != each[1]}
+    columns = compare_columns(before, after)
+    if as_json:
+        say_json({"rows": asdict(rows), "types": other, "columns": [asdict(each) for each in columns]})
+        return
+    for kind in ("added", "removed", "changed"):
+        some = ", ".join(map(str, rows.keys[kind]))
+        number = getattr(rows, kind)
+        say(f"{number:,} rows {kind}{f', such as {some}' if some else ''}")
+    say(f"{rows.equal:,} rows are equal")
+    for name, (old, new) in other.items():
+        say(f"column {name}: {old or 'not there'} before, {new or 'not there'} now")
+    moved = [each for each in columns if max(each.moved or 0.0, _apart(each.nulls)) >= _SHOWN]
+    if not moved:
+        say(f"No column moved by {_SHOWN:.0%} or more.")
+        return
+    cells = [
+        [
+            *(each.column, "" if each.moved is None else f"{each.moved:.1%}"),
+            " -> ".join("" if share is None else f"{share:.1%}" for share in each.nulls),
+            "" if None in each.means else " -> ".join(f"{mean:.6g}" for mean in each.means),
+        ]
+        for each in moved
+    ]
+    say(table(("column", "moved", "empty", "mean"), cells))
+
+
+def _apart(shares: Sequence[float | None]) -> float:
+    before, after = (share or 0.0 for share in shares)
+    return abs(after - before)
 
 
 def _facts(version: Version) -> dict[str, Any]:
