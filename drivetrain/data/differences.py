@@ -92,6 +92,13 @@ def compare_rows(first: Path, second: Path, *, examples: int = 5) -> RowDifferen
     return RowDifferences(*counts, keys=keys)
 
 
+def first_rows(folder: Path, rows: int = 5) -> list[dict[str, Any]]:
+    """The first rows of a set, by column."""
+    manifest = Manifest.read(folder, checksums=False)
+    batch = next(_batches(folder, manifest, [column.name for column in manifest.schema]), None)
+    return [] if batch is None else batch.slice(0, rows).to_pylist()
+
+
 def compare_columns(first: Profile, second: Profile) -> list[Movement]:
     """The columns that both sets have, those that moved most first."""
     found: list[Movement] = []

@@ -183,7 +183,7 @@ class Profile:
                 "nulls": arrays["nulls"] / self.rows if self.rows else np.full(len(self.columns), np.nan),
                 "blanks": arrays["blanks"] / present,
                 "not_finite": arrays["not_finite"] / present,
-                "distinct": arrays["distinct"] / present,
+                "distinct": np.minimum(arrays["distinct"] / present, 1.0),  # (an estimate may be above)
                 "mean": arrays["mean"],
                 "std": np.sqrt(arrays["squares"] / arrays["count"]),
                 "low": self.grid[:, 4],

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = App(help="List prepared data sets and their versions by date.")
 
-# Columns of which less moved are not in the table of `diff`.
+# `diff` leaves out columns in which a smaller share of the rows moved.
 _SHOWN = 0.01
 
 Folder = Annotated[Path, Argument(metavar="FOLDER", help="A data set, or a folder above some.", show_default=False)]
@@ -163,6 +163,61 @@ def diff(
         for each in moved
     ]
     say(table(("column", "moved", "empty", "mean"), cells))
+
+
+@app.command()
+def show(
+    folder: Folder,
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write a page (.html) with histograms there.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the columns of data sets, their empty cells, and first rows.
+
+    \b
+    Examples:
+      drivetrain data show build/train
+      drivetrain data show build -o data.html
+    """
+    from dataclasses import asdict
+
+    from drivetrain.data.differences import first_rows
+    from drivetrain.data.profile import WHOLE, profile_of
+    from drivetrain.data.versions import sets_below
+    from drivetrain.telling.content.datasets import read_dataset
+
+    if output is not None and output.suffix != ".html":
+        raise InputError(f"--output {output}: give a file that ends in .html.")
+    places = sets_below(folder)
+    sets = [found for place in places if (found := read_dataset(place.parent.name, place))]
+    together = {place.name: profile_of(place, WHOLE).null_together for place in places}
+    samples = {place.name: first_rows(place) for place in places}
+    if output is not None:
+        from drivetrain.base.files import write_text
+        from drivetrain.telling.page.data_page import data_page
+
+        write_text(output, data_page(folder.resolve().name, sets, together, samples))
+    if as_json:
+        say_json([{**asdict(one), "null_together": together[one.name], "sample": samples[one.name]} for one in sets])
+        return
+    for one in sets:
+        say(f"{one.name}: {one.rows:,} rows, {size(one.bytes)}, content {one.content}")
+        if one.leaks:
+            say(f"  {one.leaked_rows or 0:,} of its rows are in train, too")
+        for group in together[one.name]:
+            say(f"  empty in the same rows: {', '.join(group)}")
+        cells = [
+            [each.name, each.type, *map(_cell, (each.nulls, each.distinct, each.low, each.mean, each.high))]
+            for each in one.columns
+        ]
+        say(table(("column", "type", "empty", "different", "least", "mean", "greatest"), cells))
+    if output is not None:
+        say(f"The page is in {output}")
+
+
+def _cell(value: float | str | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:,.6g}"
 
 
 def _apart(shares: Sequence[float | None]) -> float:

@@ -75,6 +75,23 @@ def test_the_diff_command_shows_rows_types_and_columns(
     assert by_name["city"]["moved"] == pytest.approx(40 / 1500, abs=0.03) and by_name["city"]["means"] == [None, None]
 
 
+def test_the_show_command_shows_columns_and_first_rows(
+    sets: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "data.html"
+    assert run(["data", "show", str(sets[1]), "-o", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("train: 2,200 rows, ") and f"The page is in {page}" in said
+    (line,) = [line for line in said.splitlines() if line.startswith("city ")]
+    assert line.split()[:4] == ["city", "string", "540", "3"]
+    text = page.read_text()
+    assert "First rows of train" in text and "<svg" in text and "Rome" in text
+    assert run(["data", "show", str(sets[1]), "--json"]) == 0
+    (facts,) = json.loads(capsys.readouterr().out)
+    assert facts["rows"] == 2200 and facts["sample"][0]["id"] == 100 and facts["null_together"] == []
+    assert run(["data", "show", str(sets[1]), "-o", "page.md"]) == 2
+
+
 def test_a_set_is_equal_to_itself(sets: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["data", "diff", str(sets[0]), str(sets[0])]) == 0
     assert capsys.readouterr().out.endswith("2,000 rows are equal\nNo column moved by 1% or more.\n")
