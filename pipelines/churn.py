@@ -11,6 +11,7 @@ The table is made up: 3,000 customers of a telephone company.
 import json
 
 from drivetrain import Pipeline, fail, register, step, when
+from drivetrain.components.check_data import check_data
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
@@ -27,6 +28,8 @@ def churn(customers: str = "example:churn", rounds: int = 200, max_depth: int = 
         min_auroc: the floor: a model below it is not registered.
     """
     data = step(prepare_data, raw=customers, key="customer", label="churn", validation_percent=15, test_percent=25)
+    sides = {side: data[side] for side in ("train", "validation", "test")}
+    checked = step(check_data, **sides, group="churn")  # a night that fails ends the run
     options = {"max_depth": max_depth, "learning_rate": 0.1, "categories": ["plan", "state"]}
     model = step(
         train_table,
@@ -36,6 +39,7 @@ def churn(customers: str = "example:churn", rounds: int = 200, max_depth: int = 
         estimator_options=json.dumps(options),
         rounds=rounds,
         early_stopping=20,
+        after=[checked],
     )
     scores = step(evaluate, model=model["model"], data=data["test"], slices="plan", predictions=True)
     verdict = step(
@@ -51,4 +55,4 @@ def churn(customers: str = "example:churn", rounds: int = 200, max_depth: int = 
     version = register(model=model["model"], evaluation=scores, decision=verdict, group="churn")
     too_low = when(verdict.metric("floors_met").equals(0), then=[fail("below the floor")], name="below-floor")
     gate = when(verdict.metric("register").equals(1), then=[version], otherwise=[too_low], name="register")
-    return Pipeline(name="churn", steps=[data, model, scores, verdict, gate])
+    return Pipeline(name="churn", steps=[data, checked, model, scores, verdict, gate])

@@ -89,9 +89,14 @@ def remark(step: StepRun) -> str:
 
 
 def results(run: RunFacts) -> list[str]:
-    """Lines about evaluations and decisions, and the numbers that other steps returned, without those of
-    single classes."""
+    """Lines about checks of data, evaluations and decisions, and the numbers that other steps returned, without those
+    of single classes."""
     lines: list[str] = []
+    for check in run.data_checks:
+        from drivetrain.telling.content import data_check
+
+        lines.append(f"{paint(printable(check.step), 'bold')}: {printable(data_check.sentence(check))}")
+        lines += [f"  {printable(line)}" for line in check.why[1 : MAX_NUMBERS + 1]]
     if run.evaluations or run.decisions:
         from drivetrain.cli.runs.evaluation_text import decision_lines, evaluation_lines
 
@@ -193,6 +198,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "ended_early": dict(run.ended_early),
         "interrupted": {times.step: interrupted_json(times, prices) for times in run.job_times},
         "goes_on_from": {step: asdict(saved) for step, saved in run.goes_on_from.items()},
+        "data_checks": [asdict(found) for found in run.data_checks],
         "evaluations": [measured_json(found) for found in run.evaluations],
         "decisions": [measured_json(found) for found in run.decisions],
         "results": {measured.step: dict(measured.numbers) for measured in run.measured},

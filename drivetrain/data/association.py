@@ -1,10 +1,9 @@
 """How the columns go together: with the label, and in being empty.
 
-With the label by Pearson's correlation, and for up to 20 classes by the correlation ratio (Fisher 1925, "Statistical
-Methods for Research Workers", section 44: the share of a column's variance that lies between the classes). Texts, and
-classes that are texts, count as a number between 0 and 1 that their hash gives: a projection that sees most changes of
-how they go together, such as labels that were shuffled or swapped. Of many rows up to 4,096 are looked at, spread over
-each row group.
+With the label by Pearson's correlation: with its sign, so that swapped labels show, and about normal where a column
+says nothing of the label, as the share of variance between classes is not. Texts, and classes that are texts, count as
+a number between 0 and 1 that their hash gives: a projection that sees most changes of how they go together. Of many
+rows up to 4,096 are looked at, spread over each row group.
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
 from drivetrain.data.shapes import is_number
 from drivetrain.data.sketches import as_integers, mixed, packed, unpacked
 
-MAX_CLASSES = 20
 _MAX_ROWS, _MAX_CELLS = 1 << 12, 1 << 19
 
 Moments = dict[str, Any]
 """Moments of each column: `n` rows, the means `x` of the column and `y` of the label, and the sums `xx`, `yy` and `xy`
-of products of the distances from them; all float64 [columns]. `class_n` and `class_x` have the rows and the mean by
-class, [classes, columns]."""
+of products of the distances from them; all float64 [columns]."""
 
 
 class LabelMoments:
@@ -31,9 +28,6 @@ class LabelMoments:
     def __init__(self, schema: Schema, label: str) -> None:
         self._label = label
         self._names = [field.name for field in schema]
-        self._is_class = not arrow().types.is_floating(schema.field(label).type)
-        self.classes: tuple[Any, ...] = ()
-        """The classes in `moments`; none of a quantity, or where there are more than MAX_CLASSES."""
         self.moments = empty(len(self._names))
 
     def add(self, table: Batch) -> None:
@@ -44,40 +38,18 @@ class LabelMoments:
         sample = table if stride == 1 else table.take(pa.array(np.arange(0, table.num_rows, stride)))
         with np.errstate(all="ignore"):
             label = _numbers(sample.column(self._label))
-            columns = np.stack([_numbers(sample.column(name)) for name in self._names])
-            classes, codes = self._classes(sample.column(self._label))
-            later = _of_rows(columns, label, codes, len(classes))
-        self._take_in(classes, later)
+            later = _of_rows(np.stack([_numbers(sample.column(name)) for name in self._names]), label)
+        self.moments = merged(self.moments, later)
 
     def merge(self, later: LabelMoments) -> None:
         """Take in what was gathered of other rows."""
-        self._take_in(later.classes, later.moments)
+        self.moments = merged(self.moments, later.moments)
 
     def state(self) -> dict[str, Any]:
-        flat = {name: packed(values.ravel()) for name, values in self.moments.items()}
-        return {"classes": list(self.classes), "is_class": self._is_class, "moments": flat}
+        return {name: packed(values) for name, values in self.moments.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.classes, self._is_class = tuple(state["classes"]), state["is_class"]
-        columns = len(self._names)
-        moments = {name: unpacked(text) for name, text in state["moments"].items()}
-        self.moments = {name: each.reshape(-1, columns) if "class" in name else each for name, each in moments.items()}
-
-    def _classes(self, label: Array) -> tuple[tuple[Any, ...], Any]:
-        """The classes of some rows, and by row which of them it has."""
-        if not self._is_class:
-            return (), None
-        encoded = (label.combine_chunks() if isinstance(label, arrow().ChunkedArray) else label).dictionary_encode()
-        if len(encoded.dictionary) > MAX_CLASSES:
-            self._is_class = False
-            return (), None
-        return tuple(encoded.dictionary.to_pylist()), encoded.indices.to_numpy(zero_copy_only=False)
-
-    def _take_in(self, classes: Sequence[Any], later: Moments) -> None:
-        self.classes, self.moments = merged(self.classes, self.moments, classes, later)
-        if not self._is_class or len(self.classes) > MAX_CLASSES:
-            self._is_class, self.classes = False, ()
-            self.moments |= {name: self.moments[name][:0] for name in ("class_n", "class_x")}
+        self.moments = {name: unpacked(text) for name, text in state.items()}
 
 
 class NullsTogether:
@@ -123,17 +95,12 @@ def joined_sums(first: Any, later: Any) -> Any:
 
 def empty(columns: int) -> Moments:
     """The moments of no rows."""
-    np = numpy()
-    found = {name: np.zeros(columns) for name in ("n", "x", "y", "xx", "yy", "xy")}
-    return {**found, **{name: np.zeros((0, columns)) for name in ("class_n", "class_x")}}
+    return {name: numpy().zeros(columns) for name in ("n", "x", "y", "xx", "yy", "xy")}
 
 
-def merged(
-    first_classes: Sequence[Any], first: Moments, later_classes: Sequence[Any], later: Moments
-) -> tuple[tuple[Any, ...], Moments]:
-    """The moments of the rows of both (Chan, Golub and LeVeque 1979, as in columns.py), and their classes."""
+def merged(first: Moments, later: Moments) -> Moments:
+    """The moments of the rows of both (Chan, Golub and LeVeque 1979, as in columns.py)."""
     np = numpy()
-    classes = tuple(dict.fromkeys((*first_classes, *later_classes)))
     n = first["n"] + later["n"]
     with np.errstate(all="ignore"):
         share = np.where(n > 0, later["n"] / n, 0.0)
@@ -141,11 +108,7 @@ def merged(
         found = {"n": n} | {name: first[name] + apart[name] * share for name in apart}
         for name in ("xx", "yy", "xy"):
             found[name] = first[name] + later[name] + apart[name[0]] * apart[name[1]] * first["n"] * share
-        a, b = (_aligned(*each, classes) for each in ((first_classes, first), (later_classes, later)))
-        found["class_n"] = a[0] + b[0]
-        share = np.where(found["class_n"] > 0, b[0] / found["class_n"], 0.0)
-        found["class_x"] = a[1] + (b[1] - a[1]) * share
-    return classes, found
+    return found
 
 
 def correlation(moments: Moments) -> Any:
@@ -156,37 +119,13 @@ def correlation(moments: Moments) -> Any:
         return np.where(varies, moments["xy"] / np.sqrt(moments["xx"] * moments["yy"]), np.nan)
 
 
-def correlation_ratio(moments: Moments) -> Any:
-    """The share of each column's variance that lies between the classes, less what chance gives (Kelley 1935): about
-    0 where the column says nothing of the class. float64 [columns]; NaN without classes."""
-    np = numpy()
-    n, rows = moments["n"], moments["class_n"]
-    count = (rows > 0).sum(axis=0)
-    with np.errstate(all="ignore"):
-        between = (rows * (moments["class_x"] - moments["x"]) ** 2).sum(axis=0)
-        found = 1 - (1 - between / moments["xx"]) * (n - 1) / (n - count)
-        return np.where(_varies(moments, "x") & (count > 1) & (n > count), found, np.nan)
-
-
 def _varies(moments: Moments, name: str) -> Any:
     """True for the columns whose values (or label) differ by more than rounding."""
     return (moments["n"] > 2) & (moments[name + name] > 1e-26 * moments["n"] * moments[name] ** 2)
 
 
-def _aligned(classes: Sequence[Any], moments: Moments, wanted: Sequence[Any]) -> list[Any]:
-    """`class_n` and `class_x` with the classes that are wanted, zeros for those that are not there."""
-    np = numpy()
-    places = [wanted.index(each) for each in classes]
-    found: list[Any] = []
-    for name in ("class_n", "class_x"):
-        values = np.zeros((len(wanted), len(moments["n"])))
-        values[places] = moments[name]
-        found.append(values)
-    return found
-
-
-def _of_rows(columns: Any, label: Any, codes: Any, classes: int) -> Moments:
-    """The moments of rows: `columns` float64 [columns, rows], NaN for no value; `codes` says which class a row has."""
+def _of_rows(columns: Any, label: Any) -> Moments:
+    """The moments of rows: `columns` float64 [columns, rows], NaN for no value."""
     np = numpy()
     there = np.isfinite(columns) & np.isfinite(label)
     weights = there.astype("float64")
@@ -199,12 +138,7 @@ def _of_rows(columns: Any, label: Any, codes: Any, classes: int) -> Moments:
     y = weights @ label / np.maximum(n, 1)
     found = {"n": n, "x": x, "y": np.where(n > 0, y + middle, 0.0), "xx": np.einsum("cr,cr->c", apart, apart)}
     found |= {"yy": np.maximum(weights @ (label * label) - n * y * y, 0.0), "xy": apart @ label}
-    of_class = np.zeros((len(label), classes))
-    if classes:
-        of_class[np.arange(len(label)), codes] = 1.0
-    class_n = (weights @ of_class).T
-    apart_n = (apart @ of_class).T
-    return {**found, "class_n": class_n, "class_x": np.where(class_n > 0, x + apart_n / class_n, 0.0)}
+    return found
 
 
 def _numbers(column: Array) -> Any:

@@ -1,25 +1,21 @@
 """The history of a data set: its accepted nights, each reduced to the statistics of profile.py, in one file.
 
-    history.npz       arrays [nights, columns] by statistic, what was recorded of nights, the baseline's profile
-
-Only accepted nights are in the arrays. Nights that were judged and not accepted, and answers to alarms, are records. Of
-a column whose history was restarted the earlier nights have no values. NaN stands for no value.
+The registry keeps it with the other evidence of a group (registry/evidence.py). Only accepted nights are in the arrays.
+Nights that were judged and not accepted, and answers to alarms, are records. A column whose history was restarted has
+no values of the earlier nights. NaN stands for no value.
 """
 
 from __future__ import annotations
 
 import datetime
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.array_file import read_arrays, write_arrays
+from drivetrain.data.array_file import packed_arrays, unpacked_arrays
 from drivetrain.data.arrow import numpy
-from drivetrain.data.profile import STATISTICS, Night, Profile
-from drivetrain.data.version_folder import locked
+from drivetrain.data.profile import STATISTICS, Night
 
 MAX_NIGHTS = 400
 MAX_RECORDS = 1000
@@ -39,11 +35,10 @@ class History:
     columns: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """STATISTICS by name: float64 [nights, columns] (kept in float32, but for counts and numbers)."""
-    baseline: Profile | None = None
     records: tuple[Mapping[str, Any], ...] = ()
     """The latest MAX_RECORDS answers and refused nights, the oldest first; JSON objects with `what` and `day`."""
-    accepted: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The last accepted night: `content_hash`, `day`, and `sets`, the folder of each side's version."""
+    alarms: tuple[Mapping[str, Any], ...] = ()
+    """Open ones, as JSON objects."""
 
     def __len__(self) -> int:
         return len(self.days)
@@ -67,12 +62,11 @@ class History:
                 found[name][:, here] = self.values[name][:, there]
         return found
 
-    def append(self, night: Night, sets: Mapping[str, str], *, at_most: int = MAX_NIGHTS) -> History:
+    def append(self, night: Night, *, at_most: int = MAX_NIGHTS) -> History:
         """With an accepted night, in place of the last one if that has the same content; the oldest ones are dropped.
 
         Args:
             night: the night.
-            sets: side -> the folder of its version, from which the next increment goes on.
             at_most: nights that are kept.
         """
         np = numpy()
@@ -93,7 +87,6 @@ class History:
             content_hashes=(*self.content_hashes[kept], night.content_hash),
             columns=tuple(name for name, is_there in zip(columns, there.tolist(), strict=True) if is_there),
             values={name: each[:, there] for name, each in values.items()},
-            accepted={"content_hash": night.content_hash, "day": night.day.isoformat(), "sets": dict(sets)},
         )
 
     def recorded(self, what: str, day: datetime.date, **facts: Any) -> History:
@@ -116,66 +109,46 @@ class History:
         values = {name: np.where(chosen, np.nan, each) for name, each in self.values.items()}
         return replace(self, values=values).recorded("accepted", day, columns=names, who=who, why=why)
 
-    def write(self, path: Path) -> None:
-        """Write the file in one move; the same history gives the same bytes."""
+    def to_bytes(self) -> bytes:
+        """The content of its file; the same history gives the same bytes."""
         np = numpy()
         facts: dict[str, Any] = {
             **{"kind": _KIND, "format": _FORMAT, "days": [day.isoformat() for day in self.days], "rows": self.rows},
             **{"content_hashes": self.content_hashes, "columns": self.columns},
-            **{"records": self.records, "accepted": self.accepted},
+            **{"records": self.records, "alarms": self.alarms},
         }
         arrays = {
-            f"nights.{name}": each.astype("<f8" if STATISTICS[name].kind in _WIDE else "<f4")
+            name: each.astype("<f8" if STATISTICS[name].kind in _WIDE else "<f4")
             for name, each in self.values.items()
             if not np.isnan(each).all()
         }
-        if self.baseline:
-            facts["baseline"], more = self.baseline.packed()
-            arrays |= {f"baseline.{name}": each for name, each in more.items()}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_arrays(path, facts, arrays)
+        return packed_arrays(facts, arrays)
 
     @classmethod
-    def read(cls, path: Path) -> History:
+    def from_bytes(cls, content: bytes, name: str) -> History:
         """
+        Args:
+            content: of its file; empty for a history without nights.
+            name: of the file, for messages.
+
         Raises:
-            InputError: the file is missing, damaged, or of another format.
+            InputError: it is damaged, or of another format.
         """
-        facts, arrays = read_arrays(path, _KIND, _FORMAT, _ADVICE)
-        by_part: dict[str, dict[str, Any]] = {"nights": {}, "baseline": {}}
-        problem, baseline = f"{path} is damaged", facts.get("baseline")
+        if not content:
+            return cls()
+        facts, arrays = unpacked_arrays(content, name, _KIND, _FORMAT, _ADVICE)
+        problem = f"{name} is damaged"
         try:
-            for name, values in arrays.items():
-                part, _, inner = name.partition(".")
-                by_part[part][inner] = values
             shape = (len(facts["days"]), len(facts["columns"]))
-            nights = {name: by_part["nights"].get(name, numpy().full(shape, numpy().nan)) for name in STATISTICS}
+            nights = {each: arrays.get(each, numpy().full(shape, numpy().nan)) for each in STATISTICS}
             if any(values.shape != shape for values in nights.values()):
                 raise ValueError("an array has another shape")
             return cls(
                 days=tuple(map(datetime.date.fromisoformat, facts["days"])),
-                **{name: tuple(facts[name]) for name in ("rows", "content_hashes", "columns", "records")},
-                values={name: values.astype("float64") for name, values in nights.items()},
-                baseline=Profile.unpacked(baseline, by_part["baseline"], problem, _ADVICE) if baseline else None,
-                accepted=facts["accepted"],
+                **{each: tuple(facts[each]) for each in ("rows", "content_hashes", "columns", "records", "alarms")},
+                values={each: values.astype("float64") for each, values in nights.items()},
             )
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{problem} ({error}). {_ADVICE}") from None
-
-
-def change(path: Path, edit: Callable[[History], History]) -> History:
-    """Replace a history by what `edit` makes of it, or of an empty one where there is no file.
-
-    Raises:
-        InputError: another run changes it now, or the file is damaged.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = locked(path.parent)
-    try:
-        found = edit(History.read(path) if path.exists() else History())
-        found.write(path)
-        return found
-    finally:
-        os.close(descriptor)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from drivetrain.base.errors import InputError
 from drivetrain.data import association
-from drivetrain.data.array_file import read_arrays, write_arrays
+from drivetrain.data.array_file import packed_arrays, unpacked_arrays
 from drivetrain.data.arrow import numpy
 from drivetrain.data.columns import MAX_DAYS, Texts, Times
 from drivetrain.data.manifest import Manifest
@@ -29,6 +29,8 @@ from drivetrain.data.shapes import is_number
 from drivetrain.data.statistics import MAX_VALUES, TableStatistics
 
 PROFILE, WHOLE = "profile", "whole"
+MAX_SHARES = 20
+"""Classes whose shares of the rows are statistics."""
 TABLE = ""
 """The column's name of what a night has once: its rows."""
 _KIND, _FORMAT, _ADVICE = "profile", 1, "Run prepare_data again."
@@ -62,7 +64,6 @@ STATISTICS: Mapping[str, Statistic] = {
     "length": Statistic("positive", "mean length of texts"),
     "hour": Statistic("number", "mean time of day in hours"),
     "correlation": Statistic("number", "correlation with the label"),
-    "association": Statistic("number", "share of the variance that the label's classes explain"),
 }
 """The numbers of a night. `rows` and `incomplete` are those of the column TABLE, and `class_share` of columns named
 `LABEL=CLASS`."""
@@ -106,9 +107,7 @@ class Profile:
     null_sums: Any
     """uint64 [columns], equal for columns that are empty in the very same rows (association.py)."""
     moments: association.Moments
-    """With the label, of up to 4,096 rows of each row group; `class_n` and `class_x` in the order of `moment_classes`.
-    """
-    moment_classes: tuple[Any, ...] = ()
+    """With the label, of up to 4,096 rows of each row group."""
     classes: Mapping[Any, int] = field(default_factory=dict[Any, int])
     """Rows by class of a label that names classes."""
     values: Mapping[str, Mapping[Any, int]] = field(default_factory=dict[str, Mapping[Any, int]])
@@ -148,7 +147,6 @@ class Profile:
             smallest=smallest,
             null_sums=statistics.nulls.sums,
             moments=moments.moments if moments else association.empty(len(schema)),
-            moment_classes=moments.classes if moments else (),
             classes=dict(sorted(statistics.classes.items())),
             values={
                 name: {each["value"]: each["rows"] for each in listed}
@@ -192,22 +190,22 @@ class Profile:
                 "length": arrays["length_sum"] / present,
                 "hour": arrays["hours_sum"] / present,
                 "correlation": association.correlation(self.moments),
-                "association": association.correlation_ratio(self.moments),
             }
         if self.label is not None:
-            for name in ("correlation", "association"):
-                found[name][self.places[self.label]] = np.nan
+            found["correlation"][self.places[self.label]] = np.nan
         return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
 
     def night(self, day: datetime.date, content_hash: str) -> Night:
         """The night that these rows are, by STATISTICS."""
         np = numpy()
-        shares: Mapping[Any, int] = self.classes if len(self.classes) <= association.MAX_CLASSES else {}
+        shares: Mapping[Any, int] = self.classes if len(self.classes) <= MAX_SHARES else {}
         columns = (TABLE, *self.columns, *(f"{self.label}={value}" for value in shares))
         inside = slice(1, 1 + len(self.columns))
         values = {name: np.full(len(columns), np.nan) for name in STATISTICS}
         for name, found in self.statistics.items():
             values[name][inside] = found
+            if self.key is not None:  # each night has other keys
+                values[name][1 + self.places[self.key]] = np.nan
         values["rows"][0] = self.rows
         if self.rows:
             values["incomplete"][0] = self.incomplete / self.rows
@@ -227,49 +225,37 @@ class Profile:
             found[name] = np.diff(rows)
         return found
 
-    def write(self, path: Path) -> None:
-        """Write one file durably; the same profile gives the same bytes."""
-        facts, arrays = self.packed()
-        write_arrays(path, {"kind": _KIND, "format": _FORMAT, **facts}, arrays)
-
-    @classmethod
-    def read(cls, path: Path) -> Profile:
-        """
-        Raises:
-            InputError: the file is missing or damaged.
-        """
-        facts, arrays = read_arrays(path, _KIND, _FORMAT, _ADVICE)
-        return cls.unpacked(facts, arrays, f"{path} is damaged", _ADVICE)
-
-    def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The facts and the arrays of a file."""
-        facts = {
+    def to_bytes(self) -> bytes:
+        """The content of its file; the same profile gives the same bytes."""
+        facts: dict[str, Any] = {
+            **{"kind": _KIND, "format": _FORMAT, "classes": _pairs(self.classes)},
             **{name: getattr(self, name) for name in (*_PLAIN, *_NAMES)},
-            "classes": _pairs(self.classes),
             **{name: {column: _pairs(rows) for column, rows in getattr(self, name).items()} for name in _TABLES},
         }
         moments = {f"moments.{name}": values for name, values in self.moments.items()}
-        return facts, {**self.arrays, **moments, **{name: getattr(self, name) for name in _GRIDS}}
+        return packed_arrays(facts, {**self.arrays, **moments, **{name: getattr(self, name) for name in _GRIDS}})
 
     @classmethod
-    def unpacked(cls, facts: Mapping[str, Any], arrays: Mapping[str, Any], problem: str, advice: str) -> Profile:
-        """The profile that `packed` gave these of.
+    def from_bytes(cls, content: bytes, name: str) -> Profile:
+        """
+        Args:
+            name: of the file, for messages.
 
         Raises:
-            InputError: something is not there; `problem` begins the message, and `advice` ends it.
+            InputError: it is damaged.
         """
-        left = dict(arrays)
+        facts, arrays = unpacked_arrays(content, name, _KIND, _FORMAT, _ADVICE)
         try:
-            moments = {name.partition(".")[2]: left.pop(name) for name in arrays if name.startswith("moments.")}
-            found: dict[str, Any] = {name: facts[name] for name in _PLAIN}
-            found |= {name: tuple(facts[name]) for name in _NAMES} | {name: left.pop(name) for name in _GRIDS}
-            found |= {name: {column: dict(rows) for column, rows in facts[name].items()} for name in _TABLES}
-            return cls(**found, moments=moments, arrays=left, classes=dict(facts["classes"]))
+            moments = {each.partition(".")[2]: arrays.pop(each) for each in [*arrays] if each.startswith("moments.")}
+            found: dict[str, Any] = {each: facts[each] for each in _PLAIN}
+            found |= {each: tuple(facts[each]) for each in _NAMES} | {each: arrays.pop(each) for each in _GRIDS}
+            found |= {each: {column: dict(rows) for column, rows in facts[each].items()} for each in _TABLES}
+            return cls(**found, moments=moments, arrays=arrays, classes=dict(facts["classes"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"{problem} ({error}). {advice}") from None
+            raise InputError(f"{name} is damaged ({error}). {_ADVICE}") from None
 
 
-_PLAIN, _NAMES = ("rows", "incomplete", "key", "label"), ("columns", "types", "kinds", "moment_classes")
+_PLAIN, _NAMES = ("rows", "incomplete", "key", "label"), ("columns", "types", "kinds")
 _TABLES, _GRIDS = ("values", "days"), ("grid", "smallest", "null_sums")
 
 
@@ -291,9 +277,10 @@ def profile_of(folder: Path, which: str = PROFILE) -> Profile:
     path = (inside if inside.is_dir() else folder) / named["file"]
     if not path.is_file():
         raise InputError(f"{path} is missing, but the manifest lists it. {_ADVICE}")
-    if hashlib.sha256(path.read_bytes()).hexdigest() != named["sha256"]:
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != named["sha256"]:
         raise InputError(f"{path} was altered since it was written. {_ADVICE}")
-    return Profile.read(path)
+    return Profile.from_bytes(content, str(path))
 
 
 def merged(profiles: Iterable[Profile]) -> Profile:
@@ -334,7 +321,6 @@ def _joined(first: Profile, later: Profile) -> Profile:
     smallest, distinct = _different(first, later)
     for name, counts in values.items():
         distinct[first.places[name]] = len(counts)
-    classes, moments = association.merged(first.moment_classes, first.moments, later.moment_classes, later.moments)
     return replace(
         first,
         rows=first.rows + later.rows,
@@ -342,8 +328,7 @@ def _joined(first: Profile, later: Profile) -> Profile:
         arrays={**arrays, "distinct": distinct},
         smallest=smallest,
         null_sums=association.joined_sums(first.null_sums, later.null_sums),
-        moments=moments,
-        moment_classes=classes,
+        moments=association.merged(first.moments, later.moments),
         classes=dict(sorted(_added(first.classes, later.classes).items())),
         values=values,
         days=days,

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.file_locks import make_durable
 from drivetrain.data.arrow import Array, Batch, Schema, arrow
 from drivetrain.data.fitting import Fitting
 from drivetrain.data.increments import EarlierSet, Keeper, KeptFile, take_over
@@ -159,8 +160,9 @@ class ShardWriter(VersionFolder):
         entries: dict[str, Any] = {}
         for name, profile in found.items():
             path = self.staging / f"{name}.npz"
-            profile.write(path)
-            data = path.read_bytes()
+            data = profile.to_bytes()
+            path.write_bytes(data)
+            make_durable(path)
             entries[name] = asdict(KeptFile(path.name, len(data), hashlib.sha256(data).hexdigest()))
         return entries
 

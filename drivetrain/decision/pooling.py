@@ -49,7 +49,7 @@ def standing_of(
         return "the evaluations hold no results of single rows (evaluate again, with bootstrap > 0)"
     if policy.metric in ours.left_out:
         return f"the rows of {policy.metric} were too many to keep"
-    place = place_of(registry, version)
+    place = place_of(registry, version.group, version)
     if place is None:
         return "this registry cannot keep results of single rows"
     check_same(ours, theirs)

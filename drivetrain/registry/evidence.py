@@ -1,6 +1,7 @@
-"""The evidence of a group: what its comparisons with champions have shown so far, kept with the registry.
+"""The evidence of a group, kept with the registry: what its comparisons with champions have shown so far, and the
+nights of its data.
 
-    place = place_of(registry, champion)
+    place = place_of(registry, group, champion)
     change_evidence(place, lambda kept: kept + new)     # concurrent changes are not lost
 
 The registry of this machine keeps it in `evidence/GROUP.npz` beside its ledger; a deployment to SageMaker in its own
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from drivetrain.aws.s3 import Client
 
 FOLDER = "drivetrain-evidence"
+DATA = "-data"
 FOLDER_VARIABLE = "DRIVETRAIN_EVIDENCE"
 """Has the URI of the folder that a job may write to, where its role may write to no other."""
 _MOST_ATTEMPTS = 20
@@ -38,19 +40,25 @@ class _DeniedError(Exception):
     """The object may not be read, or is not there."""
 
 
-def place_of(registry: Registry, champion: ModelVersion) -> str | None:
-    """The place of the evidence of the champion's group: a path, or an s3:// URI. None where there is no place for it:
-    the models of a registry on another machine are files of this one, or its account's jobs say no folder."""
+def place_of(registry: Registry, group: str, champion: ModelVersion | None, part: str = "") -> str | None:
+    """The place of the evidence of a group: a path, or an s3:// URI. None where there is no place for it: the models of
+    a registry on another machine are files of this one, or its account's jobs say no folder, or no champion's files say
+    the bucket.
+
+    Args:
+        part: of the evidence: "" for what comparisons have shown, DATA for the nights of the data, or below DATA.
+    """
+    name = f"{group}{part}.npz"
     if registry.objects is not None:
-        return str(registry.objects.parent / "evidence" / f"{champion.group}.npz")
+        return str(registry.objects.parent / "evidence" / name)
     if os.environ.get(OBJECT_STORE):
         return None
     if folder := os.environ.get(FOLDER_VARIABLE):
-        return f"{folder}/{champion.group}.npz"
-    if not champion.artifact.startswith("s3://") or champion.arn.startswith("arn:"):
+        return f"{folder}/{name}"
+    if champion is None or not champion.artifact.startswith("s3://") or champion.arn.startswith("arn:"):
         return None
     bucket = champion.artifact.removeprefix("s3://").partition("/")[0]
-    return f"s3://{bucket}/{FOLDER}/{champion.group}.npz"
+    return f"s3://{bucket}/{FOLDER}/{name}"
 
 
 def change_evidence(place: str, change: Callable[[bytes], bytes]) -> None:
@@ -78,7 +86,7 @@ def change_evidence(place: str, change: Callable[[bytes], bytes]) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        raise RegistryError(f"the evidence of earlier comparisons, {path}: {error.strerror or error}.") from None
+        raise RegistryError(f"{_named(place)}, {path}: {error.strerror or error}.") from None
 
 
 def _change_object(place: str, change: Callable[[bytes], bytes]) -> None:
@@ -134,11 +142,15 @@ def _is_put(place: str, bucket: str, key: str, content: bytes, unchanged: dict[s
 def _client(bucket: str) -> Client:
     from drivetrain.aws.s3 import Client
 
-    return Client(bucket, purpose="evidence of earlier comparisons", permissions=("s3:GetObject", "s3:PutObject"))
+    return Client(bucket, purpose="evidence of a model group", permissions=("s3:GetObject", "s3:PutObject"))
 
 
 def _refused(place: str, error: Exception) -> RegistryError:
+    without = "" if DATA in place else ', or compare with nights="bonferroni"'
     return RegistryError(
-        f"the evidence of earlier comparisons: {str(error).rstrip('.')}. Allow the role s3:GetObject and s3:PutObject "
-        f'on {place}, or compare with nights="bonferroni".'
+        f"{_named(place)}: {str(error).rstrip('.')}. Allow the role s3:GetObject and s3:PutObject on {place}{without}."
     )
+
+
+def _named(place: str) -> str:
+    return "the nights of the data" if DATA in place else "the evidence of earlier comparisons"

@@ -8,6 +8,7 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import (
     BATCH_PREDICT,
     CALIBRATE,
+    CHECK_DATA,
     COMPARE,
     DESCRIBE_MODEL,
     EVALUATE,
@@ -51,6 +52,7 @@ _READS = {
     (REGISTER_MODEL, "report"): (_REPORT, "the output `report` of drivetrain.components.evaluate"),
     (REGISTER_MODEL, "decision"): (_DECISION, "the output `decision` of drivetrain.components.compare"),
     (DESCRIBE_MODEL, "data"): (_DATA, "prepared data"),
+    **{(CHECK_DATA, name): (_DATA, "prepared data") for name in ("train", "validation", "test", _CALIBRATION)},
     **{(target, name): (_DATA, "prepared data") for target in (TRAIN, TRAIN_TABLE) for name in ("train", "validation")},
 }
 

@@ -35,6 +35,9 @@ MAKE_MODELS_OF_FUNCTIONS = (DESCRIBE_MODEL, TRAIN_TABLE)
 """The components whose output `model` answers by two functions, not by a framework of ours."""
 BATCH_PREDICT = "drivetrain.components.batch_predict:batch_predict"
 COMPARE = "drivetrain.components.compare:compare"
+CHECK_DATA = "drivetrain.components.check_data:check_data"
+KEEP_EVIDENCE = (COMPARE, CHECK_DATA)
+"""The components that keep something of a model's group with its registry."""
 READ_SOURCE = "drivetrain.components.read_source:read_source"
 REGISTER_MODEL = "drivetrain.components.register_model:register_model"
 SOURCE_VERSION = "drivetrain.components.source_version:source_version"

@@ -14,7 +14,7 @@ from tests.faults.harness.program_killed import killed
 
 FAULT = "the history of a data set changed by a program that is killed: the old or the new one, whole"
 TRIALS, QUICK, AT_ONCE = 100, 3, 2
-PRELOAD = ("numpy", "drivetrain.data.history")
+PRELOAD = ("numpy", "drivetrain.data.history", "drivetrain.registry.evidence")
 PATIENCE_S = 60.0
 
 _NIGHTS, _COLUMNS = 20, 400
@@ -49,13 +49,15 @@ def trial(given: Trial, shared: Shared) -> Found:
     instant, was_killed = killed(partial(_add, path, _NIGHTS), given.draw, seconds=shared.seconds, changes=_CHANGES)
     did = Counter([f"killed {instant}" if was_killed else "ended before"])
     try:
-        found = len(History.read(path))
+        found = len(History.from_bytes(path.read_bytes(), str(path)))
     except InputError as error:
         return Found([f"killed {instant}: {error}"], did)
     did.update(["the new one" if found > _NIGHTS else "the old one"])
     violations = [] if path.read_bytes() == shared.old or found == _NIGHTS + 1 else ["neither the old nor the new one"]
     _add(path, _NIGHTS)
-    if len(History.read(path)) != _NIGHTS + 1 or [each.name for each in path.parent.iterdir()] != [path.name]:
+    if len(History.from_bytes(path.read_bytes(), str(path))) != _NIGHTS + 1 or [
+        each.name for each in path.parent.iterdir()
+    ] != [path.name]:
         violations.append(f"killed {instant}: the next change left {sorted(path.parent.iterdir())}")
     return Found(violations, did)
 
@@ -63,11 +65,16 @@ def trial(given: Trial, shared: Shared) -> Found:
 def _add(path: Path, number: int) -> None:
     import numpy as np
 
-    from drivetrain.data.history import change
+    from drivetrain.data.history import History
     from drivetrain.data.profile import STATISTICS, Night
+    from drivetrain.registry.evidence import change_evidence
 
     names = tuple(f"c{place}" for place in range(_COLUMNS))
     values = {name: np.random.default_rng(number).normal(size=_COLUMNS) for name in STATISTICS}
     day = datetime.date(2026, 11, 1) + datetime.timedelta(days=number)
     night = Night(day=day, rows=number, content_hash=f"{number:064d}", columns=names, values=values)
-    change(path, lambda found: found.append(night, {}))
+
+    def added(kept: bytes) -> bytes:
+        return History.from_bytes(kept, str(path)).append(night).to_bytes()
+
+    change_evidence(str(path), added)

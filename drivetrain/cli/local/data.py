@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from drivetrain.base.errors import InputError
 from drivetrain.base.formatting import moment, size
 from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.local.data_alarms import alarms
 from drivetrain.cli.options import Json
 from drivetrain.telling.terminal import say, say_json, table
 
 if TYPE_CHECKING:
     from drivetrain.data.versions import Version
 
-app = App(help="List prepared data sets and their versions by date.")
+app = App(help="List prepared data sets and their versions by date; answer alarms on them.")
+app.command()(alarms)
 
 # `diff` leaves out columns in which a smaller share of the rows moved.
 _SHOWN = 0.01

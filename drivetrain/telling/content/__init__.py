@@ -15,6 +15,7 @@ from drivetrain.telling.dag import Dag
 
 if TYPE_CHECKING:
     from drivetrain.telling.content.card import CardFacts
+    from drivetrain.telling.content.data_check import DataCheckFacts
     from drivetrain.telling.content.datasets import DatasetFacts
     from drivetrain.telling.content.decision import DecisionFacts
     from drivetrain.telling.content.evaluation import EvaluationFacts
@@ -126,6 +127,7 @@ class RunFacts(Run):
     measured: tuple[Measured, ...] = ()
     healths: tuple[HealthFacts, ...] = ()
     """The health of the trainings that were watched."""
+    data_checks: tuple[DataCheckFacts, ...] = ()
     datasets: tuple[DatasetFacts, ...] = ()
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
@@ -166,5 +168,5 @@ class RunFacts(Run):
 
     def plain_numbers(self) -> tuple[Measured, ...]:
         """The numbers of steps whose findings are not shown in another way."""
-        told = {one.step for one in (*self.evaluations, *self.decisions) if not one.problem}
+        told = {one.step for one in (*self.data_checks, *self.evaluations, *self.decisions) if not one.problem}
         return tuple(one for one in self.measured if one.step not in told)

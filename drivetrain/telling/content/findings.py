@@ -1,5 +1,5 @@
-"""Findings of a run's steps: evaluations, decisions, data sets and cards among what they wrote, and the numbers
-that they returned, from their property files.
+"""Findings of a run's steps: data sets, their checks, evaluations, decisions and cards among what they wrote, and the
+numbers that they returned, from their property files.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ _CARD = "card.json"
 # Facts of a run -> the file that tells of them, and what reads it: imported for runs that have such a file.
 _READERS = {
     "datasets": ("manifest.json", "datasets", "read_dataset"),
+    "data_checks": ("data_check.json", "data_check", "read_data_check"),
     "evaluations": ("evaluation.json", "evaluation", "read_evaluation"),
     "decisions": ("decision.json", "decision", "read_decision"),
     "cards": (_CARD, "card", "read_card"),
@@ -124,8 +125,8 @@ _READERS = {
 
 
 def findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, Any]:
-    """The data sets, evaluations, decisions and cards among what the steps wrote, by their names in RunFacts, in the
-    order of the steps."""
+    """The data sets, their checks, evaluations, decisions and cards among what the steps wrote, by their names in
+    RunFacts, in the order of the steps."""
     found: dict[str, Any] = {}
     for name, (file, module, function) in _READERS.items():
         facts: list[Any] = []

@@ -115,18 +115,18 @@ def test_evidence_is_stored_beside_the_registry(tmp_path: Path, monkeypatch: pyt
     registry: Any = open_registry(f"local:{tmp_path / 'ledger.db'}")
     registry.register("digits", "a" * 64, ModelRecord(artifact="s3://models/digits/model.tar.gz"), approval="Approved")
     champion = registry.champion("digits")
-    assert place_of(registry, champion) == str(tmp_path / "evidence" / "digits.npz")
+    assert place_of(registry, "digits", champion) == str(tmp_path / "evidence" / "digits.npz")
 
     class Far:
         objects = None
 
     far: Any = Far()
-    assert place_of(far, champion) is None, "nobody says where a role of SageMaker's jobs may write"
+    assert place_of(far, "digits", champion) is None, "nobody says where a role of SageMaker's jobs may write"
     monkeypatch.setenv("DRIVETRAIN_EVIDENCE", "s3://mine/pipelines/drivetrain-evidence")
-    assert place_of(far, champion) == "s3://mine/pipelines/drivetrain-evidence/digits.npz"
+    assert place_of(far, "digits", champion) == "s3://mine/pipelines/drivetrain-evidence/digits.npz"
     monkeypatch.delenv("DRIVETRAIN_EVIDENCE")
     champion = replace(champion, arn="models:/digits/1")
-    assert place_of(far, champion) == "s3://models/drivetrain-evidence/digits.npz"
+    assert place_of(far, "digits", champion) == "s3://models/drivetrain-evidence/digits.npz"
     monkeypatch.setenv("DRIVETRAIN_EVIDENCE", "s3://mine/pipelines/drivetrain-evidence")
     monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(tmp_path / "s3"))
-    assert place_of(far, champion) is None, "its models are files of this machine"
+    assert place_of(far, "digits", champion) is None, "its models are files of this machine"

@@ -9,7 +9,7 @@ from drivetrain.assets.assets import Code
 from drivetrain.base.records import dataclass
 from drivetrain.catalog.quotas import MAX_ARGUMENT_CHARACTERS
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import COMPARE, FolderPath, Spot
+from drivetrain.spec.resources import KEEP_EVIDENCE, FolderPath, Spot
 from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps import (
@@ -253,7 +253,7 @@ def _environment(step: JobStep, graph: Graph) -> Json:
     environment = environment_of(step, given, REGISTRY)
     if FRESH_VARIABLE in environment:
         environment[FRESH_VARIABLE] = get(Generated(f"Parameters.{FRESH_PARAMETER}"))
-    if step.program.target == COMPARE:
+    if step.program.target in KEEP_EVIDENCE:
         place = settings_of(graph.pipeline.deployment)
         environment.setdefault(EVIDENCE_VARIABLE, Generated(place.evidence))
     if step.cluster.efa:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.json_text import Json, as_object, list_in, object_in, objects_in
+from drivetrain.registry.evidence import DATA
 from drivetrain.spec.model_groups import model_group
-from drivetrain.spec.resources import COMPARE, READ_SOURCE, SOURCE_VERSION
+from drivetrain.spec.resources import CHECK_DATA, COMPARE, READ_SOURCE, SOURCE_VERSION
 from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
@@ -23,6 +24,7 @@ from drivetrain.targets.target import EVIDENCE_VARIABLE
 
 READS_REGISTRY = (
     COMPARE,
+    CHECK_DATA,
     "drivetrain.components.find_previous:find_previous",
     "drivetrain.components.fetch_previous:fetch_previous",
 )
@@ -331,12 +333,14 @@ class _Reader(Lookup):
         return self.groups(words[place], step) if place < len(words) else ()
 
     def evidence(self, step: StepNode, environment: dict[str, Json], words: list[Json]) -> tuple[S3Place, ...]:
-        """The object in which a comparison keeps what its rows say, one of each group."""
+        """The objects in which a step keeps what is shown of a group: one of comparisons, or those of data."""
         folder = environment.get(EVIDENCE_VARIABLE)
         if not isinstance(folder, str):
             return ()
-        objects = [f"{folder}/{model_group(group).name}.npz" for group in self.asked_groups(step, words)]
-        return self.places(objects, step, "its evidence", whole=True)
+        compares = COMPARE in words
+        end = ".npz" if compares else DATA
+        objects = [f"{folder}/{model_group(group).name}{end}" for group in self.asked_groups(step, words)]
+        return self.places(objects, step, "its evidence", whole=compares)
 
     def champions(self, group: str) -> tuple[S3Place, ...]:
         """The places of the models that the pipeline registers in a group; another pipeline's are not known here."""

@@ -1,0 +1,70 @@
+"""`drivetrain data alarms`: the open alarms on a group's data, and answers to them."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from drivetrain.base.errors import InputError
+from drivetrain.cli.declared import Option
+from drivetrain.cli.models.registry import NONE_GIVEN, Group, RegistryOptions
+from drivetrain.cli.options import Json
+from drivetrain.telling.terminal import say, say_json, table
+
+if TYPE_CHECKING:
+    from drivetrain.data.history import History
+
+
+def alarms(
+    group: Group,
+    accept: Annotated[
+        list[str] | None, Option("--accept", metavar="COLUMN", help="Its alarm is the new normal; may be repeated.")
+    ] = None,
+    why: Annotated[str, Option("--why", metavar="TEXT", help="The reason, which is kept.")] = "",
+    by: Annotated[str | None, Option("--by", metavar="NAME", help="Who accepts; recorded with the login.")] = None,
+    where: RegistryOptions = NONE_GIVEN,
+    as_json: Json = False,
+) -> None:
+    """Show the open alarms of check_data on a group's data, and answer them.
+
+    An accepted column's nights begin anew: what its alarm told of is the new normal. A column without an answer warns
+    or fails again each night.
+
+    \b
+    Examples:
+      drivetrain data alarms retraining
+      drivetrain data alarms retraining --accept age --why "the form asks for it now"
+    """
+    from drivetrain.decision.data_nights import accept as accepted
+    from drivetrain.decision.data_nights import kept_history
+    from drivetrain.operations.models import login
+
+    registry = where.opened()
+    if accept:
+        if not why:
+            raise InputError("--accept needs the reason. Give --why TEXT; it is kept with your name.")
+        today = datetime.datetime.now(datetime.UTC).date()
+        history = accepted(
+            registry, group, accept, who=by or registry.caller or login() or "unknown", why=why, day=today
+        )
+    elif why:
+        raise InputError("--why is the reason of an answer. Give --accept COLUMN, too.")
+    else:
+        history = kept_history(registry, group)
+    if as_json:
+        say_json({"group": group, "nights": len(history), "alarms": history.alarms, "records": history.records})
+        return
+    _tell(group, history)
+
+
+def _tell(group: str, history: History) -> None:
+    last = f", the last one of {history.days[-1]}" if history.days else ""
+    say(f"{group}: {len(history):,} accepted nights{last}")
+    if not history.alarms:
+        say("No alarm is open.")
+        return
+    rows = [
+        (str(each["column"]), str(each["since"]), str(each["nights"]), str(each["text"])) for each in history.alarms
+    ]
+    say(table(("column", "since", "nights", "alarm"), rows))
+    say(f'Accept one: drivetrain data alarms {group} --accept {history.alarms[0]["column"]} --why "..."')

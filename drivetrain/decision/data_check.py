@@ -1,0 +1,237 @@
+"""The verdict on a night's data: by the accepted nights before it, and by the approved version's training set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.data.arrow import numpy
+from drivetrain.data.profile import STATISTICS, TABLE
+from drivetrain.decision import data_texts
+from drivetrain.decision.data_alarms import Alarm, carried
+from drivetrain.decision.data_baseline import Aligned, aligned
+from drivetrain.decision.data_bounds import FEWEST, Nights, Settings, Verdicts, judge, replayed
+from drivetrain.decision.data_drift import SHARE_MOVED, Effect, drift, gated
+from drivetrain.decision.formatting import count
+
+if TYPE_CHECKING:
+    from drivetrain.data.profile import Night, Profile
+    from drivetrain.decision.data_rules import NightRules
+
+NAMES: tuple[str, ...] = tuple(STATISTICS)
+KINDS: tuple[str, ...] = tuple(each.kind for each in STATISTICS.values())
+PASSED, WARNED, FAILED, NOT_JUDGED = "passed", "warned", "failed", "not judged"
+_OF_MEASURE = {"share_moved": "rows of {} that moved", "mean_moved": "mean of {}", "nulls_moved": "empty cells of {}"}
+_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Before:
+    """The accepted nights before this one, the oldest first, on tonight's columns."""
+
+    days: Sequence[date]
+    rows: Any
+    """float64 [nights]"""
+    values: Any
+    """float64 [nights, STATISTICS, columns], NaN where a night has no such value."""
+    columns: tuple[str, ...]
+    """Tonight's, and those that the last night had, too."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drifted:
+    """The batch against the training set of a version."""
+
+    version: int
+    rows: int
+    sides: Aligned
+    effects: Mapping[str, Effect]
+    warned: Mapping[str, str]
+    """Column -> sentence, of those that pass a gate; `failed` ones are among them."""
+    failed: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checked:
+    """A night's verdict; sentences by column."""
+
+    night: Night
+    before: Before
+    nights: Nights
+    verdicts: Verdicts
+    settings: Settings
+    warned: Mapping[str, str]
+    """Column -> sentence, of those that warn or fail tonight."""
+    failed: frozenset[str]
+    """The columns that fail the night, but for alarms that only warn since nobody answered."""
+    alarms: tuple[Alarm, ...]
+    drifted: Drifted | None
+    why: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """PASSED, WARNED, FAILED or NOT_JUDGED."""
+        if self.failed:
+            return FAILED
+        if self.warned:
+            return WARNED
+        return NOT_JUDGED if len(self.before.days) < FEWEST and self.drifted is None else PASSED
+
+
+def check(
+    night: Night,
+    before: Before,
+    rules: NightRules,
+    settings: Settings,
+    *,
+    alarms: Sequence[Alarm] = (),
+    newest: Mapping[str, float] | None = None,
+    baseline: tuple[int, Profile, Profile] | None = None,
+) -> Checked:
+    """Judge a night.
+
+    Args:
+        alarms: those open before.
+        newest: by column of times, the days from its newest value to the night.
+        baseline: the approved version's number, the night's profile, and that of the version's training set.
+
+    Raises:
+        InputError: a rule names a column that is not there.
+    """
+    np = numpy()
+    place = {name: number for number, name in enumerate(night.columns)}
+    tonight = np.full((len(NAMES), len(before.columns)), np.nan)
+    inside = [number for number, name in enumerate(before.columns) if name in place]
+    chosen = [place[before.columns[number]] for number in inside]
+    for row, name in enumerate(NAMES):
+        tonight[row, inside] = night.values[name][chosen]
+    nights = Nights(
+        values=np.concatenate([before.values, tonight[None]]),
+        kinds=KINDS,
+        rows=np.append(before.rows, float(night.rows)),
+        weekdays=np.array([each.weekday() for each in (*before.days, night.day)], "int64"),
+    )
+    limits = rules.placed(NAMES, before.columns)
+    verdicts = judge(nights, settings, limits)
+    warned: dict[str, str] = {}
+    failed: set[str] = set()
+    for column, name in enumerate(before.columns):
+        if sentence := _sentence(verdicts, column, name, night.day.weekday(), limits):
+            warned[name or "rows"] = sentence
+        if verdicts.columns_failed[column] or verdicts.gone[column]:
+            failed.add(name or "rows")
+    for name, days in (newest or {}).items():
+        most = rules.fresh.get(name)
+        if most is not None and not days <= most:
+            warned[name] = f"{name} is stale: its newest value is {days:.1f} days old, and may be {most:g}"
+            failed.add(name)
+    drifted = None if baseline is None else _drifted(*baseline, rules)
+    if drifted:
+        warned = {**drifted.warned, **warned}
+        failed |= drifted.failed
+    judged = {name or "rows" for number, name in enumerate(before.columns) if number in set(inside)}
+    opened, fails = carried(alarms, warned, failed, judged, night.day, rules.unanswered)
+    return Checked(
+        night=night,
+        before=before,
+        nights=nights,
+        verdicts=verdicts,
+        settings=settings,
+        warned=warned,
+        failed=fails,
+        alarms=tuple(opened),
+        drifted=drifted,
+        why=tuple(_why(night, before, warned, fails, opened)),
+    )
+
+
+def replay(checked: Checked) -> str:
+    """The bound on this pipeline's own last nights, in a sentence."""
+    if len(checked.before.days) <= FEWEST:
+        return data_texts.replay(0, 0, 0)
+    warned, failed = replayed(checked.nights.until(len(checked.before.days) - 1), checked.settings)
+    return data_texts.replay(int(failed.any(axis=1).sum()), int(warned.any(axis=1).sum()), len(warned))
+
+
+def distances(checked: Checked) -> Any:
+    """How far each night, tonight as the last one, lay from what is expected tonight, in standard deviations: of each
+    column the furthest statistic, float64 [nights, columns], NaN where none was judged."""
+    np, verdicts = numpy(), checked.verdicts
+    with np.errstate(all="ignore"):
+        apart = (verdicts.scale.apply(checked.nights.values) - verdicts.fit.center) / verdicts.sd
+    apart = np.where(np.isfinite(apart), apart, np.nan)
+    largest = np.fmax.reduce(np.abs(apart), axis=1)
+    return np.where(np.isnan(apart).all(axis=1), np.nan, largest)
+
+
+def _sentence(
+    verdicts: Verdicts, column: int, name: str, weekday: int, limits: Mapping[tuple[int, int], Any]
+) -> str | None:
+    """The furthest statistic of a column that warned; None where none did."""
+    np = numpy()
+    if verdicts.gone[column]:
+        return f"{name} is gone: no value tonight, and some the night before"
+    warned = np.flatnonzero(verdicts.warned[:, column])
+    if not len(warned):
+        return None
+    far = np.nan_to_num(np.abs(verdicts.distance[warned, column]), nan=0.0, posinf=np.inf)
+    statistic = int(warned[int(np.argmax(far))])
+    words = STATISTICS[NAMES[statistic]].words
+    named = words if name == TABLE else f"{words} of {name}"
+    more = f", and {count(len(warned) - 1, 'more statistic')}" if len(warned) > 1 else ""
+    limit = limits.get((statistic, column))
+    return data_texts.sentence(verdicts, statistic, column, named, weekday, limit) + more
+
+
+def _drifted(version: int, batch: Profile, baseline: Profile, rules: NightRules) -> Drifted:
+    sides = aligned(batch, baseline)
+    effects = drift(sides.batch, sides.baseline)
+    warned: dict[str, str] = {}
+    failed: set[str] = set()
+    for measure, (warns, fails) in gated(effects, rules.gates).items():
+        gate = rules.gates[measure]
+        for place, name in enumerate(sides.columns):
+            if warns[place]:
+                size = gate.fail if fails[place] else gate.warn
+                words = _OF_MEASURE[measure].format(name)
+                told = data_texts.drifted(effects[measure], place, measure, words, size)
+                warned.setdefault(name, f"{told}, against the training set of version {version}")
+            if fails[place]:
+                failed.add(name)
+    for name in sides.missing:
+        warned[name] = f"{name} is missing, or of another type, against the training set of version {version}"
+    return Drifted(
+        version=version,
+        rows=baseline.rows,
+        sides=sides,
+        effects=effects,
+        warned=warned,
+        failed=frozenset(failed),
+    )
+
+
+def most_moved(drifted: Drifted) -> list[int]:
+    """The places of the columns in the order of how many of their rows moved, the most first."""
+    np = numpy()
+    moved = np.nan_to_num(drifted.effects[SHARE_MOVED].estimate, nan=-1.0)
+    return np.argsort(-moved, kind="stable").tolist()
+
+
+def _why(
+    night: Night, before: Before, warned: Mapping[str, str], failed: frozenset[str], alarms: Sequence[Alarm]
+) -> list[str]:
+    since = {alarm.column: alarm.since_when(night.day) for alarm in alarms if alarm.nights > 1}
+
+    def told(name: str) -> str:
+        return f"{warned[name]}, {since[name]}" if name in since else warned[name]
+
+    if warned:
+        shown = sorted(failed or warned)
+        more = f" and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else ""
+        title = f"{', '.join(shown[:_NAMED])}{more} {'failed' if failed else 'warned'}."
+        return [title, *(f"{told(name)}." for name in shown)]
+    if len(before.days) < FEWEST:
+        return [f"too few nights: {len(before.days)} accepted before this one, and bounds begin with {FEWEST}."]
+    return [f"all {count(len(before.columns), 'column')} lie within the bounds of {len(before.days)} nights."]

@@ -1,0 +1,173 @@
+"""Tonight's data with what the registry keeps of its group: the accepted nights, open alarms, and the profile of the
+approved version's training set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from drivetrain.base.errors import InputError, warn
+from drivetrain.data.arrow import numpy
+from drivetrain.data.history import History
+from drivetrain.data.profile import Profile
+from drivetrain.decision.data_alarms import Alarm, without
+from drivetrain.decision.data_check import FAILED, NAMES, Before, Checked, check
+from drivetrain.registry.evidence import DATA, change_evidence, place_of
+
+if TYPE_CHECKING:
+    from drivetrain.data.profile import Night
+    from drivetrain.decision.data_bounds import Settings
+    from drivetrain.decision.data_rules import NightRules
+    from drivetrain.registry.registry import ModelVersion, Registry
+
+_EPOCH = date(1970, 1, 1)
+
+
+def judged(
+    registry: Registry,
+    group: str,
+    profile: Profile,
+    content_hash: str,
+    day: date,
+    rules: NightRules,
+    settings: Settings,
+    *,
+    dry: bool = False,
+) -> Checked:
+    """Judge a night, and keep it with the registry: among the accepted nights unless it fails.
+
+    Args:
+        profile: of all its rows.
+        content_hash: of its train set.
+        dry: nothing fails, and no alarm is kept.
+
+    Raises:
+        InputError: what is kept is damaged, or cannot be read or written; a rule names no column.
+    """
+    champion = registry.champion(group)
+    night = profile.night(day, content_hash)
+    newest = {
+        name: (day - _EPOCH).days - float(profile.arrays["newest"][profile.places[name]])
+        for name in rules.fresh
+        if name in profile.places
+    }
+    if unknown := sorted(rules.fresh.keys() - newest.keys()):
+        raise InputError(f"rules: fresh: no column is called {unknown[0]!r}. There are: {', '.join(profile.columns)}.")
+    baseline = None
+    if champion is not None and (known := _training_set(registry, group, champion)):
+        baseline = champion.version, profile, known
+    place = place_of(registry, group, champion, DATA)
+    if place is None:
+        warn("this registry has no place for the nights of the data yet, so tonight is compared with no other")
+        return check(night, _before(History(), night), rules, settings, newest=newest, baseline=baseline)
+    _keep_profile(registry, group, champion, content_hash, profile)
+    made: list[Checked] = []
+
+    def change(kept: bytes) -> bytes:
+        history = History.from_bytes(kept, place)
+        alarms = [Alarm.from_json(each) for each in history.alarms]
+        before = _before(history, night)
+        checked = check(night, before, rules, settings, alarms=alarms, newest=newest, baseline=baseline)
+        made.append(checked)
+        if content_hash in history.content_hashes[:-1]:
+            return kept  # a night of before, run again
+        if checked.verdict == FAILED and not dry:
+            history = history.recorded("failed", day, content_hash=content_hash, why=checked.why[0])
+        else:
+            history = history.append(night)
+        opened = alarms if dry else checked.alarms
+        return replace(history, alarms=tuple(alarm.as_json() for alarm in opened)).to_bytes()
+
+    change_evidence(place, change)
+    return made[-1]
+
+
+def kept_history(registry: Registry, group: str) -> History:
+    """The accepted nights of a group's data, and its open alarms.
+
+    Raises:
+        InputError: there are none, or they cannot be read.
+    """
+    place = place_of(registry, group, registry.champion(group), DATA)
+    found: list[bytes] = []
+
+    def look(kept: bytes) -> bytes:
+        found.append(kept)
+        return kept
+
+    if place is not None:
+        change_evidence(place, look)
+    if place is None or not found[-1]:
+        raise InputError(f"no night of the data of {group!r} is kept: check_data has not run for this group.")
+    return History.from_bytes(found[-1], place)
+
+
+def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, why: str, day: date) -> History:
+    """Answer alarms: what they told of is the new normal, so these columns' nights begin anew.
+
+    Raises:
+        InputError: no alarm is open on a column; nothing is kept of the group.
+    """
+    kept_history(registry, group)
+    place = place_of(registry, group, registry.champion(group), DATA) or ""
+    made: list[History] = []
+
+    def change(kept: bytes) -> bytes:
+        history = History.from_bytes(kept, place)
+        left = without(map(Alarm.from_json, history.alarms), columns)
+        known = [name for name in _placed(columns) if name in history.columns]
+        history = history.restarted(known, who=who, why=why, day=day)
+        made.append(replace(history, alarms=tuple(alarm.as_json() for alarm in left)))
+        return made[-1].to_bytes()
+
+    change_evidence(place, change)
+    return made[-1]
+
+
+def _placed(columns: Iterable[str]) -> list[str]:
+    """The columns as a history names them."""
+    return ["" if name == "rows" else name for name in columns]
+
+
+def _before(history: History, night: Night) -> Before:
+    """The nights before this one, on its columns and those that are gone."""
+    np = numpy()
+    nights = slice(0, len(history))
+    if night.content_hash in history.content_hashes:
+        nights = slice(0, history.content_hashes.index(night.content_hash))
+    columns = (*night.columns, *(name for name in history.columns if name not in set(night.columns)))
+    values = history.aligned(columns)
+    return Before(
+        days=history.days[nights],
+        rows=np.array(history.rows[nights], "float64"),
+        values=np.stack([values[name][nights] for name in NAMES], axis=1),
+        columns=columns,
+    )
+
+
+def _keep_profile(registry: Registry, group: str, champion: ModelVersion | None, hashed: str, profile: Profile) -> None:
+    """Keep tonight's profile by the hash of its train set: the baseline of the version that is trained on it."""
+    if place := place_of(registry, group, champion, f"{DATA}/{hashed}"):
+        content = profile.to_bytes()
+        change_evidence(place, lambda _: content)
+
+
+def _training_set(registry: Registry, group: str, champion: ModelVersion) -> Profile | None:
+    """The profile of the rows that a version was trained on, if it is known."""
+    hashed = champion.lineage.get("data")
+    place = place_of(registry, group, champion, f"{DATA}/{hashed}") if hashed else None
+    found: list[bytes] = []
+
+    def look(kept: bytes) -> bytes:
+        found.append(kept)
+        return kept
+
+    if place:
+        change_evidence(place, look)
+    if not found or not found[-1]:
+        print(f"version {champion.version} was trained on data that no check_data has seen: no baseline", flush=True)
+        return None
+    assert place
+    return Profile.from_bytes(found[-1], place)
