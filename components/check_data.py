@@ -11,11 +11,14 @@ failed is not. The same night again has the verdict that it had.
 from __future__ import annotations
 
 import datetime
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from drivetrain.base.errors import InputError, warn
 from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
+
+if TYPE_CHECKING:
+    from drivetrain.data.manifest import Manifest
 
 
 class DataChecked(TypedDict):
@@ -95,7 +98,7 @@ def check_data(
         dry=dry,
     )
     place = "local" if kind_of(registry) == "local" else shown(named(registry))
-    about = About(group=group, registry=place, quarantined_rows=0)
+    about = About(group=group, registry=place, quarantined_rows=_quarantined(manifest))
     write(checked, profile, report, about)
     print(f"data {checked.verdict}: {checked.why[0]}", flush=True)
     for line in checked.why[1:]:
@@ -127,6 +130,12 @@ def _day(written: str) -> datetime.date:
         return datetime.date.fromisoformat(written[:10])
     except ValueError:
         raise InputError(f"night is {written!r}. Give a day, as 2026-11-30.") from None
+
+
+def _quarantined(manifest: Manifest) -> int:
+    """Rows that prepare_data put aside."""
+    rules = manifest.lineage.get("rules", ())
+    return sum(entry["rows"] for entry in rules if entry["then"] == "quarantine")
 
 
 if __name__ == "__main__":

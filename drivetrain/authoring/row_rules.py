@@ -12,7 +12,7 @@ from typing import Any, cast
 from drivetrain.authoring.plain_yaml import load_yaml
 from drivetrain.base.call_site import is_users_file
 from drivetrain.base.errors import InputError, SpecError, shown
-from drivetrain.data.row_rules.declared import declared_rules
+from drivetrain.data.row_rules.declared import NIGHT_SECTIONS, declared_rules
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -36,9 +36,14 @@ def rules_text(given: Any, where: str) -> Any:
         return content
     try:
         declared_rules(cast("str | Mapping[str, Any]", content))
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+        if any(f'"{section}"' in text for section in NIGHT_SECTIONS):
+            from drivetrain.decision.data_rules import night_rules
+
+            night_rules(text)
     except InputError as error:
         raise SpecError(f"{where}: {error}") from None
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+    return text
 
 
 def read_rules(file: Path) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.profile import STATISTICS
+from drivetrain.data.row_rules.declared import declared_rules
 from drivetrain.decision.data_alarms import warn_after
 from drivetrain.decision.data_drift import MEASURES, Gate
 from drivetrain.decision.data_sizes import Limit, size
 
-SECTIONS = ("nights", "drift", "fresh")
 _OF_TABLE = ("rows", "incomplete")
 _LEVELS = ("warn", "fail")
 
@@ -58,18 +58,13 @@ class NightRules:
 
 
 def night_rules(written: str) -> NightRules:
-    """Read them from the JSON of a rules file; what is about rows is left to prepare_data.
+    """Read them from the JSON of a rules file. What it says of rows is left to prepare_data.
 
     Raises:
         InputError: a part has another form.
     """
-    try:
-        found = json.loads(written or "{}")
-    except ValueError as error:
-        raise InputError(f"rules: no JSON: {error}.") from None
-    if not isinstance(found, dict):
-        raise InputError(f"rules: {written[:40]!r} is no mapping. Allowed: {', '.join(SECTIONS)}.")
-    everything = cast("dict[str, Any]", found)
+    declared_rules(written)
+    everything: dict[str, Any] = json.loads(written)
     nights = _mapping(everything.get("nights", {}), "nights")
     limits: dict[tuple[str, str], Limit] = {}
     for name, content in nights.items():

@@ -24,6 +24,13 @@ def row_rules_schema() -> dict[str, Any]:
         "sums": {"type": "object", "description": "By column, those that it sums.", "additionalProperties": total},
         "rows": _settings(declared.ROWS_SETTINGS),
         "quarantine": _settings(declared.QUARANTINE_SETTINGS),
+        "nights": {"type": "object", "description": "What fails a night, and by how much (docs/data_checks.md)."},
+        "drift": {"type": "object", "description": "By measure from which size on columns warn, and fail."},
+        "fresh": {
+            "type": "object",
+            "description": "By column of times, the days that its newest value may be old.",
+            "additionalProperties": dict(declared.AMOUNT.schema),
+        },
         "then": {**then, "description": "What rules do that do not say it themselves. The default is fail."},
     }
     return {"$schema": DIALECT, "title": "Rules for rows", **object_of((), **sections)}

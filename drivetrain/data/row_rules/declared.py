@@ -98,7 +98,9 @@ COLUMN_SETTINGS: Mapping[str, Form] = {"type": TYPE, "mask": FLAG}
 QUARANTINE_SETTINGS: Mapping[str, Form] = {"keep_days": AMOUNT, "max_rows": COUNT, "whole_rows": FLAG}
 ROWS_SETTINGS: Mapping[str, Form] = {"min": COUNT, "max": COUNT, "then": Form("warn, fail", lambda v: v in
                                      ("warn", "fail"), {"enum": ["warn", "fail"]})}  # fmt: skip
-SECTIONS = ("columns", "sums", "rows", "quarantine", "then")
+NIGHT_SECTIONS = ("nights", "drift", "fresh")
+"""Those about a night as a whole, which check_data reads (drivetrain/decision/data_rules.py)."""
+SECTIONS = ("columns", "sums", "rows", "quarantine", "then", *NIGHT_SECTIONS)
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def test_model_monitors_files_name_the_violations(group: Group) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rules": "{"}, "rules: no JSON"),
+        ({"rules": "{"}, "which is not JSON"),
         ({"rules": '{"nights": {"colums": {}}}'}, "rules: nights: 'colums' is not allowed"),
         ({"rules": '{"nights": {"columns": {"age": {"null": {"fail": 1}}}}}'}, "'null' is no statistic"),
         ({"rules": '{"nights": {"columns": {"agee": {"nulls": {"fail": 1}}}}}'}, "no column is called 'agee'"),
