@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from drivetrain.data.profile import Profile
 
 BINS = 10
-"""Of a number column: between the deciles of the baseline."""
+"""Intervals of a number column, between the deciles of the baseline."""
 _MOST_VALUES = 40
 _OTHERS = "others"
 

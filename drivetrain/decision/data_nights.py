@@ -3,7 +3,7 @@ approved version's training set."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -76,7 +76,7 @@ def judged(
         if checked.verdict == FAILED and not dry:
             history = history.recorded("failed", day, content_hash=content_hash, why=checked.why[0])
         else:
-            history = history.append(night)
+            history = history.append(_without(night, {alarm.column for alarm in checked.alarms}))
         opened = alarms if dry else checked.alarms
         return replace(history, alarms=tuple(alarm.as_json() for alarm in opened)).to_bytes()
 
@@ -124,6 +124,13 @@ def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, 
 
     change_evidence(place, change)
     return made[-1]
+
+
+def _without(night: Night, columns: Collection[str]) -> Night:
+    """A night without the values of columns with an open alarm: what nobody has answered is no new normal."""
+    np = numpy()
+    kept = ~np.isin(night.columns, _placed(columns))
+    return replace(night, values={name: np.where(kept, each, np.nan) for name, each in night.values.items()})
 
 
 def _placed(columns: Iterable[str]) -> list[str]:

@@ -203,3 +203,18 @@ def test_bad_input_is_refused_in_one_line(group: Group, options: dict[str, Any],
         group.check(20, **options)
     assert "\n" not in str(raised.value)
     assert len(kept_history(group.registry, "churn")) == NIGHTS
+
+
+def test_values_with_an_open_alarm_are_not_among_the_accepted_ones(group: Group) -> None:
+    rules = json.dumps({"nights": {"columns": {"x": {"mean": {"warn": "2 %"}}}}})
+    got = group.check(20, table(20, scale=1.03), rules=rules)
+    assert (got["failed"], got["warned"]) == (0, 1)
+    history = kept_history(group.registry, "churn")
+    assert len(history) == NIGHTS + 1
+    kept = history.aligned(["x", "age"])["mean"]
+    assert np.isnan(kept[-1, 0]) and not np.isnan(kept[:-1]).any() and not np.isnan(kept[-1, 1])
+
+
+def test_a_class_that_no_row_has_is_a_share_of_0(group: Group) -> None:
+    got = group.check(20, table(20).set_column(4, "label", pa.array([0] * ROWS)))
+    assert got["failed"] >= 1 and "share of rows of label=1: 0 % tonight" in got["why"]
