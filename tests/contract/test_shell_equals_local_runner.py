@@ -24,9 +24,11 @@ from drivetrain import Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.calibrate import calibrate
+from drivetrain.components.check_data import check_data
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.fetch_previous import fetch_previous
 from drivetrain.components.find_previous import find_previous
+from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemaker
@@ -246,6 +248,25 @@ def test_train_table(tmp_path: Path) -> None:
     (results,) = home.objects.rglob("output.tar.gz")
     by_runner = contents(unpacked(results, tmp_path / "runner-output"))
     assert contents(tmp_path / "output")["history.json"] == by_runner["history.json"]
+
+
+@pytest.mark.slow
+def test_check_data(tmp_path: Path) -> None:
+    raw = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
+    sets: dict[str, Any] = {side: tmp_path / side for side in ("train", "validation", "test")}
+    prepare_data(raw=raw, key="id", **sets)
+    given: dict[str, Any] = {**sets, "group": "nights", "night": "2026-11-30"}
+    compiled = compile_pipeline(Pipeline(name="nights", steps=[step(check_data, name="check", **given)]), here=True)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="nights"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    made = home.objects / BUCKET / "pipelines/nights/steps/check" / summary.execution
+    # The same night again, by the registry that has it.
+    shell(
+        "check_data", report=tmp_path / "report", metrics=tmp_path / "metrics", registry=f"local:{home.ledger}", **given
+    )
+    assert contents(tmp_path / "report") == contents(made / "report")
+    assert contents(tmp_path / "metrics") == contents(made / "metrics")
 
 
 @pytest.mark.slow
