@@ -76,9 +76,10 @@ def records(bench: Bench) -> Iterator[Record]:
 
     bench.progress("trees: learning")
     rows = 4_000 if bench.quick else 60_000
-    learnt = probed("learn", bench.folder("trees-learn"), rows, bench.rounds)
-    for kind, most in (("plain", PLAIN), ("sampled", SAMPLED)):
-        yield ratio(f"trees: learning, {kind}, CPU over XGBoost alone", learnt[kind], most, f"{rows:,} rows x 20")
+    for library, plain in (("XGBoost", PLAIN), ("LightGBM", SAMPLED)):
+        learnt = probed("learn", bench.folder("trees-learn"), rows, bench.rounds, library.lower())
+        for kind, most in (("plain", plain), ("sampled", SAMPLED)):
+            yield ratio(f"trees: learning, {kind}, CPU over {library} alone", learnt[kind], most, f"{rows:,} rows x 20")
     bench.progress("trees: measuring")
     rows = 20_000 if bench.quick else 400_000
     measured = probed("measure", rows, bench.rounds)

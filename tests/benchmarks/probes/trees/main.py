@@ -2,8 +2,8 @@
 
 Trees are learnt on one thread: several wait for each other at full speed, which on a busy machine is most of the time.
 
-    python main.py learn SCRATCH ROWS ROUNDS       "plain" and "sampled": [ours, XGBoost alone] of each round
-    python main.py measure ROWS ROUNDS             "metrics": [ours, scikit-learn] of each round; "replicates": seconds
+    python main.py learn SCRATCH ROWS ROUNDS ESTIMATOR    "plain", "sampled": [ours, the library alone] of each round
+    python main.py measure ROWS ROUNDS       "metrics": [ours, scikit-learn] of each round; "replicates": seconds
 
 The last line of the output is a JSON object.
 """
@@ -16,14 +16,22 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 FEATURES, TREES, SAVES, BATCH = 20, 100, 4, 1 << 16
-OPTIONS = {"max_depth": 6, "learning_rate": 0.1}
-SAMPLED = {"subsample": 0.8, "colsample_bytree": 0.8}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "xgboost": {"max_depth": 6, "learning_rate": 0.1},
+    "lightgbm": {"num_leaves": 31, "learning_rate": 0.1},
+    "sklearn": {"model_options": {"max_leaf_nodes": 31, "learning_rate": 0.1}},
+}
+SAMPLED: dict[str, dict[str, Any]] = {
+    "xgboost": {"subsample": 0.8, "colsample_bytree": 0.8},
+    "lightgbm": {"bagging_fraction": 0.8, "bagging_freq": 1, "feature_fraction": 0.8},
+}
 
 
 def cpu(work: Callable[[], Any]) -> float:
@@ -32,7 +40,7 @@ def cpu(work: Callable[[], Any]) -> float:
     return time.process_time() - begun
 
 
-def learn(scratch: Path, rows: int, rounds: int) -> dict[str, Any]:
+def learn(scratch: Path, rows: int, rounds: int, estimator: str = "xgboost") -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -48,16 +56,17 @@ def learn(scratch: Path, rows: int, rounds: int) -> dict[str, Any]:
     with contextlib.redirect_stdout(io.StringIO()):
         prepare_data(scratch / "raw.parquet", *sides, key="id", label="label")
     found: dict[str, Any] = {}
-    for kind, more in (("plain", {}), ("sampled", SAMPLED)):
-        options = {**OPTIONS, **more}
-        ours, alone = (lambda: _ours(scratch, options)), (lambda: _alone(scratch, options))  # noqa: B023
-        ours()
-        alone()
-        found[kind] = [[cpu(ours), cpu(alone)] for _ in range(rounds)]
+    for kind, more in (("plain", {}), ("sampled", SAMPLED.get(estimator))):
+        if more is not None:
+            options = {**OPTIONS[estimator], **more}
+            ours, alone = partial(_ours, scratch, estimator, options), partial(ALONE[estimator], scratch, options)
+            ours()
+            alone()
+            found[kind] = [[cpu(ours), cpu(alone)] for _ in range(rounds)]
     return found
 
 
-def _ours(scratch: Path, options: dict[str, Any]) -> None:
+def _ours(scratch: Path, estimator: str, options: dict[str, Any]) -> None:
     import shutil
 
     from drivetrain.training.process import join_group
@@ -66,7 +75,8 @@ def _ours(scratch: Path, options: dict[str, Any]) -> None:
 
     for name in ("model", "checkpoints"):
         shutil.rmtree(scratch / name, ignore_errors=True)
-    config = TableConfig(rounds=TREES, early_stopping=TREES, threads=1, estimator_options=json.dumps(options))
+    given = json.dumps(options)
+    config = TableConfig(estimator=estimator, rounds=TREES, early_stopping=TREES, threads=1, estimator_options=given)
     folders = TableFolders(
         train=scratch / "train",
         validation=scratch / "validation",
@@ -77,20 +87,22 @@ def _ours(scratch: Path, options: dict[str, Any]) -> None:
         train(config, folders, process)
 
 
-def _alone(scratch: Path, options: dict[str, Any]) -> None:
+def _read(scratch: Path, side: str) -> tuple[Any, Any]:
     import pyarrow.parquet as pq
-    import xgboost
 
     from drivetrain.data.manifest import Manifest
 
-    def read(side: str) -> tuple[Any, Any]:
-        table = pq.read_table([scratch / side / shard.file for shard in Manifest.read(scratch / side).shards])
-        names = [f"x{number}" for number in range(FEATURES)]
-        matrix = np.stack([table[name].to_numpy().astype(np.float32) for name in names], axis=1)
-        return matrix, table["label"].to_numpy()
+    table = pq.read_table([scratch / side / shard.file for shard in Manifest.read(scratch / side).shards])
+    names = [f"x{number}" for number in range(FEATURES)]
+    matrix = np.stack([table[name].to_numpy().astype(np.float32) for name in names], axis=1)
+    return matrix, table["label"].to_numpy()
 
-    train = xgboost.QuantileDMatrix(*read("train"), nthread=1)
-    validation = xgboost.DMatrix(*read("validation"), nthread=1)
+
+def _xgboost(scratch: Path, options: dict[str, Any]) -> None:
+    import xgboost
+
+    train = xgboost.QuantileDMatrix(*_read(scratch, "train"), nthread=1)
+    validation = xgboost.DMatrix(*_read(scratch, "validation"), nthread=1)
     booster = xgboost.train(
         {**options, "tree_method": "hist", "objective": "binary:logistic", "nthread": 1},
         train,
@@ -100,6 +112,47 @@ def _alone(scratch: Path, options: dict[str, Any]) -> None:
         verbose_eval=False,
     )
     booster.save_model(scratch / "alone.ubj")
+
+
+def _lightgbm(scratch: Path, options: dict[str, Any]) -> None:
+    import lightgbm
+
+    alike = {"num_threads": 1, "force_row_wise": True, "deterministic": True, "verbosity": -1}
+    parameters = {**options, **alike, "objective": "binary"}
+    train = lightgbm.Dataset(*_read(scratch, "train"), params=parameters)
+    validation = lightgbm.Dataset(*_read(scratch, "validation"), reference=train, params=parameters)
+    booster = lightgbm.train(
+        parameters,
+        train,
+        TREES,
+        valid_sets=[train, validation],
+        valid_names=["train", "validation"],
+        callbacks=[lightgbm.early_stopping(TREES, verbose=False)],
+    )
+    booster.save_model(scratch / "alone.txt")
+
+
+def _sklearn(scratch: Path, options: dict[str, Any]) -> None:
+    """Its own early stopping measures the loss of each round, as ours does, on a part of the training data."""
+    import pickle
+
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
+
+    matrix, labels = _read(scratch, "train")
+    with threadpool_limits(1):
+        model = HistGradientBoostingClassifier(
+            **options["model_options"],
+            max_iter=TREES,
+            early_stopping=True,
+            validation_fraction=0.1,
+            n_iter_no_change=TREES,
+            random_state=0,
+        ).fit(matrix, labels)
+    (scratch / "alone.pickle").write_bytes(pickle.dumps(model))
+
+
+ALONE = {"xgboost": _xgboost, "lightgbm": _lightgbm, "sklearn": _sklearn}
 
 
 def measure(rows: int, rounds: int) -> dict[str, Any]:
@@ -156,5 +209,8 @@ def measure(rows: int, rounds: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     what, *given = sys.argv[1:]
-    made = learn(Path(given[0]), *map(int, given[1:])) if what == "learn" else measure(*map(int, given))
+    if what == "learn":
+        made = learn(Path(given[0]), int(given[1]), int(given[2]), given[3])
+    else:
+        made = measure(*map(int, given))
     print(json.dumps(made))
