@@ -74,7 +74,7 @@ def check_data(
             that cannot be asked.
     """
     from drivetrain.data.manifest import Manifest
-    from drivetrain.data.profile import merged, profile_of
+    from drivetrain.data.profile import WHOLE, merged, profile_of
     from drivetrain.decision.data_bounds import Settings
     from drivetrain.decision.data_check import FAILED, WARNED
     from drivetrain.decision.data_nights import judged
@@ -91,6 +91,7 @@ def check_data(
         open_registry(registry),
         group,
         profile,
+        profile_of(train, WHOLE),
         manifest.content_hash,
         day,
         limits,

@@ -29,6 +29,7 @@ def judged(
     registry: Registry,
     group: str,
     profile: Profile,
+    training_set: Profile,
     content_hash: str,
     day: date,
     rules: NightRules,
@@ -39,7 +40,8 @@ def judged(
     """Judge a night, and keep it with the registry: among the accepted nights unless it fails.
 
     Args:
-        profile: of all its rows.
+        profile: of tonight's rows.
+        training_set: of all rows of the train set, also of earlier nights: the baseline of a version trained on it.
         content_hash: of its train set.
         dry: nothing fails, and no alarm is kept.
 
@@ -62,7 +64,7 @@ def judged(
     if place is None:
         warn("this registry has no place for the nights of the data yet, so tonight is compared with no other")
         return check(night, _before(History(), night), rules, settings, newest=newest, baseline=baseline)
-    _keep_profile(registry, group, champion, content_hash, profile)
+    _keep_profile(registry, group, champion, content_hash, training_set)
     made: list[Checked] = []
 
     def change(kept: bytes) -> bytes:
@@ -155,7 +157,7 @@ def _before(history: History, night: Night) -> Before:
 
 
 def _keep_profile(registry: Registry, group: str, champion: ModelVersion | None, hashed: str, profile: Profile) -> None:
-    """Keep tonight's profile by the hash of its train set: the baseline of the version that is trained on it."""
+    """Keep the profile of a train set by its hash: the baseline of the version that is trained on it."""
     if place := place_of(registry, group, champion, f"{DATA}/{hashed}"):
         content = profile.to_bytes()
         change_evidence(place, lambda _: content)
