@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import FAILED, InputError
 from drivetrain.base.formatting import moment, size
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.local.data_alarms import alarms
@@ -225,6 +225,66 @@ def _cell(value: float | str | None) -> str:
 def _apart(shares: Sequence[float | None]) -> float:
     before, after = (share or 0.0 for share in shares)
     return abs(after - before)
+
+
+@app.command()
+def rules(
+    sets: Annotated[list[Path], Argument(metavar="SET...", help="Prepared sets that are known to be good.")],
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the rules there.")] = None,
+) -> None:
+    """Suggest rules for rows from sets that are known to be good.
+
+    Each line says in a comment what it is made from. Review the file, then give it to prepare_data or `data check`.
+
+    \b
+    Examples:
+      drivetrain data rules build/train build/test -o rules.yaml
+    """
+    from drivetrain.base.files import write_text
+    from drivetrain.data.manifest import Manifest
+    from drivetrain.operations.row_rules import suggested
+
+    text = suggested([Manifest.read(folder, checksums=False) for folder in sets])
+    if output is None:
+        say(text.rstrip("\n"))
+    else:
+        write_text(output, text)
+
+
+@app.command()
+def check(
+    folder: Annotated[Path, Argument(metavar="SET", help="A prepared set, or a folder or file of rows.")],
+    rules_file: Annotated[Path, Argument(metavar="RULES", help="A file of rules, YAML or JSON.")],
+    tables: Annotated[
+        Path | None, Option("--tables", metavar="FOLDER", help="The tables that rules refer to by found_in.")
+    ] = None,
+    night: Annotated[str | None, Option("--night", metavar="TIME", help="The time that rules mean by night.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Check the rows of a set or a folder by rules; exit code 1 where one fails.
+
+    \b
+    Examples:
+      drivetrain data check build/train rules.yaml
+      drivetrain data check raw rules.yaml --tables lookups --json
+    """
+    from drivetrain.authoring.row_rules import read_rules
+    from drivetrain.operations.row_rules import judged
+
+    judge = judged(folder, read_rules(rules_file), tables=tables, night=night)
+    broken = list(judge.broken())
+    if as_json:
+        entries = [{"text": text, "fails": fails} for text, fails in broken]
+        say_json({"rows": judge.rows, "rules": judge.entries(), "broken": entries})
+    else:
+        rows = [
+            [each["column"], each["rule"], each["then"], f"{each['rows']:,}", f"{100 * each['share']:.3g} %"]
+            for each in judge.entries()
+        ]
+        say(table(("column", "rule", "then", "rows", "share"), rows))
+        for text, fails in broken:
+            say(f"{'failed' if fails else 'warning'}: {text}")
+    return FAILED if any(fails for _, fails in broken) else 0
 
 
 def _facts(version: Version) -> dict[str, Any]:

@@ -84,10 +84,10 @@ class RowRuling:
             except RepeatedError as error:
                 self._repeated = error.hashes
 
-    def start(self, table: Table, scratch: Scratch) -> None:
+    def start(self, table: Table, scratch: Scratch) -> Judge | None:
         """Before rows are read; the scratch folder need not be there yet."""
         if self.rules is None:
-            return
+            return None
         from drivetrain.data.row_rules.judging import judge_of
         from drivetrain.data.row_rules.quarantine import Quarantine
 
@@ -103,6 +103,7 @@ class RowRuling:
         )
         if quarantine:
             quarantine.writer.start()
+        return self._judge
 
     def judged(self, table: Table) -> Iterator[tuple[Source, int, Batch, Array | None]]:
         """The batches of a table without the rows that are put aside: a file, the index of the first row that was

@@ -149,20 +149,27 @@ class Judge:
             RepeatedError: read again, with what it says.
             InputError: a rule is broken by more rows than it allows.
         """
-        self._count_repeated()
-        failed = [] if self._is_rows_allowed() else [self._says_rows()]
-        for tally in self.tallies:
-            allowed = tally.rule.allowed(self.rows)
-            if tally.rows > allowed and tally.rule.then != "warn":
-                failed.append(self._says(tally, allowed))
-            elif tally.rows > (0 if tally.rule.then == "quarantine" else allowed):
-                warn(f"rules: {self._says(tally, allowed)}")
-        if failed and self.rules.rows_then == "warn" and not self._is_rows_allowed():
-            warn(f"rules: {failed.pop(0)}")
+        self.complete()
+        failed: list[str] = []
+        for said, fails in self.broken():
+            if fails:
+                failed.append(said)
+            else:
+                warn(f"rules: {said}")
         if failed:
             more = f" {len(failed) - 1} more rules are broken: {' '.join(failed[1:3])}" if len(failed) > 1 else ""
             raise InputError(f"rules: {failed[0]}{more} The outputs stay as they were.")
         return self.entries()
+
+    def broken(self) -> Iterator[tuple[str, bool]]:
+        """The sentence of each rule that is broken, and whether it fails."""
+        most = self.rules.most_rows
+        if self.rows < self.rules.least_rows or (most is not None and self.rows > most):
+            yield self._says_rows(), self.rules.rows_then == "fail"
+        for tally in self.tallies:
+            allowed = tally.rule.allowed(self.rows)
+            if tally.rows > (0 if tally.rule.then == "quarantine" else allowed):
+                yield self._says(tally, allowed), tally.rule.then != "warn" and tally.rows > allowed
 
     def entries(self) -> list[dict[str, Any]]:
         """By rule, how many rows broke it."""
@@ -176,10 +183,6 @@ class Judge:
             }
             for tally in self.tallies
         ]
-
-    def _is_rows_allowed(self) -> bool:
-        most = self.rules.most_rows
-        return self.rows >= self.rules.least_rows and (most is None or self.rows <= most)
 
     def _says_rows(self) -> str:
         most = f"{self.rules.most_rows:,}" if self.rules.most_rows is not None else "any number"
@@ -195,8 +198,12 @@ class Judge:
             f"allowed: {int(allowed):,}), first in {self.table.locate(*tally.first)}."
         )
 
-    def _count_repeated(self) -> None:
-        """Count the repeated values after the first reading, and find the first of them."""
+    def complete(self) -> None:
+        """Count the values that repeat, after all rows are read.
+
+        Raises:
+            RepeatedError: read again, with what it says.
+        """
         np = numpy()
         again: dict[str, Any] = {}
         for each in self.unique:
