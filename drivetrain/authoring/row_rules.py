@@ -5,14 +5,21 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.authoring.foreign_rules import translated
 from drivetrain.authoring.plain_yaml import load_yaml
 from drivetrain.base.call_site import is_users_file
+<<<<<<< HEAD
 from drivetrain.base.errors import InputError, SpecError, shown
 from drivetrain.data.row_rules.declared import NIGHT_SECTIONS, declared_rules
+=======
+from drivetrain.base.errors import InputError, Notice, SpecError, and_more, shown
+from drivetrain.data.row_rules.declared import declared_rules
+>>>>>>> 6a876a28 (Take schemas of pandera, dataframely and Great Expectations as row rules)
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -21,8 +28,8 @@ def rules_text(given: Any, where: str) -> Any:
     """The JSON text of row rules, for a step's parameter; what is only known when a pipeline runs stays as it is.
 
     Args:
-        given: a dict, a JSON text, or the path of a YAML or JSON file: from the folder of the pipeline's code, or from
-            the current one.
+        given: a dict, a JSON text, the path of a YAML or JSON file (from the folder of the pipeline's code, or from the
+            current one), a schema of pandera or dataframely, or a suite of Great Expectations.
         where: begins a message.
 
     Raises:
@@ -32,8 +39,15 @@ def rules_text(given: Any, where: str) -> Any:
     if isinstance(content, str | os.PathLike):
         text = str(os.fspath(cast("str | os.PathLike[str]", content)))
         content = text if text.lstrip().startswith("{") else read_rules(_found(text, where))
+    if not isinstance(content, str) and (found := translated(content)):
+        content, others = found
+        if others:
+            said = f"{where}: rules have no {and_more(others, 10)}, which the given schema has: check these elsewhere."
+            warnings.warn(said, Notice, stacklevel=2)
     if not isinstance(content, str | Mapping):
         return content
+    if not isinstance(content, str):  # dates are texts in JSON
+        content = json.loads(json.dumps(content, default=str))
     try:
         declared_rules(cast("str | Mapping[str, Any]", content))
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
@@ -43,7 +57,11 @@ def rules_text(given: Any, where: str) -> Any:
             night_rules(text)
     except InputError as error:
         raise SpecError(f"{where}: {error}") from None
+<<<<<<< HEAD
     return text
+=======
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+>>>>>>> 6a876a28 (Take schemas of pandera, dataframely and Great Expectations as row rules)
 
 
 def read_rules(file: Path) -> dict[str, Any]:
