@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from drivetrain.base.errors import InputError
@@ -104,6 +105,8 @@ def _scalar(rule: Rule, kind: DataType, night: str | None) -> Any:
     if pa.types.is_integer(kind) and isinstance(value, float) and math.isfinite(value):
         value = math.ceil(value) if rule.name in ("min", "below") else math.floor(value)
     try:
+        if pa.types.is_decimal(kind) and not isinstance(value, str):
+            return pa.scalar(Decimal(str(value)))
         if not isinstance(value, str):
             return pa.scalar(value, kind)
         if pa.types.is_temporal(kind):

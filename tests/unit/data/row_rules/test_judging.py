@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,7 @@ def test_a_run_that_goes_on_judges_new_rows_alone_and_other_rules_read_all_anew(
         ({"below": 2.5}, [2, 3, None], pa.int64(), [1]),
         ({"max": 2.5}, [2.5, float("nan"), 3.0], pa.float64(), [2]),
         ({"max": "2026-01-01"}, ["2026-01-01", "2026-01-02"], pa.date32(), [1]),
+        ({"min": 0.125}, [Decimal("0.12"), Decimal("0.13"), None], pa.decimal128(10, 2), [0]),
         ({"max": "night"}, ["2026-11-30T01:00:00", "2026-11-30T03:00:00"], pa.timestamp("us"), [1]),
         ({"values": [1, 2]}, [1, 3, None], pa.int64(), [1]),
         ({"values": ["a"]}, [*["a"] * 5000, "b"], pa.string(), [5000]),
