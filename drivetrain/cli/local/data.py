@@ -231,6 +231,7 @@ def _apart(shares: Sequence[float | None]) -> float:
 def rules(
     sets: Annotated[list[Path], Argument(metavar="SET...", help="Prepared sets that are known to be good.")],
     output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the rules there.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Suggest rules for rows from sets that are known to be good.
 
@@ -240,11 +241,16 @@ def rules(
     Examples:
       drivetrain data rules build/train build/test -o rules.yaml
     """
+    import json
+
+    from drivetrain.authoring.plain_yaml import load_yaml
     from drivetrain.base.files import write_text
     from drivetrain.data.manifest import Manifest
     from drivetrain.operations.row_rules import suggested
 
     text = suggested([Manifest.read(folder, checksums=False) for folder in sets])
+    if as_json:
+        text = json.dumps(load_yaml(text, "rules"), indent=2, ensure_ascii=False) + "\n"
     if output is None:
         say(text.rstrip("\n"))
     else:
@@ -261,7 +267,7 @@ def check(
     night: Annotated[str | None, Option("--night", metavar="TIME", help="The time that rules mean by night.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Check the rows of a set or a folder by rules; exit code 1 where one fails.
+    """Check rows by rules; the exit code is 1 where one fails.
 
     \b
     Examples:

@@ -177,7 +177,7 @@ def declared_rules(given: str | Mapping[str, Any]) -> RowRules:
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"rules is {shown(given, 40)}, which is not JSON ({error}). A pipeline takes rules='rules.yaml' or a "
-                "dict; this step takes their JSON text: drivetrain data rules-json rules.yaml."
+                "dict; this step takes the same as a JSON text."
             ) from None
     top = _mapping("rules", content)
     _check_names("rules", top, SECTIONS)

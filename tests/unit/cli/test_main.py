@@ -20,7 +20,7 @@ EVERY = [(name,) for name in COMMANDS] + [
     ("evaluations", "show"),
     *[("models", name) for name in ("list", "show", "compare", "approve", "reject", "predict")],
     *[("prices", name) for name in ("show", "update")],
-    *[("schema", name) for name in ("settings", "definition", "patch")],
+    *[("schema", name) for name in ("settings", "definition", "patch", "rules")],
     *[("triggers", name) for name in ("list", "replay")],
 ]
 
@@ -58,7 +58,13 @@ def test_help_has_examples_that_begin_with_the_command(drivetrain, command: tupl
 
 
 # These print what is not for a script to take apart: a JSON Schema as it is, and the script of a shell.
-WITHOUT_JSON = {("completion",), ("schema", "settings"), ("schema", "definition"), ("schema", "patch")}
+WITHOUT_JSON = {
+    ("completion",),
+    ("schema", "settings"),
+    ("schema", "definition"),
+    ("schema", "patch"),
+    ("schema", "rules"),
+}
 
 
 def test_every_command_speaks_json() -> None:

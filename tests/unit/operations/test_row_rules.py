@@ -30,6 +30,8 @@ def test_suggested_rules_say_what_the_sets_hold_and_hold_for_them(
     file = tmp_path / "rules.yaml"
     assert run(["data", "rules", *(str(sets / side) for side in SIDES), "-o", str(file)]) == 0
     columns = read_rules(file)["columns"]
+    assert run(["data", "rules", *(str(sets / side) for side in SIDES), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == read_rules(file)
     assert columns["id"] == {"type": "int64", "nulls": "warn", "unique": "fail"}
     assert columns["country"]["values"] == ["CH", "DE"] and "values" not in columns["note"]
     assert (columns["number"]["min"], columns["number"]["max"]) == (-150, 249)
