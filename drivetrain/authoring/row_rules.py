@@ -13,13 +13,8 @@ from typing import Any, cast
 from drivetrain.authoring.foreign_rules import translated
 from drivetrain.authoring.plain_yaml import load_yaml
 from drivetrain.base.call_site import is_users_file
-<<<<<<< HEAD
-from drivetrain.base.errors import InputError, SpecError, shown
-from drivetrain.data.row_rules.declared import NIGHT_SECTIONS, declared_rules
-=======
 from drivetrain.base.errors import InputError, Notice, SpecError, and_more, shown
-from drivetrain.data.row_rules.declared import declared_rules
->>>>>>> 6a876a28 (Take schemas of pandera, dataframely and Great Expectations as row rules)
+from drivetrain.data.row_rules.declared import NIGHT_SECTIONS, declared_rules
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -50,18 +45,14 @@ def rules_text(given: Any, where: str) -> Any:
         content = json.loads(json.dumps(content, default=str))
     try:
         declared_rules(cast("str | Mapping[str, Any]", content))
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         if any(f'"{section}"' in text for section in NIGHT_SECTIONS):
             from drivetrain.decision.data_rules import night_rules
 
             night_rules(text)
     except InputError as error:
         raise SpecError(f"{where}: {error}") from None
-<<<<<<< HEAD
     return text
-=======
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
->>>>>>> 6a876a28 (Take schemas of pandera, dataframely and Great Expectations as row rules)
 
 
 def read_rules(file: Path) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def diff(
     second: Annotated[Path, Argument(metavar="B", help="A later one.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Show rows added, removed and changed by key, and columns that moved.
+    """Show rows that differ, by key, and columns that moved.
 
     \b
     Examples:
