@@ -25,7 +25,7 @@ def alarms(
     where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
-    """Show the open alarms of check_data on a group's data, and answer them.
+    """Show the open alarms on a group's data, or answer some.
 
     An accepted column's nights begin anew: what its alarm told of is the new normal. A column without an answer warns
     or fails again each night.
