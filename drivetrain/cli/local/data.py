@@ -16,7 +16,7 @@ from drivetrain.telling.terminal import say, say_json, table
 if TYPE_CHECKING:
     from drivetrain.data.versions import Version
 
-app = App(help="List prepared data sets and their versions by date; answer alarms on them.")
+app = App(help="Look at data sets, their versions, rules and alarms.")
 app.command()(alarms)
 
 # `diff` leaves out columns in which a smaller share of the rows moved.
