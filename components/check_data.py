@@ -85,8 +85,11 @@ def check_data(
     checked_group(group)
     settings = Settings(warnings_a_year=warnings_a_year, nights_a_year=nights_a_year)
     limits, day = night_rules(rules), _day(night)
-    manifest = Manifest.read(train, checksums=False)
-    profile = merged(profile_of(folder) for folder in (train, validation, test, calibration) if folder is not None)
+    sides = [folder for folder in (train, validation, test, calibration) if folder is not None]
+    manifest, *others = (Manifest.read(folder, checksums=False) for folder in sides)
+    if any(other.lineage.get("sources") != manifest.lineage.get("sources") for other in others):
+        raise InputError("the sets are of different runs: their rows come from different files. Give those of one run.")
+    profile = merged(map(profile_of, sides))
     checked = judged(
         open_registry(registry),
         group,
@@ -102,11 +105,11 @@ def check_data(
     about = About(group=group, registry=place, quarantined_rows=_quarantined(manifest))
     write(checked, profile, report, about)
     print(f"data {checked.verdict}: {checked.why[0]}", flush=True)
-    for line in checked.why[1:]:
-        if checked.verdict in (FAILED, WARNED):
-            warn(line)
     failed = checked.verdict == FAILED and not dry
-    if failed and on_failure == "stop":
+    stops = failed and on_failure == "stop"
+    for line in checked.why[1:] if checked.verdict in (FAILED, WARNED) and not stops else ():
+        warn(line)
+    if stops:
         raise InputError(
             f"the data of {day} failed: {' '.join(checked.why)} Nothing is trained on them. Repair them and run again, "
             f"or accept the change: drivetrain data alarms {group} --accept COLUMN --why TEXT."

@@ -160,6 +160,13 @@ def test_a_column_that_is_gone_fails_and_a_new_one_does_not(group: Group) -> Non
     assert got["failed"] >= 1 and "age is gone" in got["why"] and "new" not in group.found(20)["why"][0]
 
 
+def test_sets_of_different_runs_are_refused(group: Group) -> None:
+    one, other = group.prepare(20), group.prepare(21)
+    given: dict[str, Any] = {"train": one / "train", "test": other / "test", "report": group.report(20)}
+    with pytest.raises(InputError, match="the sets are of different runs"):
+        check_data(group="churn", registry=f"local:{group.folder / 'ledger.db'}", **given)
+
+
 def test_stale_data_fail_by_the_night_that_is_given(group: Group) -> None:
     stamps = pa.array([np.datetime64("2026-09-18T10:00", "us")] * ROWS)
     rules = json.dumps({"fresh": {"at": 2}})
