@@ -20,6 +20,9 @@ from drivetrain.steps.declaration import component
 if TYPE_CHECKING:
     from drivetrain.data.manifest import Manifest
 
+# Columns whose sentences stand in the error.
+_SHOWN = 3
+
 
 class DataChecked(TypedDict):
     """The numbers that a pipeline can decide on: 1 is yes, 0 no. `why` is the verdict in one line."""
@@ -67,7 +70,7 @@ def check_data(
         warnings_a_year: false warnings to expect, over all columns and statistics.
         nights_a_year: how often the pipeline runs.
         on_failure: of a night that fails: stop the run, or report it, for a condition on `failed`.
-        dry: nothing fails, and alarms are not kept: what the rules would have done.
+        dry: nothing fails, and the night counts as accepted; alarms are not kept: what the rules would have done.
 
     Raises:
         InputError: the night fails; sets of different runs, or without a profile; rules of another form; a registry
@@ -110,9 +113,12 @@ def check_data(
     for line in checked.why[1:] if checked.verdict in (FAILED, WARNED) and not stops else ():
         warn(line)
     if stops:
+        more = f" {len(checked.why) - _SHOWN - 1} more in data_check.md." if len(checked.why) > _SHOWN + 1 else ""
+        is_open = any(alarm.column in checked.failed for alarm in checked.alarms)
+        accept = f", or accept the change: drivetrain data alarms {group} --accept COLUMN --why TEXT" if is_open else ""
         raise InputError(
-            f"the data of {day} failed: {' '.join(checked.why)} Nothing is trained on them. Repair them and run again, "
-            f"or accept the change: drivetrain data alarms {group} --accept COLUMN --why TEXT."
+            f"the data of {day} failed: {' '.join(checked.why[: _SHOWN + 1])}{more} Nothing is trained on them. Repair "
+            f"them and run again{accept}."
         )
     return {
         "passed": int(not failed),

@@ -37,6 +37,8 @@ class History:
     """STATISTICS by name: float64 [nights, columns] (kept in float32, but for counts and numbers)."""
     records: tuple[Mapping[str, Any], ...] = ()
     """The latest MAX_RECORDS answers and refused nights, the oldest first; JSON objects with `what` and `day`."""
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Those of the columns when they were there last."""
     alarms: tuple[Mapping[str, Any], ...] = ()
     """Open ones, as JSON objects."""
 
@@ -63,28 +65,35 @@ class History:
         return found
 
     def append(self, night: Night, *, at_most: int = MAX_NIGHTS) -> History:
-        """With an accepted night, in place of the last one if that has the same content; the oldest ones are dropped.
+        """With an accepted night, in the order of the days and in place of one of the same day; the oldest are dropped.
 
         Args:
             night: the night.
             at_most: nights that are kept.
         """
         np = numpy()
-        again = self.content_hashes[-1:] == (night.content_hash,)
-        kept = slice(max(0, len(self) + 1 - again - at_most), len(self) - again)
+        others = [place for place, day in enumerate(self.days) if day != night.day]
+        kept = others[max(0, len(others) + 1 - at_most) :]
+        here = sum(self.days[place] < night.day for place in kept)
         columns = tuple(dict.fromkeys((*self.columns, *night.columns)))
         tonight = History(
             columns=night.columns, days=(night.day,), values={k: v[None] for k, v in night.values.items()}
         )
         before, new = self.aligned(columns), tonight.aligned(columns)
-        values = {name: np.concatenate([before[name][kept], new[name]]) for name in STATISTICS}
+        values = {name: np.insert(before[name][kept], here, new[name][0], axis=0) for name in STATISTICS}
         there = np.any([~np.isnan(each).all(axis=0) for each in values.values()], axis=0)
         there |= np.isin(columns, night.columns)
+
+        def inserted(before: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+            left = [before[place] for place in kept]
+            return (*left[:here], value, *left[here:])
+
         return replace(
             self,
-            days=(*self.days[kept], night.day),
-            rows=(*self.rows[kept], night.rows),
-            content_hashes=(*self.content_hashes[kept], night.content_hash),
+            days=inserted(self.days, night.day),
+            rows=inserted(self.rows, night.rows),
+            content_hashes=inserted(self.content_hashes, night.content_hash),
+            kinds={**self.kinds, **night.kinds} if here == len(kept) else self.kinds,
             columns=tuple(name for name, is_there in zip(columns, there.tolist(), strict=True) if is_there),
             values={name: each[:, there] for name, each in values.items()},
         )
@@ -107,7 +116,8 @@ class History:
             )
         chosen = np.isin(self.columns, names)
         values = {name: np.where(chosen, np.nan, each) for name, each in self.values.items()}
-        return replace(self, values=values).recorded("accepted", day, columns=names, who=who, why=why)
+        kinds = {name: kind for name, kind in self.kinds.items() if name not in names}
+        return replace(self, values=values, kinds=kinds).recorded("accepted", day, columns=names, who=who, why=why)
 
     def to_bytes(self) -> bytes:
         """The content of its file; the same history gives the same bytes."""
@@ -115,7 +125,7 @@ class History:
         facts: dict[str, Any] = {
             **{"kind": _KIND, "format": _FORMAT, "days": [day.isoformat() for day in self.days], "rows": self.rows},
             **{"content_hashes": self.content_hashes, "columns": self.columns},
-            **{"records": self.records, "alarms": self.alarms},
+            **{"records": self.records, "alarms": self.alarms, "kinds": self.kinds},
         }
         arrays = {
             name: each.astype("<f8" if STATISTICS[name].kind in _WIDE else "<f4")
@@ -146,6 +156,7 @@ class History:
             return cls(
                 days=tuple(map(datetime.date.fromisoformat, facts["days"])),
                 **{each: tuple(facts[each]) for each in ("rows", "content_hashes", "columns", "records", "alarms")},
+                kinds=facts["kinds"],
                 values={each: values.astype("float64") for each, values in nights.items()},
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
@@ -30,7 +30,7 @@ from drivetrain.data.statistics import MAX_VALUES, TableStatistics
 
 PROFILE, WHOLE = "profile", "whole"
 MAX_SHARES = 20
-"""Classes whose shares of the rows are statistics."""
+"""Values of a text column, or classes, whose shares of the rows are statistics."""
 TABLE = ""
 """The column's name of what a night has once: its rows."""
 _KIND, _FORMAT, _ADVICE = "profile", 1, "Run prepare_data again."
@@ -50,7 +50,6 @@ class Statistic(NamedTuple):
 
 STATISTICS: Mapping[str, Statistic] = {
     "rows": Statistic("count", "number of rows"),
-    "incomplete": Statistic("share", "share of rows with an empty cell"),
     "nulls": Statistic("share", "share of empty cells"),
     "blanks": Statistic("share", "share of blank texts"),
     "not_finite": Statistic("share", "share of values that are NaN or infinite"),
@@ -65,7 +64,7 @@ STATISTICS: Mapping[str, Statistic] = {
     "hour": Statistic("number", "mean time of day in hours"),
     "correlation": Statistic("number", "correlation with the label"),
 }
-"""The numbers of a night. `rows` and `incomplete` are those of the column TABLE, and `class_share` of columns named
+"""The numbers of a night. `rows` is that of the column TABLE, and `class_share` of columns named
 `LABEL=CLASS`."""
 
 
@@ -78,6 +77,8 @@ class Night:
     content_hash: str
     columns: tuple[str, ...]
     values: Mapping[str, Any]
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By column of the table: number, time, text or other."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,8 +199,8 @@ class Profile:
     def night(self, day: datetime.date, content_hash: str) -> Night:
         """The night that these rows are, by STATISTICS."""
         np = numpy()
-        shares: Mapping[Any, int] = self.classes if len(self.classes) <= MAX_SHARES else {}
-        columns = (TABLE, *self.columns, *(f"{self.label}={value}" for value in shares))
+        shares = {f"{name}={value}": rows for name, listed in self._listed() for value, rows in listed.items()}
+        columns = (TABLE, *self.columns, *shares)
         inside = slice(1, 1 + len(self.columns))
         values = {name: np.full(len(columns), np.nan) for name in STATISTICS}
         for name, found in self.statistics.items():
@@ -208,9 +209,17 @@ class Profile:
                 values[name][1 + self.places[self.key]] = np.nan
         values["rows"][0] = self.rows
         if self.rows:
-            values["incomplete"][0] = self.incomplete / self.rows
             values["class_share"][inside.stop :] = [rows / self.rows for rows in shares.values()]
-        return Night(day=day, rows=self.rows, content_hash=content_hash, columns=columns, values=values)
+        kinds = dict(zip(self.columns, self.kinds, strict=True))
+        return Night(day=day, rows=self.rows, content_hash=content_hash, columns=columns, values=values, kinds=kinds)
+
+    def _listed(self) -> Iterator[tuple[str, Mapping[Any, int]]]:
+        """The classes of the label, and the values of texts that have few."""
+        listed = {name: self.values[name] for name, kind in zip(self.columns, self.kinds, strict=True)
+                  if kind == "text" and name in self.values}  # fmt: skip
+        if self.label is not None and self.classes:
+            listed[self.label] = self.classes
+        yield from ((name, rows) for name, rows in listed.items() if name != self.key and len(rows) <= MAX_SHARES)
 
     def histogram(self, edges: Mapping[str, Sequence[float]]) -> dict[str, Any]:
         """By column about how many values lie in each interval between two of its edges, the last edge included;

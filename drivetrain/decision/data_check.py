@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import numpy
 from drivetrain.data.profile import STATISTICS, TABLE
 from drivetrain.decision import data_texts
@@ -25,6 +26,7 @@ KINDS: tuple[str, ...] = tuple(each.kind for each in STATISTICS.values())
 PASSED, WARNED, FAILED, NOT_JUDGED = "passed", "warned", "failed", "not judged"
 _OF_MEASURE = {"share_moved": "rows of {} that moved", "mean_moved": "mean of {}", "nulls_moved": "empty cells of {}"}
 _NAMED = 3
+_KINDS = {"number": "numbers", "time": "times", "text": "texts", "other": "values of another type"}
 # Numbers that are judged again to say what the bounds would have done: about a quarter of a second.
 _REPLAYED = 40_000
 
@@ -40,6 +42,10 @@ class Before:
     """float64 [nights, STATISTICS, columns], NaN where a night has no such value."""
     columns: tuple[str, ...]
     """Tonight's, and those that the last night had, too."""
+    kinds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By column what its values were when it was there last: number, time, text or other."""
+    same_as: date | None = None
+    """An earlier night with the very same data."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,6 +97,7 @@ def check(
     alarms: Sequence[Alarm] = (),
     newest: Mapping[str, float] | None = None,
     baseline: tuple[int, Profile, Profile] | None = None,
+    answered: Sequence[str] = (),
 ) -> Checked:
     """Judge a night.
 
@@ -98,9 +105,10 @@ def check(
         alarms: those open before.
         newest: by column of times, the days from its newest value to the night.
         baseline: the approved version's number, the night's profile, and that of the version's training set.
+        answered: columns whose difference from that training set was accepted.
 
     Raises:
-        InputError: a rule names a column that is not there.
+        InputError: a rule names a column that is not there, or a statistic that a column has not got.
     """
     np = numpy()
     place = {name: number for number, name in enumerate(night.columns)}
@@ -120,6 +128,7 @@ def check(
     )
     limits = rules.placed(NAMES, before.columns)
     verdicts = judge(nights, settings, limits)
+    _refuse_idle_limits(rules, verdicts, before.columns)
     warned: dict[str, str] = {}
     failed: set[str] = set()
     for column, name in enumerate(before.columns):
@@ -127,17 +136,21 @@ def check(
             warned[name or "rows"] = sentence
         if verdicts.columns_failed[column] or verdicts.gone[column]:
             failed.add(name or "rows")
-    for name, days in (newest or {}).items():
-        most = rules.fresh.get(name)
-        if most is not None and not days <= most:
-            warned[name] = f"{name} is stale: its newest value is {days:.1f} days old, and may be {most:g}"
+    for name, kind in night.kinds.items():
+        if before.kinds.get(name, kind) != kind:
+            warned[name] = f"{name} holds {_KINDS[kind]} tonight, and held {_KINDS[before.kinds[name]]} before"
             failed.add(name)
-    drifted = None if baseline is None else _drifted(*baseline, rules)
+    drifted = None if baseline is None else _drifted(*baseline, rules, set(answered))
     if drifted:
         warned = {**drifted.warned, **warned}
         failed |= drifted.failed
     judged = {name or "rows" for number, name in enumerate(before.columns) if number in set(inside)}
     opened, fails = carried(alarms, warned, failed, judged, night.day, rules.unanswered)
+    if before.same_as is not None:
+        warned["rows"] = f"no row is new: the data are those of {before.same_as}"
+    for name, sentence in _stale(rules, newest or {}):
+        warned[name] = sentence
+        fails |= {name}
     return Checked(
         night=night,
         before=before,
@@ -176,7 +189,7 @@ def distances(checked: Checked) -> Any:
 def _sentence(
     verdicts: Verdicts, column: int, name: str, weekday: int, limits: Mapping[tuple[int, int], Any]
 ) -> str | None:
-    """The furthest statistic of a column that warned; None where none did."""
+    """The furthest statistic of a column that failed, else of those that warned; None where none did."""
     np = numpy()
     if verdicts.gone[column]:
         return f"{name} is gone: no value tonight, and some the night before"
@@ -184,7 +197,7 @@ def _sentence(
     if not len(warned):
         return None
     far = np.nan_to_num(np.abs(verdicts.distance[warned, column]), nan=0.0, posinf=np.inf)
-    statistic = int(warned[int(np.argmax(far))])
+    statistic = int(warned[np.lexsort((far, verdicts.failed[warned, column]))[-1]])
     words = STATISTICS[NAMES[statistic]].words
     named = words if name == TABLE else f"{words} of {name}"
     more = f", and {count(len(warned) - 1, 'more statistic')}" if len(warned) > 1 else ""
@@ -192,7 +205,34 @@ def _sentence(
     return data_texts.sentence(verdicts, statistic, column, named, weekday, limit) + more
 
 
-def _drifted(version: int, batch: Profile, baseline: Profile, rules: NightRules) -> Drifted:
+def _stale(rules: NightRules, newest: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """The columns of times that are too old, or lie in the future, with a sentence."""
+    for name, days in newest.items():
+        if days > rules.fresh[name]:
+            yield name, f"{name} is stale: its newest value is {days:.1f} days old, and may be {rules.fresh[name]:g}"
+        elif days < -1:
+            yield name, f"{name} lies in the future: its newest value is {-days:.1f} days after the night began"
+
+
+def _refuse_idle_limits(rules: NightRules, verdicts: Verdicts, columns: tuple[str, ...]) -> None:
+    """
+    Raises:
+        InputError: a limit names a column that has no such statistic, so that it would guard nothing.
+    """
+    np = numpy()
+    has = ~np.isnan(verdicts.value) | (verdicts.nights > 0)
+    for name, statistic in rules.limits:
+        if name in columns and not has[NAMES.index(statistic), columns.index(name)]:
+            rows: list[int] = np.flatnonzero(has[:, columns.index(name)]).tolist()
+            there = [NAMES[row] for row in rows]
+            known = f"It has {', '.join(there)}." if there else "Nothing of a key is judged."
+            more = f" Name a class: {name}=CLASS." if statistic == "class_share" else ""
+            raise InputError(
+                f"rules: nights: columns: {name}: {statistic}: the column has no such number. {known}{more}"
+            )
+
+
+def _drifted(version: int, batch: Profile, baseline: Profile, rules: NightRules, answered: set[str]) -> Drifted:
     sides = aligned(batch, baseline)
     effects = drift(sides.batch, sides.baseline)
     warned: dict[str, str] = {}
@@ -200,15 +240,16 @@ def _drifted(version: int, batch: Profile, baseline: Profile, rules: NightRules)
     for measure, (warns, fails) in gated(effects, rules.gates).items():
         gate = rules.gates[measure]
         for place, name in enumerate(sides.columns):
-            if warns[place]:
+            if warns[place] and name not in answered:
                 size = gate.fail if fails[place] else gate.warn
                 words = _OF_MEASURE[measure].format(name)
                 told = data_texts.drifted(effects[measure], place, measure, words, size)
                 warned.setdefault(name, f"{told}, against the training set of version {version}")
-            if fails[place]:
+            if fails[place] and name not in answered:
                 failed.add(name)
-    for name in sides.missing:
+    for name in (each for each in sides.missing if each not in answered):
         warned[name] = f"{name} is missing, or of another type, against the training set of version {version}"
+        failed.add(name)
     return Drifted(
         version=version,
         rows=baseline.rows,
@@ -241,4 +282,7 @@ def _why(
         return [title, *(f"{told(name)}." for name in shown)]
     if len(before.days) < FEWEST:
         return [f"too few nights: {len(before.days)} accepted before this one, and bounds begin with {FEWEST}."]
-    return [f"all {count(len(before.columns), 'column')} lie within the bounds of {len(before.days)} nights."]
+    columns = count(sum(name in night.kinds for name in before.columns), "column")
+    new = [name for name in night.kinds if before.kinds and name not in before.kinds]
+    more = f" New: {', '.join(new[:_NAMED])}." if new else ""
+    return [f"all {columns} lie within the bounds of {len(before.days)} nights.{more}"]

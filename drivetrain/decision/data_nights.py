@@ -55,8 +55,10 @@ def judged(
         for name in rules.fresh
         if name in profile.places
     }
-    if unknown := sorted(rules.fresh.keys() - newest.keys()):
-        raise InputError(f"rules: fresh: no column is called {unknown[0]!r}. There are: {', '.join(profile.columns)}.")
+    times = [name for name, kind in night.kinds.items() if kind == "time"]
+    if unknown := sorted(rules.fresh.keys() - {*times}):
+        there = f"There are: {', '.join(times)}." if times else "There is none."
+        raise InputError(f"rules: fresh: {unknown[0]!r} is no column of dates or time stamps. {there}")
     baseline = None
     if champion is not None and (known := _training_set(registry, group, champion)):
         baseline = champion.version, profile, known
@@ -71,15 +73,22 @@ def judged(
         history = History.from_bytes(kept, place)
         alarms = [Alarm.from_json(each) for each in history.alarms]
         before = _before(history, night)
-        checked = check(night, before, rules, settings, alarms=alarms, newest=newest, baseline=baseline)
+        accepted = [] if champion is None else _accepted(history, champion)
+        checked = check(
+            *(night, before, rules, settings),
+            alarms=alarms,
+            newest=newest,
+            baseline=baseline,
+            answered=accepted,
+        )
         made.append(checked)
-        if content_hash in history.content_hashes[:-1]:
-            return kept  # a night of before, run again
+        if before.same_as is not None or (history.days and day < history.days[-1] and day not in history.days):
+            return kept  # data of before, or a night that was left out
         if checked.verdict == FAILED and not dry:
             history = history.recorded("failed", day, content_hash=content_hash, why=checked.why[0])
         else:
             history = history.append(_without(night, {alarm.column for alarm in checked.alarms}))
-        opened = alarms if dry else checked.alarms
+        opened = alarms if dry or day < max(history.days, default=day) else checked.alarms
         return replace(history, alarms=tuple(alarm.as_json() for alarm in opened)).to_bytes()
 
     change_evidence(place, change)
@@ -121,6 +130,9 @@ def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, 
         left = without(map(Alarm.from_json, history.alarms), columns)
         known = [name for name in _placed(columns) if name in history.columns]
         history = history.restarted(known, who=who, why=why, day=day)
+        champion = registry.champion(group)
+        of_version = {**history.records[-1], "version": None if champion is None else champion.version}
+        history = replace(history, records=(*history.records[:-1], of_version))
         made.append(replace(history, alarms=tuple(alarm.as_json() for alarm in left)))
         return made[-1].to_bytes()
 
@@ -143,9 +155,8 @@ def _placed(columns: Iterable[str]) -> list[str]:
 def _before(history: History, night: Night) -> Before:
     """The nights before this one, on its columns and those that are gone."""
     np = numpy()
-    nights = slice(0, len(history))
-    if night.content_hash in history.content_hashes:
-        nights = slice(0, history.content_hashes.index(night.content_hash))
+    nights = slice(0, sum(day < night.day for day in history.days))
+    known = dict(zip(history.content_hashes, history.days, strict=True)).get(night.content_hash, night.day)
     columns = (*night.columns, *(name for name in history.columns if name not in set(night.columns)))
     values = history.aligned(columns)
     return Before(
@@ -153,7 +164,15 @@ def _before(history: History, night: Night) -> Before:
         rows=np.array(history.rows[nights], "float64"),
         values=np.stack([values[name][nights] for name in NAMES], axis=1),
         columns=columns,
+        kinds=history.kinds,
+        same_as=known if known < night.day else None,
     )
+
+
+def _accepted(history: History, champion: ModelVersion) -> list[str]:
+    """The columns whose difference from the training set of a version was accepted."""
+    answers = (each for each in history.records if each["what"] == "accepted")
+    return [name for each in answers if each.get("version") == champion.version for name in each["columns"]]
 
 
 def _keep_profile(registry: Registry, group: str, champion: ModelVersion | None, hashed: str, profile: Profile) -> None:

@@ -29,13 +29,13 @@ from drivetrain.decision.data_alarms import warn_after
 from drivetrain.decision.data_drift import MEASURES, Gate
 from drivetrain.decision.data_sizes import Limit, size
 
-_OF_TABLE = ("rows", "incomplete")
+_OF_TABLE = ("rows",)
 _LEVELS = ("warn", "fail")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NightRules:
-    """Limits by (column or pattern, statistic), the column of `rows` and `incomplete` being ""; gates by measure."""
+    """Limits by (column or pattern, statistic), the column of `rows` being ""; gates by measure."""
 
     limits: Mapping[tuple[str, str], Limit] = field(default_factory=dict[tuple[str, str], Limit])
     gates: Mapping[str, Gate] = field(default_factory=dict[str, Gate])
@@ -52,7 +52,8 @@ class NightRules:
         for (pattern, statistic), limit in self.limits.items():
             names = [name for name in columns if name == pattern] or fnmatch.filter(filter(None, columns), pattern)
             if not names:
-                raise InputError(f"rules: nights: no column is called {pattern!r}. {did_you_mean(pattern, columns)}")
+                known = [name for name in columns if name]
+                raise InputError(f"rules: nights: no column is called {pattern!r}. {did_you_mean(pattern, known)}")
             found |= {(statistics.index(statistic), columns.index(name)): limit for name in names}
         return found
 

@@ -148,6 +148,9 @@ def test_a_batch_is_compared_with_the_training_set_of_the_approved_version(group
     assert group.check(21, rules=rules)["drifted_columns"] == 0
     moved = table(22).set_column(3, "country", pa.array(["CH"] * 500 + ["FR"] * 100))
     got = group.check(22, moved, rules=rules)
+    accept(group.registry, "churn", ["country"], who="ann", why="a new country", day=FIRST)
+    answered = group.check(23, moved.set_column(0, "id", pa.array(range(99_000, 99_000 + ROWS))), rules=rules)
+    assert answered["drifted_columns"] == 0
     assert (got["drifted_columns"], got["passed"]) == (1, 0) and "against the training set of version 1" in got["why"]
     drift = group.found(22)["drift"]
     assert drift["version"] == 1 and drift["columns"] == ["x", "age", "country", "label"]
@@ -158,6 +161,32 @@ def test_a_batch_is_compared_with_the_training_set_of_the_approved_version(group
 def test_a_column_that_is_gone_fails_and_a_new_one_does_not(group: Group) -> None:
     got = group.check(20, table(20, new=np.ones(ROWS)).drop_columns(["age"]))
     assert got["failed"] >= 1 and "age is gone" in got["why"] and "new" not in group.found(20)["why"][0]
+
+
+def test_a_column_of_another_type_fails_until_it_is_accepted(group: Group) -> None:
+    texts = table(20).set_column(1, "x", pa.array([f"{row} pcs" for row in range(ROWS)]))
+    got = group.check(20, texts)
+    assert got["failed"] == 1 and "x holds texts tonight, and held numbers before" in got["why"]
+    accept(group.registry, "churn", ["x"], who="ann", why="new form", day=FIRST)
+    assert group.check(20, texts)["passed"] == 1
+
+
+def test_shares_of_a_text_columns_values_are_judged(group: Group) -> None:
+    got = group.check(20, table(20).set_column(3, "country", pa.array(["CH"] * ROWS)))
+    assert got["failed"] >= 3 and "share of rows of country=DE: 0 % tonight" in got["why"]
+
+
+def test_data_of_an_earlier_night_are_named_and_kept_once(group: Group) -> None:
+    group.check(20)
+    got = group.check(20, night=str(FIRST + timedelta(25)))
+    assert (got["failed"], got["warned"]) == (0, 1) and "no row is new: the data are those of 2026-09-21" in got["why"]
+    assert len(kept_history(group.registry, "churn")) == NIGHTS + 1
+
+
+def test_repaired_data_of_a_night_replace_it(group: Group) -> None:
+    group.check(20)
+    assert group.check(21, night=str(FIRST + timedelta(20)))["nights"] == NIGHTS
+    assert len(kept_history(group.registry, "churn")) == NIGHTS + 1
 
 
 def test_sets_of_different_runs_are_refused(group: Group) -> None:
@@ -173,6 +202,7 @@ def test_stale_data_fail_by_the_night_that_is_given(group: Group) -> None:
     got = group.check(20, table(20, at=stamps), rules=rules)
     assert got["failed"] == 1 and "at is stale: its newest value is 2.6 days old, and may be 2" in got["why"]
     assert group.check(20, table(20, at=stamps), rules=rules, night="2026-09-19")["failed"] == 0
+    assert "at lies in the future" in group.check(20, table(20, at=stamps), rules=rules, night="2026-09-16")["why"]
 
 
 def test_model_monitors_files_name_the_violations(group: Group) -> None:
@@ -201,6 +231,9 @@ def test_model_monitors_files_name_the_violations(group: Group) -> None:
         ({"rules": '{"nights": {"columns": {"agee": {"nulls": {"fail": 1}}}}}'}, "no column is called 'agee'"),
         ({"rules": '{"drift": {"psi": {"fail": 1}}}'}, "'psi' is no measure"),
         ({"rules": '{"fresh": {"age": "old"}}'}, "fresh: age: 'old' is not allowed"),
+        ({"rules": '{"fresh": {"age": 2}}'}, "fresh: 'age' is no column of dates or time stamps"),
+        ({"rules": '{"nights": {"columns": {"id": {"mean": {"fail": 1}}}}}'}, "Nothing of a key is judged"),
+        ({"rules": '{"nights": {"columns": {"label": {"class_share": {"fail": 1}}}}}'}, "Name a class: label=CLASS"),
         ({"night": "yesterday"}, "night is 'yesterday'"),
         ({"warnings_a_year": 0.0}, "warnings_a_year=0 is not allowed"),
     ],

@@ -57,9 +57,11 @@ def test_columns_that_come_and_go_are_aligned_by_name() -> None:
     assert "b" not in history(night(0, "ab"), night(1, "ac"), at_most=1).columns
 
 
-def test_the_same_night_again_is_one_night() -> None:
-    found = history(night(0), night(1), night(1))
-    assert found.rows == (1000, 1001)
+def test_a_night_stands_in_the_order_of_its_day_and_replaces_one_of_the_same_day() -> None:
+    found = history(night(0), night(3), night(1), night(1, content="f" * 64))
+    assert found.rows == (1000, 1001, 1003) and found.content_hashes[1] == "f" * 64
+    assert means(found, "a") == [1e12 + number + ord("a") for number in (0, 1, 3)]
+    assert found.append(night(2), at_most=2).rows == (1002, 1003)
 
 
 def test_a_restart_forgets_the_earlier_nights_of_the_named_columns_and_says_who_and_why() -> None:
