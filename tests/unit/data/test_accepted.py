@@ -93,7 +93,10 @@ def test_the_accepted_version_is_never_removed(place: Path) -> None:
         assert len(versions(place / "sets" / side)) == 3  # the current one, the one before, and the accepted one
 
 
-def test_accepting_the_current_night_goes_on_from_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_accepting_the_current_night_goes_on_from_it(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")  # a table shortens its last column to the width
     before = hashes(place / "sets")
     assert run(["data", "accept", str(place / "sets"), "--why", "a new sensor"]) == 0
     said = capsys.readouterr().out
