@@ -246,9 +246,11 @@ def rules(
     from drivetrain.authoring.plain_yaml import load_yaml
     from drivetrain.base.files import write_text
     from drivetrain.data.manifest import Manifest
+    from drivetrain.data.versions import sets_below
     from drivetrain.operations.row_rules import suggested
 
-    text = suggested([Manifest.read(folder, checksums=False) for folder in sets])
+    found = [each for folder in sets for each in sets_below(folder)]
+    text = suggested([Manifest.read(folder, checksums=False) for folder in found])
     if as_json:
         text = json.dumps(load_yaml(text, "rules"), indent=2, ensure_ascii=False) + "\n"
     if output is None:
