@@ -28,7 +28,7 @@ _OF_MEASURE = {"share_moved": "rows of {} that moved", "mean_moved": "mean of {}
 _NAMED = 3
 _KINDS = {"number": "numbers", "time": "times", "text": "texts", "other": "values of another type"}
 # Numbers that are judged again to say what the bounds would have done: about a quarter of a second.
-_REPLAYED = 40_000
+_REPLAYED, _FEWEST_REPLAYED = 40_000, 7
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,11 +166,13 @@ def check(
 
 
 def replay(checked: Checked) -> str:
-    """The bound on this pipeline's own last nights, in a sentence."""
+    """The bound on this pipeline's own last nights, in a sentence; empty where there are too many numbers a night."""
     if len(checked.before.days) <= FEWEST:
         return data_texts.replay(0, 0, 0)
     numbers = checked.nights.values[0].size
-    last = max(1, min(60, _REPLAYED // max(numbers, 1)))
+    last = min(60, _REPLAYED // max(numbers, 1))
+    if last < _FEWEST_REPLAYED:
+        return ""
     warned, failed = replayed(checked.nights.until(len(checked.before.days) - 1), checked.settings, last)
     return data_texts.replay(int(failed.any(axis=1).sum()), int(warned.any(axis=1).sum()), len(warned))
 

@@ -178,7 +178,7 @@ def _method(checked: Checked) -> Iterator[str]:
             f"A statistic that moves by {_SHIFT:g} standard deviations of its nights is seen the first night with a "
             f"probability of {100 * float(np.nanmean(chance)):.0f} %."
         )
-        yield replay(checked)
+        yield from filter(None, [replay(checked)])
     if checked.drifted:
         yield (
             f"Against the training set of version {checked.drifted.version} ({checked.drifted.rows:,} rows) "
