@@ -40,14 +40,14 @@ def names(pipeline: str = "nightly", key: str | None = BUCKET_KEY) -> Names:
     )
 
 
-def flagship(*settings: str) -> tuple[Mapping[str, Any], Names]:
+def flagship(*settings: str, pipeline: str = "retraining") -> tuple[Mapping[str, Any], Names]:
     given = [
         f"deployment.targets.sagemaker.role={ROLE}pipeline",
         "deployment.targets.sagemaker.bucket=acme",
         f"deployment.targets.sagemaker.region={REGION}",
         *settings,
     ]
-    loaded = load("retraining", None, given)
+    loaded = load(pipeline, None, given)
     compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
     return compiled.definition, Names.of(loaded.pipeline, BUCKET_KEY)
 
@@ -449,6 +449,24 @@ def test_a_comparison_may_keep_the_evidence_of_its_group() -> None:
         place = "arn:aws:s3:::acme/pipelines/drivetrain-evidence/retraining.npz"
         asked = Request(role=policy.role, action=action, resource=place, why="a test", context={})
         assert decide(asked, policy.statements) == "allowed", action
+
+
+def test_a_check_of_data_may_keep_the_nights_of_its_group_and_asks_for_its_versions() -> None:
+    given = flagship(f"deployment.targets.sagemaker.roles.steps.check-data={ROLE}check", pipeline="churn")
+    (policy,) = [each for each in derive(*given).policies if each.role == f"{ROLE}check"]
+    folder = "arn:aws:s3:::acme/pipelines/drivetrain-evidence"
+
+    def decided(action: str, resource: str) -> str:
+        context = {"aws:RequestedRegion": REGION}
+        asked = Request(role=policy.role, action=action, resource=resource, why="a test", context=context)
+        return decide(asked, policy.statements)
+
+    for place in (f"{folder}/churn-data.npz", f"{folder}/churn-data/{'a' * 64}.npz"):
+        assert decided("s3:GetObject", place) == decided("s3:PutObject", place) == "allowed"
+    assert decided("s3:PutObject", f"{folder}/churn.npz") == "implicitly denied"
+    group = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:model-package-group/churn"
+    assert decided("sagemaker:DescribeModelPackageGroup", group) == "allowed"
+    assert decided("sagemaker:CreateModelPackage", group) == "implicitly denied"
 
 
 def test_new_code_and_data_need_no_new_policy() -> None:
