@@ -77,7 +77,7 @@ def check_data(
             that cannot be asked.
     """
     from drivetrain.data.manifest import Manifest
-    from drivetrain.data.profile import WHOLE, merged, profile_of
+    from drivetrain.data.profile import PROFILE, WHOLE, merged, profile_of
     from drivetrain.decision.data_bounds import Settings
     from drivetrain.decision.data_check import FAILED, WARNED
     from drivetrain.decision.data_nights import judged
@@ -89,15 +89,16 @@ def check_data(
     settings = Settings(warnings_a_year=warnings_a_year, nights_a_year=nights_a_year)
     limits, day = night_rules(rules), _day(night)
     sides = [folder for folder in (train, validation, test, calibration) if folder is not None]
-    manifest, *others = (Manifest.read(folder, checksums=False) for folder in sides)
-    if any(other.lineage.get("sources") != manifest.lineage.get("sources") for other in others):
+    manifests = [Manifest.read(folder, checksums=False) for folder in sides]
+    manifest = manifests[0]
+    if any(other.lineage.get("sources") != manifest.lineage.get("sources") for other in manifests):
         raise InputError("the sets are of different runs: their rows come from different files. Give those of one run.")
-    profile = merged(map(profile_of, sides))
+    profile = merged(profile_of(folder, PROFILE, each) for folder, each in zip(sides, manifests, strict=True))
     checked = judged(
         open_registry(registry),
         group,
         profile,
-        profile_of(train, WHOLE),
+        profile_of(train, WHOLE, manifest),
         manifest.content_hash,
         day,
         limits,

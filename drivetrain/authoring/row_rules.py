@@ -14,7 +14,7 @@ from drivetrain.authoring.foreign_rules import translated
 from drivetrain.authoring.plain_yaml import load_yaml
 from drivetrain.base.call_site import is_users_file
 from drivetrain.base.errors import InputError, Notice, SpecError, and_more, shown
-from drivetrain.data.row_rules.declared import NIGHT_SECTIONS, declared_rules
+from drivetrain.decision.data_rules import night_rules
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -41,15 +41,10 @@ def rules_text(given: Any, where: str) -> Any:
             warnings.warn(said, Notice, stacklevel=2)
     if not isinstance(content, str | Mapping):
         return content
-    if not isinstance(content, str):  # dates are texts in JSON
-        content = json.loads(json.dumps(content, default=str))
+    # Dates are texts in JSON.
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
     try:
-        declared_rules(cast("str | Mapping[str, Any]", content))
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-        if any(f'"{section}"' in text for section in NIGHT_SECTIONS):
-            from drivetrain.decision.data_rules import night_rules
-
-            night_rules(text)
+        night_rules(text)
     except InputError as error:
         raise SpecError(f"{where}: {error}") from None
     return text

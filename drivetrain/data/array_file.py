@@ -15,10 +15,16 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import numpy
 
 _FACTS = "facts.json"
-# A damaged archive says one of these.
+# A damaged archive says one of these: the last two of another compression, and of an encrypted member.
 _DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError),
-    *(NotImplementedError, RuntimeError, OverflowError, MemoryError, OSError),
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    NotImplementedError,
+    RuntimeError,
 )
 
 

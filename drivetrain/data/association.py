@@ -57,35 +57,29 @@ class NullsTogether:
 
     def __init__(self, columns: int) -> None:
         self.rows = 0
-        self.incomplete = 0
-        """Rows with an empty cell."""
         self.sums = numpy().zeros(columns, "<u8")
 
     def add(self, table: Batch) -> None:
         np = numpy()
-        hashes, incomplete = None, None
+        hashes = None
         for place, column in enumerate(table.columns):
             if column.null_count:
                 empty_rows = ~np.asarray(column.is_valid())
                 if hashes is None:
                     hashes = mixed(np.arange(self.rows, self.rows + table.num_rows, dtype="<u8"))
-                    incomplete = np.zeros(table.num_rows, bool)
                 self.sums[place : place + 1] += hashes[empty_rows].sum(dtype="<u8")  # (arrays wrap around)
-                incomplete |= empty_rows
         self.rows += table.num_rows
-        self.incomplete += 0 if incomplete is None else int(np.count_nonzero(incomplete))
 
     def merge(self, later: NullsTogether) -> None:
         self.rows += later.rows
-        self.incomplete += later.incomplete
         self.sums = joined_sums(self.sums, later.sums)
 
     def state(self) -> list[Any]:
-        return [self.rows, self.incomplete, packed(self.sums.view("<f8"))]
+        return [self.rows, packed(self.sums.view("<f8"))]
 
     def restore(self, state: Sequence[Any]) -> None:
-        self.rows, self.incomplete = state[0], state[1]
-        self.sums = unpacked(state[2]).view("<u8").copy()
+        self.rows = state[0]
+        self.sums = unpacked(state[1]).view("<u8").copy()
 
 
 def joined_sums(first: Any, later: Any) -> Any:

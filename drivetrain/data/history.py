@@ -103,7 +103,7 @@ class History:
         record = {"what": what, "day": day.isoformat(), **facts}
         return replace(self, records=(*self.records, record)[-MAX_RECORDS:])
 
-    def restarted(self, columns: Iterable[str], *, who: str, why: str, day: datetime.date) -> History:
+    def restarted(self, columns: Iterable[str], day: datetime.date, **facts: Any) -> History:
         """With nothing of some columns' earlier nights: an answer to alarms that says "this is the new normal".
 
         Raises:
@@ -117,7 +117,7 @@ class History:
         chosen = np.isin(self.columns, names)
         values = {name: np.where(chosen, np.nan, each) for name, each in self.values.items()}
         kinds = {name: kind for name, kind in self.kinds.items() if name not in names}
-        return replace(self, values=values, kinds=kinds).recorded("accepted", day, columns=names, who=who, why=why)
+        return replace(self, values=values, kinds=kinds).recorded("accepted", day, columns=names, **facts)
 
     def to_bytes(self) -> bytes:
         """The content of its file; the same history gives the same bytes."""

@@ -86,8 +86,6 @@ class Profile:
     """The content of some rows, as counts, moments and sketches."""
 
     rows: int
-    incomplete: int
-    """Rows with an empty cell."""
     columns: tuple[str, ...]
     types: tuple[str, ...]
     """Arrow's spelling of each column's type."""
@@ -137,7 +135,6 @@ class Profile:
         moments = statistics.label_moments
         return cls(
             rows=statistics.rows,
-            incomplete=statistics.nulls.incomplete,
             columns=tuple(schema.names),
             types=tuple(str(each.type) for each in schema),
             kinds=tuple(_kind(each.type, entries[each.name]) for each in schema),
@@ -264,21 +261,22 @@ class Profile:
             raise InputError(f"{name} is damaged ({error}). {_ADVICE}") from None
 
 
-_PLAIN, _NAMES = ("rows", "incomplete", "key", "label"), ("columns", "types", "kinds")
+_PLAIN, _NAMES = ("rows", "key", "label"), ("columns", "types", "kinds")
 _TABLES, _GRIDS = ("values", "days"), ("grid", "smallest", "null_sums")
 
 
-def profile_of(folder: Path, which: str = PROFILE) -> Profile:
+def profile_of(folder: Path, which: str = PROFILE, manifest: Manifest | None = None) -> Profile:
     """The profile of the set in a folder, or in the folder of a version.
 
     Args:
         folder: what prepare_data, transform_data or read_source wrote.
         which: PROFILE for the rows of its last run, WHOLE for all of its rows.
+        manifest: the folder's, where it was read already.
 
     Raises:
         InputError: there is no set, an earlier release wrote it, or the file is missing, damaged or another one.
     """
-    manifest = Manifest.read(folder, checksums=False)
+    manifest = manifest or Manifest.read(folder, checksums=False)
     named = manifest.lineage.get(which) or manifest.lineage.get(PROFILE)
     if not named:
         raise InputError(f"{folder} has no profile: an earlier version of drivetrain wrote it. {_ADVICE}")
@@ -333,7 +331,6 @@ def _joined(first: Profile, later: Profile) -> Profile:
     return replace(
         first,
         rows=first.rows + later.rows,
-        incomplete=first.incomplete + later.incomplete,
         arrays={**arrays, "distinct": distinct},
         smallest=smallest,
         null_sums=association.joined_sums(first.null_sums, later.null_sums),

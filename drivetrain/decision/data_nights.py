@@ -14,7 +14,7 @@ from drivetrain.data.history import History
 from drivetrain.data.profile import Profile
 from drivetrain.decision.data_alarms import Alarm, without
 from drivetrain.decision.data_check import FAILED, NAMES, Before, Checked, check
-from drivetrain.registry.evidence import DATA, change_evidence, place_of
+from drivetrain.registry.evidence import DATA, change_evidence, place_of, read_evidence
 
 if TYPE_CHECKING:
     from drivetrain.data.profile import Night
@@ -50,15 +50,12 @@ def judged(
     """
     champion = registry.champion(group)
     night = profile.night(day, content_hash)
-    newest = {
-        name: (day - _EPOCH).days - float(profile.arrays["newest"][profile.places[name]])
-        for name in rules.fresh
-        if name in profile.places
-    }
     times = [name for name, kind in night.kinds.items() if kind == "time"]
     if unknown := sorted(rules.fresh.keys() - {*times}):
         there = f"There are: {', '.join(times)}." if times else "There is none."
         raise InputError(f"rules: fresh: {unknown[0]!r} is no column of dates or time stamps. {there}")
+    today = (day - _EPOCH).days
+    newest = {name: today - float(profile.arrays["newest"][profile.places[name]]) for name in rules.fresh}
     baseline = None
     if champion is not None and (known := _training_set(registry, group, champion)):
         baseline = champion.version, profile, known
@@ -102,17 +99,7 @@ def kept_history(registry: Registry, group: str) -> History:
         InputError: there are none, or they cannot be read.
     """
     place = place_of(registry, group, registry.champion(group), DATA)
-    found: list[bytes] = []
-
-    def look(kept: bytes) -> bytes:
-        found.append(kept)
-        return kept
-
-    if place is not None:
-        change_evidence(place, look)
-    if place is None or not found[-1]:
-        raise InputError(f"no night of the data of {group!r} is kept: check_data has not run for this group.")
-    return History.from_bytes(found[-1], place)
+    return _history(group, read_evidence(place) if place else b"", place or "")
 
 
 def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, why: str, day: date) -> History:
@@ -121,23 +108,29 @@ def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, 
     Raises:
         InputError: no alarm is open on a column; nothing is kept of the group.
     """
-    kept_history(registry, group)
-    place = place_of(registry, group, registry.champion(group), DATA) or ""
+    champion = registry.champion(group)
+    place = place_of(registry, group, champion, DATA)
+    if place is None:
+        return _history(group, b"", "")
+    version = None if champion is None else champion.version
     made: list[History] = []
 
     def change(kept: bytes) -> bytes:
-        history = History.from_bytes(kept, place)
+        history = _history(group, kept, place)
         left = without(map(Alarm.from_json, history.alarms), columns)
         known = [name for name in _placed(columns) if name in history.columns]
-        history = history.restarted(known, who=who, why=why, day=day)
-        champion = registry.champion(group)
-        of_version = {**history.records[-1], "version": None if champion is None else champion.version}
-        history = replace(history, records=(*history.records[:-1], of_version))
+        history = history.restarted(known, day, who=who, why=why, version=version)
         made.append(replace(history, alarms=tuple(alarm.as_json() for alarm in left)))
         return made[-1].to_bytes()
 
     change_evidence(place, change)
     return made[-1]
+
+
+def _history(group: str, kept: bytes, place: str) -> History:
+    if not kept:
+        raise InputError(f"no night of the data of {group!r} is kept: check_data has not run for this group.")
+    return History.from_bytes(kept, place)
 
 
 def _without(night: Night, columns: Collection[str]) -> Night:
@@ -186,16 +179,8 @@ def _training_set(registry: Registry, group: str, champion: ModelVersion) -> Pro
     """The profile of the rows that a version was trained on, if it is known."""
     hashed = champion.lineage.get("data")
     place = place_of(registry, group, champion, f"{DATA}/{hashed}") if hashed else None
-    found: list[bytes] = []
-
-    def look(kept: bytes) -> bytes:
-        found.append(kept)
-        return kept
-
-    if place:
-        change_evidence(place, look)
-    if not found or not found[-1]:
+    kept = read_evidence(place) if place else b""
+    if not place or not kept:
         print(f"version {champion.version} was trained on data that no check_data has seen: no baseline", flush=True)
         return None
-    assert place
-    return Profile.from_bytes(found[-1], place)
+    return Profile.from_bytes(kept, place)

@@ -59,7 +59,7 @@ class NightRules:
 
 
 def night_rules(written: str) -> NightRules:
-    """Read them from the JSON of a rules file. What it says of rows is left to prepare_data.
+    """Read them from the JSON of a rules file, and check the rest of it, which is for prepare_data.
 
     Raises:
         InputError: a part has another form.

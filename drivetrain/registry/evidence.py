@@ -61,6 +61,27 @@ def place_of(registry: Registry, group: str, champion: ModelVersion | None, part
     return f"s3://{bucket}/{FOLDER}/{name}"
 
 
+def read_evidence(place: str) -> bytes:
+    """The evidence that is there; empty where there is none, or where the role may not read it.
+
+    Raises:
+        RegistryError: it cannot be read.
+        AwayError: S3 was away for all of the patience.
+    """
+    if place.startswith("s3://"):
+        bucket, _, key = place.removeprefix("s3://").partition("/")
+        try:
+            return _object(place, bucket, key)[0]
+        except _DeniedError:  # as S3 says of an object that is not there, too
+            return b""
+    try:
+        return Path(place).read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise RegistryError(f"{_named(place)}, {place}: {error.strerror or error}.") from None
+
+
 def change_evidence(place: str, change: Callable[[bytes], bytes]) -> None:
     """Keep what `change` makes of the evidence that is there, which is empty at first.
 

@@ -105,12 +105,11 @@ def accept(
       drivetrain data accept build --why "the new sensor is right"
       drivetrain data accept build --at 2026-11-25
     """
-    import getpass
-
     from drivetrain.data.accepted import ACCEPTED_FILE
     from drivetrain.data.accepted import accept as accept_sets
+    from drivetrain.operations.models import login
 
-    content = accept_sets(folder, who=getpass.getuser(), why=why, at=at)
+    content = accept_sets(folder, who=login() or "unknown", why=why, at=at)
     if as_json:
         say_json(content)
     else:

@@ -65,7 +65,7 @@ def test_a_night_stands_in_the_order_of_its_day_and_replaces_one_of_the_same_day
 
 
 def test_a_restart_forgets_the_earlier_nights_of_the_named_columns_and_says_who_and_why() -> None:
-    found = history(night(0), night(1)).restarted(["a"], who="ann", why="a new sensor", day=FIRST)
+    found = history(night(0), night(1)).restarted(["a"], FIRST, who="ann", why="a new sensor")
     found = found.append(night(2))
     np.testing.assert_equal(means(found, "a"), [np.nan, np.nan, 1e12 + 2 + ord("a")])
     assert not np.isnan(means(found, "b")).any()
@@ -73,7 +73,7 @@ def test_a_restart_forgets_the_earlier_nights_of_the_named_columns_and_says_who_
         {"what": "accepted", "day": "2026-11-02", "columns": ["a"], "who": "ann", "why": "a new sensor"},
     )
     with pytest.raises(InputError, match=r"the history has no column 'z'\. It has: a, b\."):
-        found.restarted(["z"], who="ann", why="", day=FIRST)
+        found.restarted(["z"], FIRST)
 
 
 def test_a_history_comes_back_from_its_file_with_the_same_bytes() -> None:
