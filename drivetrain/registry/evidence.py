@@ -1,5 +1,5 @@
-"""The evidence of a group, kept with the registry: what its comparisons with champions have shown so far, and the
-nights of its data.
+"""The evidence of a group, kept with the registry: what its comparisons with champions have shown so far, the nights
+of its data, and what was found in the data that its approved version served.
 
     place = place_of(registry, group, champion)
     change_evidence(place, lambda kept: kept + new)     # concurrent changes are not lost
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = "drivetrain-evidence"
 DATA = "-data"
+SERVED = "-served.json"
 FOLDER_VARIABLE = "DRIVETRAIN_EVIDENCE"
 """Has the URI of the folder that a job may write to, where its role may write to no other."""
 _MOST_ATTEMPTS = 20
@@ -46,9 +47,10 @@ def place_of(registry: Registry, group: str, champion: ModelVersion | None, part
     the bucket.
 
     Args:
-        part: of the evidence: "" for what comparisons have shown, DATA for the nights of the data, or below DATA.
+        part: of the evidence: "" for what comparisons have shown, DATA for the nights of the data, or below DATA,
+            SERVED for findings in served data.
     """
-    name = f"{group}{part}.npz"
+    name = f"{group}{part}" if part == SERVED else f"{group}{part}.npz"
     if registry.objects is not None:
         return str(registry.objects.parent / "evidence" / name)
     if os.environ.get(OBJECT_STORE):
@@ -167,11 +169,13 @@ def _client(bucket: str) -> Client:
 
 
 def _refused(place: str, error: Exception) -> RegistryError:
-    without = "" if DATA in place else ', or compare with nights="bonferroni"'
+    without = "" if DATA in place or SERVED in place else ', or compare with nights="bonferroni"'
     return RegistryError(
         f"{_named(place)}: {str(error).rstrip('.')}. Allow the role s3:GetObject and s3:PutObject on {place}{without}."
     )
 
 
 def _named(place: str) -> str:
+    if place.endswith(SERVED):
+        return "the findings in served data"
     return "the nights of the data" if DATA in place else "the evidence of earlier comparisons"

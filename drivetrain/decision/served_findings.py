@@ -1,0 +1,126 @@
+"""Findings in the data that an approved version served: its inputs drifted, or its quality dropped.
+
+The registry keeps them as a JSON file with the other evidence of a group (registry/evidence.py). A finding is told
+once, as the event that a trigger `DataDrift` or `QualityDrop` waits for.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from drivetrain.base.errors import InputError
+from drivetrain.registry.evidence import SERVED, place_of, read_evidence
+
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import Registry
+
+SOURCE = "drivetrain"
+DATA_DRIFT, QUALITY_DROP = "Drivetrain Data Drift", "Drivetrain Quality Drop"
+_NAMESPACE = uuid.UUID("2c7d0f0e-5a4e-4b86-9d0b-3f6a6f3a9a54")
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A drift or a drop, from the look that saw it first until it is over."""
+
+    kind: Literal["Drivetrain Data Drift", "Drivetrain Quality Drop"]
+    group: str
+    version: int
+    """The approved version that served."""
+    day: str
+    """The day of the data, as 2026-11-30."""
+    told_at: float
+    """Seconds since 1970, UTC: the time of its event."""
+    columns: tuple[str, ...] = ()
+    """Those that drifted, the most moved first."""
+    metric: str = ""
+    """The metric that dropped."""
+    value: float | None = None
+    """The metric on the served rows; of a drift the largest share of rows that moved."""
+    promised: float | None = None
+    """The metric on the test set by which the version was approved."""
+    why: str = ""
+    """One sentence for people."""
+    is_open: bool = True
+
+    @property
+    def id(self) -> str:
+        """The same for the same finding, told at the same time."""
+        return str(uuid.uuid5(_NAMESPACE, f"{self.group}/{self.version}/{self.kind}/{self.day}/{self.told_at!r}"))
+
+    def event(self, *, region: str, account: str) -> dict[str, Any]:
+        """The event, as EventBridge delivers it."""
+        return {
+            "version": "0",
+            "id": self.id,
+            "detail-type": self.kind,
+            "source": SOURCE,
+            "account": account,
+            "time": datetime.fromtimestamp(self.told_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": region,
+            "resources": [],
+            "detail": self.detail(),
+        }
+
+    def detail(self) -> dict[str, Any]:
+        """The `detail` of the event."""
+        return {
+            "group": self.group,
+            "version": self.version,
+            "day": self.day,
+            "columns": list(self.columns),
+            "metric": self.metric,
+            "value": self.value,
+            "promised": self.promised,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """Findings in a group's served data, the oldest first, and one record for each look."""
+
+    findings: tuple[Finding, ...] = ()
+    looks: tuple[Mapping[str, Any], ...] = ()
+
+
+def packed(served: Served) -> bytes:
+    """The file."""
+    findings = [asdict(finding) for finding in served.findings]
+    content = {"format": _FORMAT, "findings": findings, "looks": [dict(look) for look in served.looks]}
+    return json.dumps(content, indent=1, allow_nan=False).encode()
+
+
+def unpacked(kept: bytes, place: str) -> Served:
+    """What a file holds; nothing where it is empty.
+
+    Raises:
+        InputError: it is damaged, or of a later release.
+    """
+    if not kept:
+        return Served()
+    try:
+        content = json.loads(kept)
+        if content["format"] != _FORMAT:
+            raise InputError(f"{place} is of a later release. Install that one.")
+        findings = (Finding(**{**each, "columns": tuple(each["columns"])}) for each in content["findings"])
+        return Served(findings=tuple(findings), looks=tuple(content["looks"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{place} is damaged ({error}). Put back a copy of it, or remove it.") from None
+
+
+def kept_findings(registry: Registry, group: str) -> Served:
+    """What is kept of a group; nothing where the registry has no place for it.
+
+    Raises:
+        InputError: it is damaged.
+        RegistryError: it cannot be read.
+    """
+    place = place_of(registry, group, registry.champion(group), SERVED)
+    return unpacked(read_evidence(place), place) if place else Served()
