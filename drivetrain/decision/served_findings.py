@@ -109,8 +109,8 @@ def unpacked(kept: bytes, place: str) -> Served:
         content = json.loads(kept)
         if content["format"] != _FORMAT:
             raise InputError(f"{place} is of a later release. Install that one.")
-        findings = (Finding(**{**each, "columns": tuple(each["columns"])}) for each in content["findings"])
-        return Served(findings=tuple(findings), looks=tuple(content["looks"]))
+        findings = tuple(_finding(each) for each in content["findings"])
+        return Served(findings=findings, looks=tuple(content["looks"]))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{place} is damaged ({error}). Put back a copy of it, or remove it.") from None
 
@@ -124,3 +124,8 @@ def kept_findings(registry: Registry, group: str) -> Served:
     """
     place = place_of(registry, group, registry.champion(group), SERVED)
     return unpacked(read_evidence(place), place) if place else Served()
+
+
+def _finding(kept: dict[str, Any]) -> Finding:
+    kept["columns"] = tuple(kept["columns"])
+    return Finding(**kept)
