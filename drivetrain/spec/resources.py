@@ -36,7 +36,8 @@ MAKE_MODELS_OF_FUNCTIONS = (DESCRIBE_MODEL, TRAIN_TABLE)
 BATCH_PREDICT = "drivetrain.components.batch_predict:batch_predict"
 COMPARE = "drivetrain.components.compare:compare"
 CHECK_DATA = "drivetrain.components.check_data:check_data"
-KEEP_EVIDENCE = (COMPARE, CHECK_DATA)
+CHECK_SERVED = "drivetrain.components.check_served:check_served"
+KEEP_EVIDENCE = (COMPARE, CHECK_DATA, CHECK_SERVED)
 """The components that keep something of a model's group with its registry."""
 READ_SOURCE = "drivetrain.components.read_source:read_source"
 REGISTER_MODEL = "drivetrain.components.register_model:register_model"
