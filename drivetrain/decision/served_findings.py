@@ -98,7 +98,7 @@ def packed(served: Served) -> bytes:
 
 
 def unpacked(kept: bytes, place: str) -> Served:
-    """What a file holds; nothing where it is empty.
+    """The content of a file; nothing where it is empty.
 
     Raises:
         InputError: it is damaged, or of a later release.
@@ -116,7 +116,7 @@ def unpacked(kept: bytes, place: str) -> Served:
 
 
 def kept_findings(registry: Registry, group: str) -> Served:
-    """What is kept of a group; nothing where the registry has no place for it.
+    """The findings and looks of a group; none where the registry has no place for them.
 
     Raises:
         InputError: it is damaged.
