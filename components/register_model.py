@@ -46,6 +46,7 @@ def register_model(
     report: Input | None = None,
     decision: Input | None = None,
     card: Output | None = None,
+    baselines: Input | None = None,
     *,
     group: str,
     registry: str = "auto",
@@ -55,6 +56,7 @@ def register_model(
     image: str = "",
     instance_types: str = "",
     quality: str = "",
+    data_check: str = "",
     against_decision: str = "",
 ) -> Registered:
     """Register a model's content as a version of a group.
@@ -65,6 +67,7 @@ def register_model(
         report: evaluate's report, whose numbers are kept where no metrics.json is given, and its data with them.
         decision: compare's decision, which is kept with the version.
         card: gets the model card, as card.json and, for people, card.md.
+        baselines: check_data's report, whose statistics and constraints are the version's baselines.
         group: the model's name, to which versions belong.
         registry: KIND:LOCATION, such as local:.drivetrain/ledger.db; auto is what $DRIVETRAIN_REGISTRY names, or else
             local.
@@ -76,12 +79,13 @@ def register_model(
         instance_types: where it may be deployed, such as "ml.m5.large, ml.c5.xlarge".
         quality: the URI of the report, or of its model_quality.json, which SageMaker shows; later candidates are
             compared with the answers that the report keeps. The local registry takes the report's path here.
+        data_check: the URI of check_data's report. The local registry takes the path of baselines here.
         against_decision: why the model is registered, where the decision speaks against it; it is kept.
 
     Raises:
         InputError: an empty or damaged model, an evaluation without numbers, a report or decision of another model, a
             decision that speaks against it, an illegal group, a training image, an unknown registry, or one that cannot
-            be reached or refuses.
+            be reached or refuses; baselines without their files.
     """
     from drivetrain.registry import registration
     from drivetrain.registry.approving import approval_at_registration, checked_registration
@@ -101,6 +105,8 @@ def register_model(
     artifact = artifact or _place(model, registry)
     if not quality and report is not None and _stays(report.absolute(), registry):
         quality = (report if report.is_dir() else report.parent).absolute().as_uri()
+    if baselines is not None:
+        data_check = data_check or _baselines(baselines, registry)
     if quality and not quality.endswith(".json"):
         quality = f"{quality.rstrip('/')}/{MODEL_QUALITY_FILE}"
     metrics = None if evaluation is None else read_metrics(evaluation)
@@ -121,6 +127,7 @@ def register_model(
         image=image,
         instance_types=[name.strip() for name in instance_types.split(",") if name.strip()],
         quality=quality,
+        data_check=data_check,
     )
     before = known(opened, group, content_hash)
     status = approval_at_registration(opened, group, approval)
@@ -135,6 +142,16 @@ def register_model(
         said += "; its files were damaged, and it names the new ones now"
     print(f"{group} version {version} ({said})", flush=True)
     return Registered(version, int(created))
+
+
+def _baselines(report: Path, registry: str) -> str:
+    """The URI of a report of check_data that lies in a folder; "" for one that goes with its job."""
+    from drivetrain.registry.model_package import BASELINES, MONITOR
+
+    for file in BASELINES.values():
+        if not (report / MONITOR / file).is_file():
+            raise InputError(f"{report} has no {MONITOR}/{file}. Give the output `report` of check_data.")
+    return report.absolute().as_uri() if _stays(report.absolute(), registry) else ""
 
 
 def _stays(path: Path, registry: str) -> bool:

@@ -52,7 +52,7 @@ def churn(customers: str = "example:churn", rounds: int = 200, max_depth: int = 
         floors=json.dumps({"auroc": min_auroc}),
         first=True,
     )
-    version = register(model=model["model"], evaluation=scores, decision=verdict, group="churn")
+    version = register(model=model["model"], evaluation=scores, decision=verdict, data_check=checked, group="churn")
     too_low = when(verdict.metric("floors_met").equals(0), then=[fail("below the floor")], name="below-floor")
     gate = when(verdict.metric("register").equals(1), then=[version], otherwise=[too_low], name="register")
     return Pipeline(name="churn", steps=[data, checked, model, scores, verdict, gate])

@@ -23,6 +23,7 @@ def register(
     metrics: ProcessingStep | Any | None = None,
     evaluation: ProcessingStep | Any | None = None,
     decision: ProcessingStep | Any | None = None,
+    data_check: ProcessingStep | Any | None = None,
     approval: Any = "PendingManualApproval",
     name: str = "register-model",
     image: str | None = None,
@@ -44,6 +45,8 @@ def register(
         evaluation: the evaluate step (or its report folder), whose report is kept with the version.
         decision: the compare step (or its decision folder). Of the step, the verdict and the hashes are kept too: of
             the content, by which a repeated execution finds the version, of data, settings and code.
+        data_check: the check_data step (or its report folder), whose statistics and constraints the version names as
+            baselines of later data.
         intended_use: what the model is for; it stands on the model card.
         card: more sections of the model card, in the service's schema: {"business_details": {"business_problem": ...}}.
         metadata: names and texts of your own, of at most 256 characters.
@@ -60,6 +63,8 @@ def register(
         metrics = metrics["metrics"]
     if isinstance(evaluation, BaseStep):
         evaluation = evaluation["report"]
+    if isinstance(data_check, BaseStep):
+        data_check = data_check["report"]
     known: dict[str, Any] = {}
     if isinstance(decision, BaseStep):
         known = _decided(decision)
@@ -75,6 +80,7 @@ def register(
         metrics=None if metrics is None else as_value(metrics),
         evaluation=None if evaluation is None else as_value(evaluation),
         decision=None if decision is None else as_value(decision),
+        data_check=None if data_check is None else as_value(data_check),
         approval=as_value(approval),
         image=image,
         metadata={key: as_value(value) for key, value in {**known, **against, **(metadata or {})}.items()},

@@ -120,6 +120,8 @@ def _data(version: ModelVersion, card: Mapping[str, Any]) -> Section:
         ]
     if len(rows) < 2 and (known := version.lineage.get("test-data")):
         rows.append(("Test data", f"content {known}"))
+    if baselines := version.record.baselines:
+        rows.append(("Baselines", baselines))
     return Section("Data", head=("", ""), rows=tuple(rows))
 
 

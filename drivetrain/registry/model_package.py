@@ -38,6 +38,11 @@ AGAINST = DECISION + "against"
 MOST_DESCRIPTION = 1024
 MOST_CHARACTERS = 256
 
+MONITOR = "model_monitor"
+"""The folder of check_data's report with the files that are a version's baselines."""
+BASELINES = {"Statistics": "statistics.json", "Constraints": "constraints.json"}
+"""These files, by their names in a package."""
+
 METRIC_GROUP = "drivetrain"
 
 # TensorFlow Serving's image finds code/inference.py by itself; which of the folders with a saved_model.pb it serves has

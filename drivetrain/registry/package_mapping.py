@@ -42,11 +42,14 @@ def record_of(request: Mapping[str, Any]) -> ModelRecord:
     own = (model_package.LINEAGE, model_package.DECISION)
     description, made_by = request.get("ModelPackageDescription"), _at(request, "MetadataProperties", "GeneratedBy")
     quality = _at(request, "ModelMetrics", "ModelQuality", "Statistics", "S3Uri")
+    said = [_at(request, part, "ModelDataQuality") for part in ("ModelMetrics", "DriftCheckBaselines")]
+    baselines = str(_at(said[0], "Statistics", "S3Uri")).rpartition("/")[0]
     found: Json = {
         "artifact": model_package.artifact(request),
         "description": description if isinstance(description, str) else "",
         "serving": _serving(request["InferenceSpecification"]) if "InferenceSpecification" in request else None,
         "quality": quality if isinstance(quality, str) else "",
+        "baselines": baselines if said == [_baselines(baselines)] * 2 else "",
         "made_by": made_by if isinstance(made_by, str) else "",
         "lineage": _without(model_package.LINEAGE, named),
         "decision": _without(model_package.DECISION, named),
@@ -81,9 +84,20 @@ def _named_fields(record: ModelRecord) -> Json:
     elif record.artifact:
         request["SourceUri"] = record.artifact
     if record.quality:
-        statistics = {"ContentType": JSON_TYPE, "S3Uri": record.quality}
-        request["ModelMetrics"] = {"ModelQuality": {"Statistics": statistics}}
+        request["ModelMetrics"] = {"ModelQuality": {"Statistics": _json_at(record.quality)}}
+    if record.baselines:
+        of_data = {"ModelDataQuality": _baselines(record.baselines)}
+        request["ModelMetrics"] = request.get("ModelMetrics", {}) | of_data
+        request["DriftCheckBaselines"] = of_data
     return request
+
+
+def _baselines(folder: str) -> Json:
+    return {name: _json_at(f"{folder}/{file}") for name, file in model_package.BASELINES.items()}
+
+
+def _json_at(uri: str) -> Json:
+    return {"ContentType": JSON_TYPE, "S3Uri": uri}
 
 
 def _specification(artifact: str, serving: Serving) -> Json:

@@ -40,6 +40,7 @@ class ModelRecord:
         artifact: the URI of the model's folder or archive: file://, s3://, https://.
         serving: None of a model that nothing is said to serve.
         quality: the URI of the report of its evaluation.
+        baselines: the URI of the folder with statistics.json and constraints.json of its data.
         made_by: the run that made it, where it says so itself (an id or ARN).
         lineage: where it comes from: data, test-data, code, config (hashes), ...
         decision: texts of the decision to register it: verdict, metric, difference, ..., uri (where the record lies).
@@ -52,6 +53,7 @@ class ModelRecord:
     description: str = ""
     serving: Serving | None = None
     quality: str = ""
+    baselines: str = ""
     made_by: str = ""
     lineage: Mapping[str, str] = field(default_factory=dict[str, str])
     decision: Mapping[str, str] = field(default_factory=dict[str, str])

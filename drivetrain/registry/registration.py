@@ -286,6 +286,7 @@ def model_record(
     image: str = "",
     instance_types: Iterable[str] = (),
     quality: str = "",
+    data_check: str = "",
 ) -> ModelRecord:
     """Make the record of a model to register.
 
@@ -296,6 +297,7 @@ def model_record(
         image: of the container that serves it.
         instance_types: where it may be deployed and transform; "" leaves that open.
         quality: the URI of the model quality report.
+        data_check: the URI of the report of the check of its data.
     """
     described = evidence.description or {}
     recipe = described.get("recipe") or estimator_of(described)
@@ -317,6 +319,7 @@ def model_record(
         description=f"{recipe}, trained by drivetrain" if isinstance(recipe, str) and recipe else "",
         serving=serving,
         quality=quality,
+        baselines=f"{data_check.rstrip('/')}/{model_package.MONITOR}" if data_check else "",
         lineage=_kept(lineage_of(files, evidence)),
         decision=_kept(decision_texts(evidence.decision or {})),
         properties={model_package.CONTENT_HASH: hash_of_files(files)},

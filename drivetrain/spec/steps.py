@@ -83,10 +83,9 @@ class BaseStep(Frozen):
         Raises:
             SpecError: when the step has no such output.
         """
-        if output not in self.output_names():
-            raise SpecError(
-                f"Step {self.name!r} has no output {output!r}. {did_you_mean(str(output), self.output_names())}"
-            )
+        names = self.output_names()
+        if output not in names:
+            raise SpecError(f"Step {self.name!r} has no output {output!r}. {did_you_mean(str(output), names)}")
         return OutputRef(step=self.name, output=output)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
@@ -211,11 +210,12 @@ class RegisterStep(BaseStep, defer_build=False):
     group: Value
     model: Value
     metrics: Value | None = None
-    """The folder with metrics.json."""
+    """The folder with metrics.json, as `decision` is that with decision.json."""
     evaluation: Value | None = None
     """The report of evaluate, whose model_quality.json becomes the version's; it stands before `metrics`."""
     decision: Value | None = None
-    """The folder with decision.json."""
+    data_check: Value | None = None
+    """The report of check_data, whose model_monitor/ becomes the version's baselines."""
     approval: Value = "PendingManualApproval"
     image: str | None = None
     """The container image that serves the model; that of the deployment unless given."""

@@ -34,6 +34,8 @@ def version_text(version: ModelVersion, events: list[ModelEvent], place: str) ->
         "content": printable(version.content_hash or "–"),
         "arn": printable(version.arn or "–"),
     }
+    if version.record.baselines:
+        facts["baselines"] = printable(version.record.baselines)
     lineage = {name: value for name, value in version.lineage.items() if name != "execution"}
     blocks = [
         paint(f"{printable(version.group)} version {version.version}", "bold") + "\n" + _facts(facts),

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.cli.models.version_text import version_text
 from drivetrain.components.register_model import Registered, read_metrics, register_model
+from drivetrain.registry.card_sections import as_markdown
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import open_registry
@@ -47,6 +49,7 @@ def test_the_declaration() -> None:
         "evaluation": True,
         "report": True,
         "decision": True,
+        "baselines": True,
     }
     assert {name for name, parameter in register_model.parameters.items() if parameter.required} == {"group"}
     assert register_model.parameters["approval"].choices == ("PendingManualApproval", "Approved", "Rejected")
@@ -73,6 +76,20 @@ def test_registers_once(model: Path, evaluation: Path, registry: str, capsys: py
     assert opened.version("digits", 2).status == "Approved"
     assert opened.version("digits", 2).content_hash == content_hash(model)
     assert request_of(version.record)["SourceUri"] == model.as_uri()
+
+
+def test_the_baselines_of_checked_data(model: Path, registry: str, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    (report / "model_monitor").mkdir(parents=True)
+    (report / "model_monitor/statistics.json").write_text("{}")
+    said = refused(model, baselines=report, group="g", registry=registry)
+    assert said == f"{report} has no model_monitor/constraints.json. Give the output `report` of check_data."
+    (report / "model_monitor/constraints.json").write_text("{}")
+    register_model(model, baselines=report, group="g", registry=registry)
+    version = open_registry(registry).version("g", 1)
+    assert version.record.baselines == (report / "model_monitor").as_uri()
+    assert f"  baselines   {version.record.baselines}\n" in version_text(version, [], "")
+    assert f"| Baselines | {version.record.baselines} |" in as_markdown(version)
 
 
 def test_a_local_path_is_refused_for_a_remote_registry(

@@ -24,6 +24,7 @@ RECORD = ModelRecord(
     description="digits, trained by drivetrain",
     serving=SERVING,
     quality="s3://models/quality.json",
+    baselines="s3://models/monitor",
     made_by="arn:1",
     lineage={"data": "d", "code": "c"},
     decision={"verdict": "register"},
@@ -31,6 +32,10 @@ RECORD = ModelRecord(
     card=model_card(artifact="s3://models/model.tar.gz"),
     others={"Domain": "COMPUTER_VISION"},
 )
+BASELINES = {
+    "Statistics": {"ContentType": "application/json", "S3Uri": "s3://models/monitor/statistics.json"},
+    "Constraints": {"ContentType": "application/json", "S3Uri": "s3://models/monitor/constraints.json"},
+}
 CONTAINER = {"Image": "a", "ModelDataUrl": "s3://m/a.tar.gz"}
 
 
@@ -68,8 +73,10 @@ def test_the_request_in_the_service_s_words() -> None:
             "SupportedTransformInstanceTypes": ["ml.m5.large"],
         },
         "ModelMetrics": {
-            "ModelQuality": {"Statistics": {"ContentType": "application/json", "S3Uri": "s3://models/quality.json"}}
+            "ModelQuality": {"Statistics": {"ContentType": "application/json", "S3Uri": "s3://models/quality.json"}},
+            "ModelDataQuality": BASELINES,
         },
+        "DriftCheckBaselines": {"ModelDataQuality": BASELINES},
         "CustomerMetadataProperties": {
             "owner": "ada",
             "drivetrain-lineage-data": "d",
@@ -89,6 +96,8 @@ FOREIGN: list[dict[str, Any]] = [
     {"InferenceSpecification": {"Containers": "x"}},
     {"InferenceSpecification": {"Containers": [CONTAINER], "SupportedContentTypes": [1]}, "SourceUri": "s3://b/c"},
     {"SourceUri": "s3://b/c", "SkipModelValidation": "All", "DriftCheckBaselines": {"Bias": {}}},
+    {"DriftCheckBaselines": {"ModelDataQuality": BASELINES}},
+    {"ModelMetrics": {"ModelDataQuality": {"Statistics": BASELINES["Statistics"]}}},
     {"MetadataProperties": {"GeneratedBy": "arn:1", "CommitId": "abc"}, "ModelPackageDescription": None},
     {"ModelCard": {"ModelCardContent": "{", "ModelCardStatus": "Draft"}},
     {"ModelCard": {"ModelCardContent": '{"a":  1}', "ModelCardStatus": "Approved"}},

@@ -285,6 +285,7 @@ class _Compiler(References):
             "evaluation": step.metrics,
             "report": step.evaluation,
             "decision": step.decision,
+            "baselines": step.data_check,
         }
         for name, value in folders.items():
             if value is not None:
@@ -298,6 +299,8 @@ class _Compiler(References):
         }
         if step.evaluation is not None:
             given["quality"] = {"uri": "report"}
+        if step.data_check is not None:
+            given["data-check"] = {"uri": "baselines"}
         if step.image:
             given["image"] = step.image
         if AGAINST in step.metadata:

@@ -11,10 +11,12 @@ from drivetrain.assets.image import framework_of, says_framework
 from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_card import TRAINED_BY_OTHERS, runs_code
 from drivetrain.registry.model_package import (
+    BASELINES,
     CONTENT_HASH,
     CONTENT_SAID,
     DECISION_URI,
     LINEAGE,
+    MONITOR,
     SERVING_OF_TENSORFLOW,
     is_training_image,
 )
@@ -101,6 +103,14 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     if quality is not None:
         uri = join("/", spell(quality, graph), file)
         arguments["ModelMetrics"] = {"ModelQuality": {"Statistics": {"ContentType": JSON_TYPE, "S3Uri": uri}}}
+    if step.data_check is not None:
+        report = spell(step.data_check, graph)
+        baselines = {
+            name: {"ContentType": JSON_TYPE, "S3Uri": join("/", report, MONITOR, file)}
+            for name, file in BASELINES.items()
+        }
+        arguments.setdefault("ModelMetrics", {})["ModelDataQuality"] = baselines
+        arguments["DriftCheckBaselines"] = {"ModelDataQuality": baselines}
     if card := _merged(_known_card(producer, graph), step.card or {}):
         content = json.dumps(card, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         arguments["ModelCard"] = {"ModelCardContent": Generated(content), "ModelCardStatus": "Draft"}

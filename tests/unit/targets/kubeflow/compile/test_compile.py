@@ -358,6 +358,7 @@ def test_a_model_is_registered_by_a_task() -> None:
             model=model["model"],
             metrics=scores,
             decision=scores["metrics"],
+            data_check=scores["metrics"],
             group="digits",
             approval="Approved",
             image="serve:1",
@@ -371,6 +372,7 @@ def test_a_model_is_registered_by_a_task() -> None:
     words = dict(each["option"] for each in told["arguments"])
     assert words["--group"] == "digits" and words["--approval"] == "Approved" and words["--image"] == "serve:1"
     assert words["--artifact"] == {"uri": "model"} and words["--decision"] == {"input": "decision"}
+    assert words["--baselines"] == {"input": "baselines"} and words["--data-check"] == {"uri": "baselines"}
     assert tasks(built)["register-model"]["taskInfo"] == {"name": "Into the registry"}
     assert tasks(built)["register-model"]["cachingOptions"] == {}
 

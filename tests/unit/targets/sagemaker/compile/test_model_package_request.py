@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 from drivetrain import Deployment, Pipeline, register, step
 from drivetrain.base.errors import SpecError
 from drivetrain.components import Input, Output, Value, component
+from drivetrain.components.check_data import check_data
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
@@ -49,9 +50,9 @@ def property_of(step: str, name: str) -> dict[str, Any]:
     return {"Std:JsonGet": {"PropertyFile": file, "Path": name}}
 
 
-def output_file(step: str, output: str, name: str) -> dict[str, Any]:
+def output_file(step: str, output: str, *names: str) -> dict[str, Any]:
     uri = {"Get": f"Steps.{step}.ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri"}
-    return {"Std:Join": {"On": "/", "Values": [uri, name]}}
+    return {"Std:Join": {"On": "/", "Values": [uri, *names]}}
 
 
 def flagship(**given: Any) -> dict[str, dict[str, Any]]:
@@ -85,6 +86,21 @@ def test_a_version_of_our_training() -> None:
     assert container["Environment"]["SAGEMAKER_PROGRAM"] == "inference.py"
     assert container["Environment"]["SAGEMAKER_SUBMIT_DIRECTORY"] == "/opt/ml/model/code"
     assert "text/csv" in found["InferenceSpecification"]["SupportedContentTypes"]
+
+
+def test_the_baselines_of_checked_data() -> None:
+    checked = step(check_data, train="s3://b/train/", group="g")
+    for given in (checked, checked["report"]):
+        made = register(model="s3://b/model.tar.gz", group="g", data_check=given)
+        found = steps(checked, made)["register-model"]["Arguments"]
+        expected = {
+            name: {
+                "ContentType": "application/json",
+                "S3Uri": output_file("check-data", "report", "model_monitor", f"{name.lower()}.json"),
+            }
+            for name in ("Statistics", "Constraints")
+        }
+        assert found["DriftCheckBaselines"] == found["ModelMetrics"] == {"ModelDataQuality": expected}
 
 
 def test_additions_to_a_card_section_keep_its_other_fields() -> None:
