@@ -30,10 +30,11 @@ def rules_text(given: Any, where: str) -> Any:
     Raises:
         SpecError: there is no such file, or what it holds are no row rules.
     """
-    content = given
-    if isinstance(content, str | os.PathLike):
-        text = str(os.fspath(cast("str | os.PathLike[str]", content)))
-        content = text if text.lstrip().startswith("{") else read_rules(_found(text, where))
+    content, file = given, ""
+    if isinstance(given, str | os.PathLike):
+        text = content = str(os.fspath(cast("str | os.PathLike[str]", given)))
+        if not text.lstrip().startswith("{"):
+            content, file = read_rules(_found(text, where)), text
     if not isinstance(content, str) and (found := translated(content)):
         content, others = found
         if others:
@@ -46,7 +47,8 @@ def rules_text(given: Any, where: str) -> Any:
     try:
         night_rules(text)
     except InputError as error:
-        raise SpecError(f"{where}: {error}") from None
+        said = str(error).replace("rules: ", f"{file}: ", 1) if file else error
+        raise SpecError(f"{where}: {said}") from None
     return text
 
 

@@ -20,7 +20,7 @@ from drivetrain.data.profile import STATISTICS, Night
 MAX_NIGHTS = 400
 MAX_RECORDS = 1000
 _KIND, _FORMAT = "history", 1
-_ADVICE = "Put back a copy of it, or begin a new history."
+_ADVICE = "Put back a copy of it, or begin anew: drivetrain data alarms GROUP --forget."
 # Kinds whose digits matter beyond those of a float32, such as the mean of an id.
 _WIDE = ("number", "count")
 

@@ -127,6 +127,31 @@ def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, 
     return made[-1]
 
 
+def forget(registry: Registry, group: str, *, who: str, why: str, day: date) -> History:
+    """Begin the history of a group's data anew, also where what is kept is damaged; the records stay if they can be
+    read.
+
+    Raises:
+        InputError: nothing is kept of the group.
+    """
+    place = place_of(registry, group, registry.champion(group), DATA)
+    if place is None or not read_evidence(place):
+        return _history(group, b"", "")
+    made: list[History] = []
+
+    def change(kept: bytes) -> bytes:
+        try:
+            before = History.from_bytes(kept, place)
+        except InputError as error:
+            warn(f"{error} Its records are lost.")
+            before = History()
+        made.append(History(records=before.records).recorded("forgotten", day, who=who, why=why, nights=len(before)))
+        return made[-1].to_bytes()
+
+    change_evidence(place, change)
+    return made[-1]
+
+
 def _history(group: str, kept: bytes, place: str) -> History:
     if not kept:
         raise InputError(f"no night of the data of {group!r} is kept: check_data has not run for this group.")

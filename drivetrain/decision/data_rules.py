@@ -29,8 +29,8 @@ from drivetrain.decision.data_alarms import warn_after
 from drivetrain.decision.data_drift import MEASURES, Gate
 from drivetrain.decision.data_sizes import Limit, size
 
-_OF_TABLE = ("rows",)
-_LEVELS = ("warn", "fail")
+OF_TABLE = ("rows",)
+LEVELS = ("warn", "fail")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def night_rules(written: str) -> NightRules:
     nights = _mapping(everything.get("nights", {}), "nights")
     limits: dict[tuple[str, str], Limit] = {}
     for name, content in nights.items():
-        if name in _OF_TABLE:
+        if name in OF_TABLE:
             limits["", name] = _limit(content, f"nights: {name}")
         elif name == "columns":
             for column, statistics in _mapping(content, "nights: columns").items():
@@ -78,7 +78,7 @@ def night_rules(written: str) -> NightRules:
                     limits[column, _known(statistic, place)] = _limit(each, f"{place}: {statistic}")
         elif name != "unanswered":
             raise InputError(
-                f"rules: nights: {name!r} is not allowed. {did_you_mean(name, (*_OF_TABLE, 'columns', 'unanswered'))}"
+                f"rules: nights: {name!r} is not allowed. {did_you_mean(name, (*OF_TABLE, 'columns', 'unanswered'))}"
             )
     gates: dict[str, Gate] = {}
     for measure, content in _mapping(everything.get("drift", {}), "drift").items():
@@ -95,7 +95,7 @@ def night_rules(written: str) -> NightRules:
 
 
 def _known(statistic: str, place: str) -> str:
-    known = [name for name in STATISTICS if name not in _OF_TABLE]
+    known = [name for name in STATISTICS if name not in OF_TABLE]
     if statistic not in known:
         raise InputError(f"rules: {place}: {statistic!r} is no statistic. {did_you_mean(statistic, known)}")
     return statistic
@@ -107,7 +107,7 @@ def _limit(content: object, place: str) -> Limit:
 
 def _levels(content: object, place: str) -> dict[str, Any]:
     levels = _mapping(content, place)
-    if not levels or not levels.keys() <= {*_LEVELS}:
+    if not levels or not levels.keys() <= {*LEVELS}:
         raise InputError(f"rules: {place}: {sorted(levels)} is not allowed. Give warn, fail, or both.")
     return levels
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from drivetrain.data.profile import STATISTICS
 from drivetrain.data.row_rules import declared
+from drivetrain.decision.data_drift import MEASURES
+from drivetrain.decision.data_rules import LEVELS, OF_TABLE
+from drivetrain.decision.data_sizes import ALLOWED
 from drivetrain.schemas import DIALECT, object_of
 
 
@@ -24,8 +28,11 @@ def row_rules_schema() -> dict[str, Any]:
         "sums": {"type": "object", "description": "By column, those that it sums.", "additionalProperties": total},
         "rows": _settings(declared.ROWS_SETTINGS),
         "quarantine": _settings(declared.QUARANTINE_SETTINGS),
-        "nights": {"type": "object", "description": "What fails a night, and by how much (docs/data_checks.md)."},
-        "drift": {"type": "object", "description": "By measure from which size on columns warn, and fail."},
+        "nights": _nights(),
+        "drift": {
+            **object_of((), **dict.fromkeys(MEASURES, _levels(declared.AMOUNT.schema))),
+            "description": "By measure from which size on columns warn, and fail.",
+        },
         "fresh": {
             "type": "object",
             "description": "By column of times, the days that its newest value may be old.",
@@ -34,6 +41,24 @@ def row_rules_schema() -> dict[str, Any]:
         "then": {**then, "description": "What rules do that do not say it themselves. The default is fail."},
     }
     return {"$schema": DIALECT, "title": "Rules for rows", **object_of((), **sections)}
+
+
+def _nights() -> dict[str, Any]:
+    """Limits of a night, from the tables by which decision/data_rules.py reads them."""
+    limits = _levels({"type": ["number", "string"], "description": ALLOWED})
+    statistics = {name: limits for name in STATISTICS if name not in OF_TABLE}
+    columns = {
+        "type": "object",
+        "description": "By column, or a pattern of columns such as p*.",
+        "additionalProperties": object_of((), **statistics),
+    }
+    unanswered = {"type": "string", "pattern": "^warn after [0-9]{1,4}$"}
+    night = object_of((), unanswered=unanswered, columns=columns, **dict.fromkeys(OF_TABLE, limits))
+    return {**night, "description": "What fails a night, and by how much (docs/data_checks.md)."}
+
+
+def _levels(form: Mapping[str, Any]) -> dict[str, Any]:
+    return {**object_of((), **{level: dict(form) for level in LEVELS}), "minProperties": 1}
 
 
 def _settings(forms: Mapping[str, declared.Form]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def alarms(
     accept: Annotated[
         list[str] | None, Option("--accept", metavar="COLUMN", help="Its alarm is the new normal; may be repeated.")
     ] = None,
+    forget: Annotated[bool, Option("--forget", help="Begin the nights of all columns anew. The records stay.")] = False,
     why: Annotated[str, Option("--why", metavar="TEXT", help="The reason, which is kept.")] = "",
     by: Annotated[str | None, Option("--by", metavar="NAME", help="Who accepts; recorded with the login.")] = None,
     where: RegistryOptions = NONE_GIVEN,
@@ -34,23 +35,25 @@ def alarms(
     Examples:
       drivetrain data alarms retraining
       drivetrain data alarms retraining --accept age --why "the form asks for it now"
+      drivetrain data alarms retraining --forget --why "another source from today on"
     """
-    from drivetrain.decision.data_nights import accept as accepted
-    from drivetrain.decision.data_nights import kept_history
+    from drivetrain.decision import data_nights
     from drivetrain.operations.models import login
 
     registry = where.opened()
+    if accept and forget:
+        raise InputError("--accept and --forget are two answers. Give one of them.")
+    if (accept or forget) and not why:
+        raise InputError("an answer needs the reason. Give --why TEXT; it is kept with your name.")
+    if why and not (accept or forget):
+        raise InputError("--why is the reason of an answer. Give --accept COLUMN or --forget, too.")
+    who, today = by or registry.caller or login() or "unknown", datetime.datetime.now(datetime.UTC).date()
     if accept:
-        if not why:
-            raise InputError("--accept needs the reason. Give --why TEXT; it is kept with your name.")
-        today = datetime.datetime.now(datetime.UTC).date()
-        history = accepted(
-            registry, group, accept, who=by or registry.caller or login() or "unknown", why=why, day=today
-        )
-    elif why:
-        raise InputError("--why is the reason of an answer. Give --accept COLUMN, too.")
+        history = data_nights.accept(registry, group, accept, who=who, why=why, day=today)
+    elif forget:
+        history = data_nights.forget(registry, group, who=who, why=why, day=today)
     else:
-        history = kept_history(registry, group)
+        history = data_nights.kept_history(registry, group)
     if as_json:
         say_json({"group": group, "nights": len(history), "alarms": history.alarms, "records": history.records})
         return

@@ -92,6 +92,7 @@ KINDS: Mapping[str, Kind] = {
         Form("TABLE.COLUMN", lambda v: isinstance(v, str) and all(v.partition(".")[::2]), _TEXT), "is not in {}"
     ),
 }  # fmt: skip
+_UPPER = {"min": ("max", "below"), "above": ("max", "below"), "min_length": ("max_length",)}
 SUM = Kind(NAMES, "is not the sum of {}")
 LIMITS: Mapping[str, Form] = {"then": THEN, "share": SHARE, "rows": COUNT}
 COLUMN_SETTINGS: Mapping[str, Form] = {"type": TYPE, "mask": FLAG}
@@ -197,6 +198,7 @@ def declared_rules(given: str | Mapping[str, Any]) -> RowRules:
     for column, value in _mapping("rules: sums", top.get("sums", {})).items():
         rules.append(_rule("rules: sums", "sum", column, value, SUM, then, label=column))
     rows = _settings("rules: rows", top.get("rows", {}), ROWS_SETTINGS)
+    _refuse_contradictions(rules, rows)
     return RowRules(
         rules=tuple(rules),
         columns=tuple(columns),
@@ -231,6 +233,20 @@ def _rule(where: str, name: str, column: str, given: Any, kind: Kind, then: Acti
         raise InputError(f"{where}, unreadable can only be quarantine: without it such a cell is an error already.")
     given_options: dict[str, Any] = {"then": then, **options}
     return Rule(name, column, value=value, tolerance=float(tolerance), **given_options)
+
+
+def _refuse_contradictions(rules: Sequence[Rule], rows: Mapping[str, Any]) -> None:
+    """Refuse bounds that no value is within: they would fail each night, or put all of it aside."""
+    values = {(rule.column, rule.name): rule.value for rule in rules}
+    pairs = [(f"column {column!r}", low, high, values[column, low], values.get((column, high)))
+             for column, low in values for high in _UPPER.get(low, ())]  # fmt: skip
+    if "min" in rows:
+        pairs.append(("rows", "min", "max", rows["min"], rows.get("max")))
+    for where, low, high, least, most in pairs:
+        if most is None or isinstance(least, str) or isinstance(most, str):
+            continue  # dates, whose order depends on the column
+        if least > most or (least == most and ("above" in (low, high) or "below" in (low, high))):
+            raise InputError(f"rules: {where}, {low} is {least!r} and {high} is {most!r}: no value is within both.")
 
 
 def _settings(where: str, given: Any, forms: Mapping[str, Form]) -> dict[str, Any]:

@@ -36,3 +36,10 @@ def test_a_file_a_dict_and_a_text_travel_as_json(tmp_path: Path, monkeypatch: py
 def test_other_rules_are_refused_where_they_are_written(given: Any, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         travelling(given)
+
+
+def test_an_error_in_a_file_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "night.yaml").write_text("nights: {rows: {fial: 1}}\n")
+    with pytest.raises(SpecError, match=r"^Step 'prepare': night\.yaml: nights: rows: "):
+        step(prepare_data, name="prepare", raw="data.csv", key="id", rules="night.yaml")

@@ -16,7 +16,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.components.check_data import check_data
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data.manifest import Manifest
-from drivetrain.decision.data_nights import accept, kept_history
+from drivetrain.decision.data_nights import accept, forget, kept_history
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
 
@@ -129,6 +129,20 @@ def test_an_accepted_alarm_begins_the_columns_nights_anew(group: Group) -> None:
     assert (record["what"], record["columns"], record["who"], record["why"]) == ("accepted", ["x"], "ann", "new unit")
     assert group.check(20, table(20, scale=1000))["passed"] == 1
     assert group.check(21, table(21, scale=1000))["passed"] == 1
+
+
+def test_a_forgotten_history_begins_anew_with_its_records(group: Group) -> None:
+    assert group.check(20, table(20, scale=1000))["failed"] == 1
+    forget(group.registry, "churn", who="ann", why="another source", day=FIRST)
+    history = kept_history(group.registry, "churn")
+    assert (len(history), history.alarms) == (0, ())
+    assert [(each["what"], each.get("why")) for each in history.records][1:] == [("forgotten", "another source")]
+    assert group.check(21, table(21, scale=1000))["nights"] == 0
+    (group.folder / "evidence" / "churn-data.npz").write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"is damaged .* data alarms GROUP --forget"):
+        group.check(22)
+    forget(group.registry, "churn", who="ann", why="damaged", day=FIRST)
+    assert group.check(22)["nights"] == 0
 
 
 def test_an_unanswered_alarm_fails_as_often_as_the_rule_says_and_says_since_when(group: Group) -> None:

@@ -95,7 +95,7 @@ def test_a_damaged_history_is_refused_in_one_line() -> None:
             assert History.from_bytes(damaged, "history.npz").rows == (1000, 1001)
         except InputError as error:
             assert "history.npz" in str(error) and "\n" not in str(error)
-    with pytest.raises(InputError, match=r"history\.npz is damaged .* Put back a copy of it, or begin a new history"):
+    with pytest.raises(InputError, match=r"history\.npz is damaged .* Put back a copy of it, or begin anew"):
         History.from_bytes(data[:-40], "history.npz")
     profile = Profile.of(TableStatistics(pa.schema([("x", pa.int64())]), None))
     with pytest.raises(InputError, match="is no history"):

@@ -8,6 +8,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.row_rules.declared import Rule, declared_rules
+from drivetrain.decision.data_rules import night_rules
 from drivetrain.schemas.row_rules import row_rules_schema
 
 WHOLE: dict[str, Any] = {
@@ -75,6 +76,28 @@ WRONG: list[tuple[Any, str]] = [
     ({"sums": {"a": "b"}}, "sums, a is 'b'. Allowed: a list of columns"),
     ({"rows": {"then": "quarantine"}}, "rows, then is 'quarantine'. Allowed: warn, fail"),
     ({"quarantine": {"keep_days": -1}}, "keep_days is -1. Allowed: a number from 0"),
+    ({"columns": {"a": {"min": 3, "max": 2}}}, "column 'a', min is 3 and max is 2: no value is within both"),
+    ({"columns": {"a": {"above": 2, "max": 2}}}, "column 'a', above is 2 and max is 2: no value is within both"),
+    ({"columns": {"a": {"min_length": 3, "max_length": 2}}}, "min_length is 3 and max_length is 2"),
+    ({"rows": {"min": 10, "max": 5}}, "rows, min is 10 and max is 5"),
+]
+NIGHTS: dict[str, Any] = {
+    "nights": {
+        "unanswered": "warn after 3",
+        "rows": {"fail": "-50 %"},
+        "columns": {"age": {"nulls": {"fail": "+5 points"}, "mean": {"warn": 3}}, "price*": {"std": {"fail": "x3"}}},
+    },
+    "drift": {"share_moved": {"warn": 0.1, "fail": 0.3}},
+    "fresh": {"ordered_at": 2},
+}
+WRONG_NIGHTS: list[dict[str, Any]] = [
+    {"nights": {"row": {"fail": 1}}},
+    {"nights": {"rows": {"fial": 1}}},
+    {"nights": {"rows": {}}},
+    {"nights": {"columns": {"age": {"nuls": {"fail": 1}}}}},
+    {"nights": {"unanswered": "warn"}},
+    {"drift": {"moved": {"warn": 1}}},
+    {"drift": {"share_moved": {"warn": -1}}},
 ]
 
 
@@ -89,4 +112,10 @@ def test_the_schema_for_editors_takes_what_is_read() -> None:
     schema = jsonschema.Draft202012Validator(row_rules_schema())
     schema.validate(WHOLE)
     refused = [given for given, _ in WRONG if isinstance(given, dict) and not schema.is_valid(given)]
+    schema.validate(NIGHTS)
+    night_rules(json.dumps(NIGHTS))
+    for given in WRONG_NIGHTS:
+        assert not schema.is_valid(given), given
+        with pytest.raises(InputError):
+            night_rules(json.dumps(given))
     assert len(refused) >= 11  # (the others are of meanings that a schema does not hold)
