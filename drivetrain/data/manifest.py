@@ -15,13 +15,13 @@ A folder without manifest.json is not finished. The file is UTF-8 JSON:
       "label": "label",                                or null
       "schema": [{"name": "id", "type": "int64"}, {"name": "p0", "type": "float"}, ...],
       "shards": [{"file": "3f6c0a41b2d7/part-00000.parquet", "rows": 1437, "bytes": 101376, "sha256": "<64 hex>"}, ...],
-      "statistics": {"id": {...}, "label": {...}, ...},
       "engine": "pyarrow 26.0.1",                      what wrote it
       "lineage": {...},                                where it comes from; see increments.py
       "fitted": {...},                                 transforms fitted on train; see fitted.py (not without any)
       "leakage": {...},                                what train has, too; see leakage.py (where looked for)
       "keys": {...},                                   hashes of keys; see key_sample.py (where leakage is looked for)
-      "content_hash": "<64 hex digits>"
+      "content_hash": "<64 hex digits>",
+      "statistics": {"id": {...}, "label": {...}, ...}    last: most of a file, which some readers leave out
     }
 
 schema
@@ -74,6 +74,9 @@ MANIFEST_FILE = "manifest.json"
 # Path components that no file system and no object store reads as anything else: the file's, and one folder's.
 PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+# The beginnings of lines of the file; no other text in it has a line of its own.
+_STATISTICS, _CONTENT_HASH = b'\n "statistics": ', b'\n "content_hash": '
+_PIECE = 1 << 14
 
 T = TypeVar("T")
 
@@ -153,13 +156,13 @@ class Manifest:
             **self._identity(),
             "format": FORMAT,
             "shards": [asdict(shard) for shard in self.shards],
-            "statistics": self.statistics,
             "engine": self.engine,
             "lineage": self.lineage,
             **({"fitted": self.fitted} if self.fitted else {}),
             **({"leakage": self.leakage} if self.leakage else {}),
             **({"keys": self.keys} if self.keys else {}),
             "content_hash": self.content_hash,
+            "statistics": self.statistics,
         }
         text = text_of(content)  # a third of the time of json.dumps, which counts where there are many sources
         with path.open("w", encoding="utf-8", newline="\n") as file:
@@ -168,12 +171,13 @@ class Manifest:
             os.fsync(file.fileno())
 
     @classmethod
-    def read(cls, folder: Path, *, checksums: bool = True) -> Manifest:
+    def read(cls, folder: Path, *, checksums: bool = True, statistics: bool = True) -> Manifest:
         """Read a folder's manifest and check the shards against it.
 
         Args:
             folder: the prepared folder.
             checksums: read every shard and compare its SHA-256; sizes are compared in any case.
+            statistics: read them, too; without them there are none.
 
         Raises:
             InputError: no manifest, one that is not of this format, or a shard that is missing, of another size or of
@@ -181,7 +185,7 @@ class Manifest:
         """
         path = folder / MANIFEST_FILE
         try:
-            content: object = json.loads(path.read_bytes())
+            content: object = json.loads(path.read_bytes() if statistics else _without_statistics(path))
         except FileNotFoundError:
             raise InputError(
                 f"{folder} has no {MANIFEST_FILE}: it was not written by prepare_data, or not to its end. "
@@ -232,6 +236,20 @@ def check_shard(path: Path, shard: Shard, *, checksums: bool = True, advice: str
             f"shard {path} was altered: its SHA-256 is {found[:12]}..., {MANIFEST_FILE} says "
             f"{shard.sha256[:12]}.... {advice}"
         )
+
+
+def _without_statistics(path: Path) -> bytes:
+    """The text of a manifest up to its statistics; all of it where an earlier release wrote them in the middle."""
+    with path.open("rb") as file:
+        text = b""
+        while piece := file.read(_PIECE):
+            text += piece
+            before, statistics, _ = text.partition(_STATISTICS)
+            if statistics and _CONTENT_HASH in before:
+                return before + _STATISTICS + b"{}}"
+            if statistics:
+                break
+        return text + file.read()
 
 
 def _parsed(path: Path, content: object) -> Manifest:

@@ -144,7 +144,7 @@ def check(
     if drifted:
         warned = {**drifted.warned, **warned}
         failed |= drifted.failed
-    judged = {name or "rows" for number, name in enumerate(before.columns) if number in set(inside)}
+    judged = {before.columns[number] or "rows" for number in inside}
     opened, fails = carried(alarms, warned, failed, judged, night.day, rules.unanswered)
     if before.same_as is not None:
         warned["rows"] = f"no row is new: the data are those of {before.same_as}"

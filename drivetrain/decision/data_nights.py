@@ -175,7 +175,7 @@ def _before(history: History, night: Night) -> Before:
     np = numpy()
     nights = slice(0, sum(day < night.day for day in history.days))
     known = dict(zip(history.content_hashes, history.days, strict=True)).get(night.content_hash, night.day)
-    columns = (*night.columns, *(name for name in history.columns if name not in set(night.columns)))
+    columns = tuple(dict.fromkeys((*night.columns, *history.columns)))
     values = history.aligned(columns)
     return Before(
         days=history.days[nights],

@@ -100,8 +100,8 @@ def test_the_manifest_describes_the_shards(tmp_path: Path) -> None:
         data = (train / shard["file"]).read_bytes()
         assert (shard["bytes"], shard["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
     assert list(manifest) == [
-        *("format", "rows", "bytes", "key", "label", "schema", "shards", "statistics"),
-        *("engine", "lineage", "keys", "content_hash"),
+        *("format", "rows", "bytes", "key", "label", "schema", "shards"),
+        *("engine", "lineage", "keys", "content_hash", "statistics"),
     ]
     assert manifest["format"] == 2
     assert manifest["engine"] == f"pyarrow {pa.__version__}"

@@ -1,6 +1,7 @@
 """Reading a manifest: what is missing, altered or malformed is found and named."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,15 @@ def test_statistics_may_change_without_changing_the_data(folder: Path) -> None:
     before = Manifest.read(folder).content_hash
     change(folder, lambda content: content["statistics"].update(new={"nulls": 0, "later_entry": [1]}))
     assert Manifest.read(folder).content_hash == before
+
+
+def test_a_manifest_is_read_without_its_statistics(folder: Path) -> None:
+    whole, path = Manifest.read(folder), folder / MANIFEST_FILE
+    assert Manifest.read(folder, statistics=False) == replace(whole, statistics={})
+    text = path.read_bytes()
+    path.write_bytes(text[: text.index(b'"nulls"')])  # no more than its beginning is read
+    assert Manifest.read(folder, statistics=False).content_hash == whole.content_hash
+    content = json.loads(text)  # as an earlier release wrote it
+    hashed = content.pop("content_hash")
+    path.write_text(json.dumps({**content, "content_hash": hashed}, indent=1))
+    assert Manifest.read(folder, statistics=False) == whole

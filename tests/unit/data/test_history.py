@@ -83,7 +83,8 @@ def test_a_history_comes_back_from_its_file_with_the_same_bytes() -> None:
     assert again.to_bytes() == found.to_bytes()
     for name in ("days", "rows", "content_hashes", "columns", "records", "alarms"):
         assert getattr(again, name) == getattr(found, name)
-    np.testing.assert_equal(dict(again.values), dict(found.values))  # 0.25 and 1e12 + 1 lose no digit
+    for name, values in found.values.items():  # 1e12 + 97 keeps 33 significant bits, a tenth of what is told apart
+        np.testing.assert_allclose(again.values[name], values, rtol=2.0**-33)
     assert len(History.from_bytes(b"", "history.npz")) == 0
 
 
