@@ -44,9 +44,11 @@ if TYPE_CHECKING:  # "as" says to type checkers that a name is public
     from drivetrain.client.runs import runs as runs
     from drivetrain.spec.deployment import Deployment as Deployment
     from drivetrain.spec.pipeline import Alarm as Alarm
+    from drivetrain.spec.pipeline import DataDrift as DataDrift
     from drivetrain.spec.pipeline import Limit as Limit
     from drivetrain.spec.pipeline import Parameter as Parameter
     from drivetrain.spec.pipeline import PipelineFinished as PipelineFinished
+    from drivetrain.spec.pipeline import QualityDrop as QualityDrop
     from drivetrain.spec.pipeline import RegistryEvent as RegistryEvent
     from drivetrain.spec.pipeline import Schedule as Schedule
     from drivetrain.spec.pipeline import Upload as Upload
@@ -91,7 +93,8 @@ _HOME = {
     **dict.fromkeys(("Alternative", "InstanceGroup", "Mlflow", "Network", "Resources"), "spec.resources"),
     **dict.fromkeys(("Debugger", "TrainingOptions"), "spec.training_options"),
     **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
-    **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.pipeline"),
+    **dict.fromkeys(("Alarm", "DataDrift", "Limit", "PipelineFinished", "QualityDrop"), "spec.pipeline"),
+    **dict.fromkeys(("RegistryEvent", "Schedule", "Upload"), "spec.pipeline"),
 }
 
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]

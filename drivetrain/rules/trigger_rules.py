@@ -18,8 +18,17 @@ from drivetrain.rules import RuleBook
 from drivetrain.rules.written_places import written_places
 from drivetrain.spec.deployment import roots_of
 from drivetrain.spec.model_groups import model_group, synced_group
-from drivetrain.spec.pipeline import EventTrigger, Graph, PipelineFinished, RegistryEvent, Schedule, Upload
-from drivetrain.spec.resources import REGISTER_MODEL
+from drivetrain.spec.pipeline import (
+    DataDrift,
+    EventTrigger,
+    Graph,
+    PipelineFinished,
+    QualityDrop,
+    RegistryEvent,
+    Schedule,
+    Upload,
+)
+from drivetrain.spec.resources import CHECK_SERVED, REGISTER_MODEL
 from drivetrain.spec.steps import JobStep, NativeStep, Step
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
 from drivetrain.triggers.event_values import is_path, read_path
@@ -157,6 +166,24 @@ def uploads_are_not_those_of_the_steps(trigger: Upload, graph: Graph) -> Iterato
                 f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where step {step.name!r} "
                 f"writes ({place.uri}): each run would start the next. Give another prefix; or, if that is meant, say "
                 "loop_guard=False and give a limit."
+            )
+
+
+@rule.each(EventTrigger)
+def findings_are_not_those_of_the_pipeline_itself(trigger: EventTrigger, graph: Graph) -> Iterator[str]:
+    """A run that looks at served data may find what starts the next run."""
+    if not isinstance(trigger, DataDrift | QualityDrop) or not trigger.loop_guard:
+        return
+    for step in graph.steps:
+        if (
+            isinstance(step, JobStep)
+            and step.program.target == CHECK_SERVED
+            and _may_be(step.parameters.get("group"), trigger.group, graph.parameters)
+        ):
+            yield (
+                f"step {step.name!r} looks at the served data of {trigger.group!r}, and trigger {trigger.name!r} waits "
+                "for what it finds: a run could start the next. Look in a pipeline of its own; or, if that is meant, "
+                "say loop_guard=False and give a limit."
             )
 
 

@@ -1,12 +1,15 @@
-"""Local happenings as the events that EventBridge would deliver: registered models, ended executions."""
+"""Local happenings as the events that EventBridge would deliver: registered models, ended executions, findings in
+served data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.decision.served_findings import Finding, kept_findings
 from drivetrain.run_store.reader import Ledger
-from drivetrain.spec.pipeline import PipelineFinished, RegistryEvent, Schedule, Trigger
+from drivetrain.run_store.statuses import ACCOUNT, REGION
+from drivetrain.spec.pipeline import DataDrift, PipelineFinished, QualityDrop, RegistryEvent, Schedule, Trigger
 from drivetrain.triggers.package_events import package_event
 
 if TYPE_CHECKING:
@@ -20,18 +23,28 @@ CHANGES = frozenset(("ModelApprovalStatus", "ApprovalDescription"))
 class Watch:
     """The events since it was made, each once. Not for several threads.
 
-    They are known by their numbers: a clock may be set back, and what is ended now may have begun long ago.
+    They are known by their numbers, findings by their ids: a clock may be set back, and what is ended now may have
+    begun long ago.
     """
 
-    def __init__(self, registry: Registry, home: Home) -> None:
+    def __init__(self, registry: Registry, home: Home, groups: Iterable[str]) -> None:
+        """
+        Args:
+            groups: the model groups in whose served data findings are events.
+
+        Raises:
+            InputError: kept findings are damaged.
+        """
         self._registry = registry
         self._home = home
+        self._groups = sorted(set(groups))
+        self._seen_findings = {finding.id for finding in self._findings()}
         self._last_model = max((event.id for event in registry.events()), default=0)
         with self._ledger() as ledger:
             self._last_execution = ledger.last_event()
 
     def events(self) -> Iterator[Mapping[str, Any]]:
-        """The events since the last call: models first, then executions, each in their order.
+        """The events since the last call: models first, then executions, then findings, each in their order.
 
         An event is told when the next one is asked for: one on which the caller raises comes again.
         """
@@ -43,6 +56,13 @@ class Watch:
         for told in ended:
             yield told.event
             self._last_execution = told.number
+        for finding in self._findings():
+            if finding.id not in self._seen_findings:
+                yield finding.event(region=REGION, account=ACCOUNT)
+                self._seen_findings.add(finding.id)
+
+    def _findings(self) -> list[Finding]:
+        return [each for group in self._groups for each in kept_findings(self._registry, group).findings]
 
     def _ledger(self) -> Ledger:
         return Ledger(self._home)
@@ -53,4 +73,4 @@ def is_seen(trigger: Trigger) -> bool:
     if isinstance(trigger, RegistryEvent):
         wanted = trigger.changes()
         return not wanted or not CHANGES.isdisjoint(wanted)
-    return isinstance(trigger, Schedule | PipelineFinished)
+    return isinstance(trigger, Schedule | PipelineFinished | DataDrift | QualityDrop)

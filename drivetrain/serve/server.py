@@ -9,19 +9,19 @@ import json
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.catalog import MODEL_PACKAGE_EVENT
+from drivetrain.catalog import EXECUTION_EVENT
 from drivetrain.run_store.home import hold, write_whole
 from drivetrain.run_store.reader import Ledger
 from drivetrain.serve.history import History
 from drivetrain.serve.local_events import Watch, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served
-from drivetrain.spec.pipeline import EventTrigger, Schedule
+from drivetrain.spec.pipeline import DataDrift, EventTrigger, QualityDrop, Schedule
 from drivetrain.targets.sagemaker.run.options import region_of
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
@@ -70,7 +70,8 @@ class Server:
             fresh: let the first start of each pipeline use nothing of earlier runs.
 
         Raises:
-            UserError: APScheduler is not installed, the registry keeps no history, or the home is served already.
+            UserError: APScheduler is not installed, the registry keeps no history, findings in served data are
+                damaged, or the home is served already.
         """
         if not registry.keeps_history:
             raise UserError("This registry tells nothing of its changes, so events cannot be served. Give a local one.")
@@ -83,7 +84,7 @@ class Server:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(folder)
         self._history = History(folder)
-        self._watch = Watch(registry, home)
+        self._watch = Watch(registry, home, _groups(self._served))
         self._runs = Runs(folder, self._ended, waits=self._waits, **({} if command is None else {"command": command}))
         for one in self._served:
             for trigger in one.pipeline.triggers:
@@ -149,7 +150,7 @@ class Server:
 
     def _by_event(self, one: Served, event: Any) -> None:
         pipeline = one.pipeline
-        if event["detail-type"] == MODEL_PACKAGE_EVENT:
+        if event["detail-type"] != EXECUTION_EVENT:
             # The local registry is of no region; that of the pipeline is in the ARNs of its executions.
             event = {**event, "region": region_of(pipeline.deployment)}
         now = datetime.now(UTC)
@@ -200,6 +201,13 @@ class Server:
             latest = ledger.executions(1, begun.served.pipeline.name)
             found = latest[0].nothing_new_since if latest else None
         return f"found nothing new since {found}" if found else "succeeded"
+
+
+def _groups(served: Iterable[Served]) -> Iterator[str]:
+    """The model groups in whose served data findings are waited for."""
+    for trigger in (trigger for one in served for trigger in one.pipeline.triggers):
+        if isinstance(trigger, DataDrift | QualityDrop):
+            yield trigger.group
 
 
 def of_pipeline(one: Served) -> dict[str, Any]:

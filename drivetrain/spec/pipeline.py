@@ -68,10 +68,8 @@ class Parameter(Pending):
         return self.ref().described()
 
 
-Name = Annotated[
-    str,
-    Matching(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}", "letters, digits and '-' between them, at most 63: nightly"),
-]
+_NAME = r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}"
+Name = Annotated[str, Matching(_NAME, "letters, digits and '-' between them, at most 63: nightly")]
 
 
 class Limit(Frozen):
@@ -127,15 +125,20 @@ class EventTrigger(_Trigger):
     with the values of the first. Without it, one and the same event starts it once however often it is delivered."""
 
 
-class RegistryEvent(EventTrigger):
+class GroupTrigger(EventTrigger):
+    """Something happened to a model group. A registry that sends no events can be polled for it."""
+
+    group: Annotated[str, Matching(_NAME, "letters, digits and '-' between them, at most 63: churn")]
+
+
+class RegistryEvent(GroupTrigger):
     """A model package of a group changed: was approved, moved to a stage, ..."""
 
     kind: Literal["registry"] = "registry"
     group: Annotated[
         str,
         Matching(
-            r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}"
-            r"|arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:model-package-group/[A-Za-z0-9](-*[A-Za-z0-9]){0,62}",
+            rf"{_NAME}|arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{{12}}:model-package-group/{_NAME}",
             "letters, digits and '-' between them, at most 63, such as churn; or the ARN of a group of another account",
         ),
     ]
@@ -154,6 +157,22 @@ class RegistryEvent(EventTrigger):
         staged = self.stage is not None or self.stage_status is not None
         approved = ("ModelApprovalStatus",) if self.status is not None else ()
         return (*approved, *(("ModelLifeCycle",) if staged else ()))
+
+
+class DataDrift(GroupTrigger):
+    """The data that the group's approved version serves drifted: check_served found it."""
+
+    kind: Literal["drift"] = "drift"
+    columns: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Only when one of these drifted; any unless given."""
+
+
+class QualityDrop(GroupTrigger):
+    """The group's approved version got worse on the data that it serves: check_served found it."""
+
+    kind: Literal["quality"] = "quality"
+    metric: Annotated[str, Field(min_length=1)] | None = None
+    """Only when this metric dropped; any unless given."""
 
 
 class Upload(EventTrigger):
@@ -182,7 +201,7 @@ class PipelineFinished(EventTrigger):
 
 
 class Alarm(EventTrigger):
-    """A CloudWatch alarm went off, for example one on data drift."""
+    """A CloudWatch alarm went off, for example one on errors of an endpoint."""
 
     kind: Literal["alarm"] = "alarm"
     alarm: Annotated[
@@ -194,7 +213,9 @@ class Alarm(EventTrigger):
     ]
 
 
-Trigger = Annotated[Schedule | RegistryEvent | Upload | PipelineFinished | Alarm, Lazily("kind")]
+Trigger = Annotated[
+    Schedule | RegistryEvent | DataDrift | QualityDrop | Upload | PipelineFinished | Alarm, Lazily("kind")
+]
 
 
 class Pipeline(Frozen):

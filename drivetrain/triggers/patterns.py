@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain import catalog
-from drivetrain.spec.pipeline import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Upload
+from drivetrain.decision.served_findings import DATA_DRIFT, QUALITY_DROP, SOURCE
+from drivetrain.spec.pipeline import (
+    Alarm,
+    DataDrift,
+    EventTrigger,
+    PipelineFinished,
+    QualityDrop,
+    RegistryEvent,
+    Upload,
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,10 @@ def _account(trigger: EventTrigger) -> str | None:
 def _pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str, Any]:
     if isinstance(trigger, RegistryEvent):
         return _registry(trigger, pipeline_arn)
+    if isinstance(trigger, DataDrift):
+        return _finding(DATA_DRIFT, trigger.group, columns=trigger.columns)
+    if isinstance(trigger, QualityDrop):
+        return _finding(QUALITY_DROP, trigger.group, metric=() if trigger.metric is None else (trigger.metric,))
     if isinstance(trigger, Upload):
         return _upload(trigger)
     if isinstance(trigger, PipelineFinished):
@@ -78,6 +91,12 @@ def _registry(trigger: RegistryEvent, pipeline_arn: str) -> dict[str, Any]:
         own = [f"{arn}/execution/" for arn in dict.fromkeys((pipeline_arn, pipeline_arn.lower()))]
         detail["MetadataProperties"] = {"GeneratedBy": [{"exists": False}, {"anything-but": {"prefix": own}}]}
     return {"source": ["aws.sagemaker"], "detail-type": [catalog.MODEL_PACKAGE_EVENT], "detail": detail}
+
+
+def _finding(kind: str, group: str, **wanted: tuple[str, ...]) -> dict[str, Any]:
+    """The pattern of a finding of check_served."""
+    detail = {"group": [group], **{name: list(values) for name, values in wanted.items() if values}}
+    return {"source": [SOURCE], "detail-type": [kind], "detail": detail}
 
 
 def _upload(trigger: Upload) -> dict[str, Any]:

@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.spec.pipeline import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Schedule, Trigger, Upload
+from drivetrain.spec.pipeline import (
+    Alarm,
+    DataDrift,
+    EventTrigger,
+    PipelineFinished,
+    QualityDrop,
+    RegistryEvent,
+    Schedule,
+    Trigger,
+    Upload,
+)
 from drivetrain.triggers.cron import Cron, CronError, cron
 
 _UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
@@ -273,6 +283,11 @@ def _event(trigger: EventTrigger) -> str:
         changes = trigger.changes()
         changed = f"changed {' or '.join(changes)}" if changes else "any change"
         return f"a model of {trigger.group}: {', '.join((*wanted, changed))}"
+    if isinstance(trigger, DataDrift):
+        drifted = f": {' or '.join(trigger.columns)}" if trigger.columns else ""
+        return f"data drift of {trigger.group}{drifted}"
+    if isinstance(trigger, QualityDrop):
+        return f"quality drop of {trigger.group}{f': {trigger.metric}' if trigger.metric else ''}"
     if isinstance(trigger, PipelineFinished):
         return f"pipeline {trigger.pipeline} {trigger.outcome}"
     if isinstance(trigger, Alarm):

@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.cli import main
-from drivetrain.spec.pipeline import EventTrigger, RegistryEvent, Schedule, Trigger
+from drivetrain.spec.pipeline import RegistryEvent, Trigger
 from drivetrain.spec.steps import RegisterStep
 
 PAGE = Path(__file__).parents[2] / "docs" / "triggers.md"
@@ -58,8 +58,7 @@ def test_the_first_pipeline_registers_in_the_watched_group(folder: Path) -> None
 
 def test_it_names_every_field_of_every_trigger() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    fields = {name for kind in (Schedule, *EventTrigger.__subclasses__()) for name in kind.model_fields}
+    kinds: tuple[type[Trigger], ...] = Trigger.__args__[0].__args__  # type: ignore[attr-defined]
+    fields = {name for kind in kinds for name in kind.model_fields}
     assert {name for name in fields - {"kind", "name"} if not re.search(rf"\b{name}\b", text)} == set()
-    assert {kind.__name__ for kind in Trigger.__args__[0].__args__} == {  # type: ignore[attr-defined]
-        kind.__name__ for kind in (Schedule, *EventTrigger.__subclasses__()) if f"{kind.__name__}(" in text
-    }
+    assert [kind.__name__ for kind in kinds if f"{kind.__name__}(" not in text] == []

@@ -42,11 +42,13 @@ def serve(
 ) -> None:
     """Start pipelines here: on schedules, approvals, ends of runs.
 
-    Approvals in the local registry and ends of local runs are the events; stages, uploads and alarms are not seen. What
-    a trigger starts is `drivetrain run`, one run of a pipeline at a time. Ctrl-C ends it, and the runs that it started.
+    Approvals in the local registry, ends of local runs and findings in served data are the events; stages, uploads and
+    alarms are not seen. What a trigger starts is `drivetrain run`, one run of a pipeline at a time. Ctrl-C ends it, and
+    the runs that it started.
 
-    With --target the deployed pipeline is started instead, when a model changes in the registry of its settings, which
-    is looked at every so often: for targets that have no events of their own, such as Kubeflow.
+    With --target the deployed pipeline is started instead, when a model changes in the registry of its settings, or
+    something is found in the data that it serves. Both are looked at every so often: for targets that have no events of
+    their own, such as Kubeflow.
 
     \b
     Examples:

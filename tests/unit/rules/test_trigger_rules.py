@@ -12,11 +12,13 @@ from pydantic import ValidationError
 from drivetrain import (
     Alarm,
     Checkpoint,
+    DataDrift,
     Deployment,
     Limit,
     Parameter,
     Pipeline,
     PipelineFinished,
+    QualityDrop,
     RegistryEvent,
     Schedule,
     SpecError,
@@ -27,8 +29,8 @@ from drivetrain import (
 )
 from drivetrain.components.register_model import register_model
 from drivetrain.rules import trigger_rules
-from drivetrain.spec.resources import Program
-from drivetrain.spec.steps import NativeStep, TrainingStep
+from drivetrain.spec.resources import CHECK_SERVED, Program
+from drivetrain.spec.steps import NativeStep, ProcessingStep, TrainingStep
 
 NIGHTLY = Schedule(name="nightly", cron="0 2 * * ? *")
 
@@ -301,6 +303,22 @@ def test_rule_triggers_do_not_loop() -> None:
     own = PipelineFinished(name="again", pipeline="Mine", outcome="Failed")
     assert "without end" in refusal(own)
     assert pipeline(own.model_copy(update={"loop_guard": False})).triggers
+
+
+@pytest.mark.parametrize("kind", [DataDrift, QualityDrop])
+def test_rule_findings_are_not_those_of_the_pipeline_itself(kind: type[DataDrift | QualityDrop]) -> None:
+    def looking(group: Any) -> ProcessingStep:
+        program = Program(kind="component", target=CHECK_SERVED)
+        return ProcessingStep(name="look", program=program, parameters={"group": group})
+
+    trigger = kind(name="found", group="digits")
+    said = refusal(trigger, steps=[looking("digits")])
+    assert "step 'look' looks at the served data of 'digits', and trigger 'found' waits for what it finds" in said
+    group = Parameter.string("Group", "other")
+    assert "say loop_guard=False and give a limit" in refusal(trigger, steps=[looking(group.ref())], parameters=[group])
+    pipeline(trigger, steps=[looking("letters")])
+    pipeline(RegistryEvent(name="approved", group="digits"), steps=[looking("digits")])
+    pipeline(trigger.model_copy(update={"loop_guard": False}), steps=[looking("digits")])
 
 
 APPROVED = RegistryEvent(name="approved", group="digits")

@@ -18,16 +18,21 @@ import pytest
 
 from drivetrain import (
     Alarm,
+    DataDrift,
     Deployment,
     Limit,
     Parameter,
     Pipeline,
     PipelineFinished,
+    QualityDrop,
     RegistryEvent,
     Schedule,
     Upload,
     UserError,
 )
+from drivetrain.decision.served_findings import DATA_DRIFT, QUALITY_DROP, Finding, packed
+from drivetrain.decision.served_findings import Served as FoundInServed
+from drivetrain.registry.evidence import SERVED, change_evidence, place_of
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import RegistryError, open_registry
 from drivetrain.run_store.home import Home
@@ -95,6 +100,12 @@ class World:
         with LedgerWriter(self.home) as ledger:
             ledger.facts = facts(id, pipeline)
             ledger.finish(id, status, None)
+
+    def find(self, *findings: Finding, group: str = "digits") -> None:
+        """Write what check_served found."""
+        place = place_of(self.registry, group, None, SERVED)
+        assert place is not None
+        change_evidence(place, lambda kept: packed(FoundInServed(findings=findings)))
 
     def next(self) -> str:
         return self.said.get(timeout=WAIT_S)
@@ -224,6 +235,45 @@ def test_an_end_is_reported_after_the_clock_was_set_back(world: World, monkeypat
     assert len(world.started()) == 1
 
 
+def finding(told_at: float, **more: Any) -> Finding:
+    kind: Any = {"kind": DATA_DRIFT, "columns": ("age", "income")} | more
+    return Finding(group="digits", version=1, day="2026-11-30", told_at=told_at, **kind)
+
+
+def test_a_finding_starts_a_run_each_time_that_it_is_told(world: World) -> None:
+    old, drift, told_again = finding(3e9), finding(2e9), finding(1e9)  # the clock was set back
+    world.find(old)  # before anybody looked
+    column: Any = {"Model": "$.detail.columns[0]"}
+    trigger = DataDrift(name="drift", group="digits", columns=("age",), parameters=column, limit=Limit(starts=2))
+    server = world.serve(pipeline(trigger, QualityDrop(name="drop", group="digits", metric="accuracy")))
+    for found, starts in (
+        ((old,), 0),
+        ((old, drift), 1),
+        ((old, drift), 1),
+        ((old, told_again), 2),
+        ((old, told_again, finding(4e9, columns=("income",))), 2),
+        ((old, told_again, finding(5e9)), 2),  # beyond the limit
+        ((finding(6e9, kind=QUALITY_DROP, columns=(), metric="auc"),), 2),
+        ((finding(7e9, kind=QUALITY_DROP, columns=(), metric="accuracy"),), 3),
+    ):
+        world.find(*found)
+        server.poll()
+        assert len(world.started()) == starts, found
+    first, second, third = world.started()
+    assert first.startswith("drift-") and second.startswith("drift-") and third.startswith("drop-")
+    while not world.next().startswith(f"retrain / {first} succeeded"):
+        pass
+    assert '{"Model": "age"}' in (world.home.root / "serving" / f"{first}.log").read_text()
+
+
+def test_damaged_findings_are_told_before_the_server_begins(world: World) -> None:
+    place = place_of(world.registry, "digits", None, SERVED)
+    assert place is not None
+    change_evidence(place, lambda kept: b"{")
+    with pytest.raises(UserError, match=r"digits-served\.json is damaged"):
+        world.serve(pipeline(DataDrift(name="drift", group="digits")))
+
+
 @pytest.mark.parametrize(
     ("trigger", "seen"),
     [
@@ -235,6 +285,8 @@ def test_an_end_is_reported_after_the_clock_was_set_back(world: World, monkeypat
         (PipelineFinished(name="after", pipeline="features"), True),
         (Schedule(name="daily", rate="1 day"), True),
         (Upload(name="data", bucket="arrivals"), False),
+        (DataDrift(name="drift", group="digits"), True),
+        (QualityDrop(name="drop", group="digits"), True),
         (Alarm(name="drift", alarm="d"), False),
     ],
 )

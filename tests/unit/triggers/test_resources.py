@@ -13,15 +13,18 @@ import pytest
 
 from drivetrain import (
     Alarm,
+    DataDrift,
     Limit,
     Parameter,
     Pipeline,
     PipelineFinished,
+    QualityDrop,
     RegistryEvent,
     Schedule,
     Upload,
     UserError,
 )
+from drivetrain.decision.served_findings import DATA_DRIFT, QUALITY_DROP, Finding
 from drivetrain.triggers.event_pattern import matches
 from drivetrain.triggers.patterns import Where, pattern
 from drivetrain.triggers.resource_names import name_prefix, resource_name
@@ -362,6 +365,30 @@ def test_uploads(prefix: str, suffix: str, key: str, fires: bool) -> None:
     trigger = Upload(name="u", bucket="arrivals", prefix=prefix, suffix=suffix)
     assert matches(pattern(trigger, ARN, WHERE), uploaded(key)) is fires
     assert not matches(pattern(trigger, ARN, WHERE), uploaded(key, bucket="others"))
+
+
+def finding(kind: Any, **given: Any) -> dict[str, Any]:
+    made = Finding(kind=kind, group="digits", version=3, day="2026-11-30", told_at=1_000.0, **given)
+    return made.event(region=WHERE.region, account=WHERE.account)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "event", "fires"),
+    [
+        (DataDrift(name="t", group="digits"), finding(DATA_DRIFT, columns=("age", "sum")), True),
+        (DataDrift(name="t", group="digits", columns=("sum", "x")), finding(DATA_DRIFT, columns=("age", "sum")), True),
+        (DataDrift(name="t", group="digits", columns=("x",)), finding(DATA_DRIFT, columns=("age", "sum")), False),
+        (DataDrift(name="t", group="letters"), finding(DATA_DRIFT, columns=("age",)), False),
+        (DataDrift(name="t", group="digits"), finding(QUALITY_DROP, metric="accuracy"), False),
+        (QualityDrop(name="t", group="digits"), finding(QUALITY_DROP, metric="accuracy"), True),
+        (QualityDrop(name="t", group="digits", metric="accuracy"), finding(QUALITY_DROP, metric="accuracy"), True),
+        (QualityDrop(name="t", group="digits", metric="auc"), finding(QUALITY_DROP, metric="accuracy"), False),
+        (QualityDrop(name="t", group="digits"), finding(DATA_DRIFT, columns=("age",)), False),
+    ],
+)
+def test_findings_in_served_data(trigger: Any, event: dict[str, Any], fires: bool) -> None:
+    assert matches(pattern(trigger, ARN, WHERE), event) is fires
+    assert not matches(pattern(trigger, ARN, WHERE), {**event, "account": "999999999999"})
 
 
 @pytest.mark.parametrize(("name", "value", "fires"), [("d", "ALARM", True), ("d", "OK", False), ("e", "ALARM", False)])

@@ -11,7 +11,7 @@ from drivetrain.cli import main
 
 PIPELINE = '''
 """Trains again when it must."""
-from drivetrain import Alarm, Limit, Parameter, Pipeline, RegistryEvent, Schedule, Settings
+from drivetrain import Alarm, DataDrift, Limit, Parameter, Pipeline, QualityDrop, RegistryEvent, Schedule, Settings
 
 
 class Again(Settings):
@@ -35,6 +35,8 @@ def trained(settings: Again) -> Pipeline:
                 loop_guard=False,
             ),
             Alarm(name="drift", alarm="digits drift"),
+            DataDrift(name="moved", group="digits", columns=("age", "sum")),
+            QualityDrop(name="worse", group="digits", metric="accuracy"),
         ],
     )
 '''
@@ -61,6 +63,8 @@ def test_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["paused", "schedule"],
         ["approved", "registry"],
         ["drift", "alarm"],
+        ["moved", "drift"],
+        ["worse", "quality"],
     ]
     assert "02:00  cron(0 2 * * ? *), Europe/Berlin" in rows[0]
     assert "  never  " in rows[1] and "  off  " in rows[2]
@@ -69,6 +73,7 @@ def test_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "no loop guard"
     )
     assert rows[4].endswith("alarm 'digits drift' goes off")
+    assert rows[5].endswith("data drift of digits: age or sum") and rows[6].endswith("quality drop of digits: accuracy")
 
 
 def test_list_for_scripts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
