@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.pipeline import Pipeline, RegistryEvent
+from drivetrain.spec.pipeline import GroupTrigger, Pipeline
 from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
 from drivetrain.targets.kubeflow.compile import retries
 from drivetrain.targets.kubeflow.compile.checks import task_name
@@ -30,8 +30,8 @@ class Needs:
     """The runtimes of trainings that are TrainJobs; empty where each step is one pod of Pipelines."""
     trains: bool
     """True if a step writes TensorBoard's files."""
-    events: tuple[RegistryEvent, ...]
-    """Triggers for which the model registry is polled."""
+    events: tuple[GroupTrigger, ...]
+    """Triggers for which the model registry and its evidence are polled."""
 
     @property
     def root(self) -> str:
@@ -71,7 +71,7 @@ def needs_of(pipeline: Pipeline) -> Needs:
         settings=settings,
         frameworks=tuple(each for each in FRAMEWORKS if each in used),
         trains=any(is_our_training(step) for step in jobs),
-        events=tuple(each for each in pipeline.triggers if isinstance(each, RegistryEvent) and each.enabled),
+        events=tuple(each for each in pipeline.triggers if isinstance(each, GroupTrigger) and each.enabled),
     )
     _check(needs)
     return needs

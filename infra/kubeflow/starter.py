@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import BAD_INPUT, UserError
-from drivetrain.spec.pipeline import Pipeline, RegistryEvent
+from drivetrain.spec.pipeline import GroupTrigger, Pipeline
 from drivetrain.targets.kubeflow.settings import NAME
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def pipeline_text(pipeline: Pipeline) -> str:
-    """The part of a pipeline that the starter needs, as JSON: no steps, and only the registry's triggers."""
+    """The part of a pipeline that the starter needs, as JSON: no steps, and only the triggers about model groups."""
     given = pipeline.deployment.targets.get(NAME, {})
     # A file of the machine that deploys; a pod has a token of its own.
     settings = {name: value for name, value in given.items() if name != "token_file"}
     told = {
         "name": pipeline.name,
         "parameters": [each.model_dump(mode="json") for each in pipeline.parameters],
-        "triggers": [each.model_dump(mode="json") for each in pipeline.triggers if isinstance(each, RegistryEvent)],
+        "triggers": [each.model_dump(mode="json") for each in pipeline.triggers if isinstance(each, GroupTrigger)],
         "deployment": {"target": NAME, "targets": {NAME: settings}},
     }
     return json.dumps(told, sort_keys=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drivetrain.authoring import Pipeline
-from drivetrain.spec.pipeline import Alarm, PipelineFinished, RegistryEvent, Schedule, Upload
+from drivetrain.spec.pipeline import Alarm, DataDrift, PipelineFinished, QualityDrop, RegistryEvent, Schedule, Upload
 from tests.target_features.features import data, feature, of
 
 GROUP = "Starts"
@@ -17,6 +17,11 @@ def schedule() -> Pipeline:
 @feature(GROUP, "an approval in the model registry")
 def registry_event() -> Pipeline:
     return of(data(), triggers=[RegistryEvent(name="approved", group="other")])
+
+
+@feature(GROUP, "drift of served data, or a drop of quality")
+def findings() -> Pipeline:
+    return of(data(), triggers=[DataDrift(name="drift", group="other"), QualityDrop(name="drop", group="other")])
 
 
 @feature(GROUP, "an upload")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from drivetrain.assets.image import runs_on_spark
 from drivetrain.base.errors import did_you_mean
 from drivetrain.resolving.vendor_libraries import library_of
-from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent, Schedule
+from drivetrain.spec.pipeline import Graph, GroupTrigger, Pipeline, Schedule
 from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import (
     TRAIN,
@@ -164,11 +164,11 @@ def _step_settings(graph: Graph) -> Iterator[Problem]:
 
 def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
     for trigger in pipeline.triggers:
-        if not isinstance(trigger, Schedule | RegistryEvent):
+        if not isinstance(trigger, Schedule | GroupTrigger):
             yield Problem(
                 "",
                 f"trigger {trigger.name!r}",
-                f"is AWS's {type(trigger).__name__}. Use a Schedule, or a RegistryEvent, which is polled.",
+                f"is AWS's {type(trigger).__name__}. Use a Schedule, RegistryEvent, DataDrift or QualityDrop.",
             )
         elif isinstance(trigger, Schedule):
             try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from drivetrain.rules.training_rules import is_longer
-from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent
+from drivetrain.spec.pipeline import Graph, GroupTrigger, Pipeline, RegistryEvent
 from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import JobStep, RegisterStep, Step, TrainingStep, is_our_training
 from drivetrain.spec.trainings import ways
@@ -47,7 +47,7 @@ def problems(pipeline: Pipeline) -> Iterator[Problem]:
         if isinstance(trigger, RegistryEvent) and trigger.group.startswith("arn:"):
             reason = f"{trigger.group} is a group of SageMaker. Name a group of the registry that the settings name."
             yield Problem("", f"trigger {trigger.name!r}", reason)
-        if isinstance(trigger, RegistryEvent) and _is_lost(settings.registry, settings, ""):
+        if isinstance(trigger, GroupTrigger) and _is_lost(settings.registry, settings, ""):
             reason = f"it asks a model registry, and none is set that it can reach. {_GIVE}"
             yield Problem("", f"trigger {trigger.name!r}", reason)
     for step in graph.steps:

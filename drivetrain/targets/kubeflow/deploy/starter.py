@@ -1,9 +1,11 @@
-"""Start a deployed pipeline when a model changes in the registry, which tells nobody: it is asked every now and then.
+"""Start a deployed pipeline when a model changes in the registry, or something is found in the data that it serves.
+Nobody tells of these, so both are looked at every now and then.
 
     change seen -> kept as pending in the storage -> decided (drivetrain/triggers/starting.py) -> started -> forgotten
 
 What is pending is kept before it is started, and each start has a token of its event, so that a process that is killed
-loses no change and starts none twice. The first look at a group only remembers how its versions stand.
+loses no change and starts none twice. The first look at a group only remembers how its versions stand, and what was
+found before. Findings lie with the registry's evidence, so they need not be kept as pending.
 
 Between two looks only the last of several decisions about one version is seen.
 """
@@ -17,10 +19,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.decision.served_findings import Finding, unpacked
 from drivetrain.deploying.applying import Tell
+from drivetrain.registry.evidence import SERVED, place_of
 from drivetrain.registry.registry import AbsentError as AbsentModelError
 from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
-from drivetrain.spec.pipeline import Pipeline, RegistryEvent
+from drivetrain.spec.pipeline import GroupTrigger, Pipeline, RegistryEvent
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
@@ -58,7 +62,8 @@ class Seen(NamedTuple):
 
 
 class State:
-    """How the versions stood at the last look, and the changes that are not dealt with yet; kept in the storage."""
+    """How the versions stood at the last look, the changes that are not dealt with yet, and the findings that are; kept
+    in the storage."""
 
     def __init__(self, objects: Objects, uri: str) -> None:
         """Read what was kept.
@@ -79,17 +84,22 @@ class State:
                 for group, of in said["seen"].items()
             }
             self.pending = [Change(**each) for each in said["pending"]]
+            # By group: ids. States of earlier releases have none.
+            self.findings: dict[str, list[str]] = {
+                str(group): list(ids) for group, ids in said.get("findings", {}).items()
+            }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{uri} is no state of a starter ({error}). Move it away to begin anew.") from None
 
     def keep(self) -> None:
         """Write it down, as one object."""
-        said = {"format": FORMAT, "seen": self.seen, "pending": [asdict(each) for each in self.pending]}
+        pending = [asdict(each) for each in self.pending]
+        said = {"format": FORMAT, "seen": self.seen, "pending": pending, "findings": self.findings}
         self._objects.write(self._uri, json.dumps(said, sort_keys=True).encode())
 
 
 class Starter:
-    """Serves the registry's triggers of one deployed pipeline."""
+    """Serves the triggers of one deployed pipeline that are about model groups."""
 
     def __init__(
         self,
@@ -106,17 +116,19 @@ class Starter:
     ) -> None:
         """
         Raises:
-            UserError: the pipeline has no trigger of the registry, or the state cannot be read.
+            UserError: the pipeline has no trigger about a model group, or the state cannot be read.
         """
         self._pipeline, self._api, self._registry, self._start, self._tell = pipeline, api, registry, start, tell
         self._experiment, self._now = experiment, now
-        self._triggers = {each.name: each for each in pipeline.triggers if isinstance(each, RegistryEvent)}
+        self._triggers = {each.name: each for each in pipeline.triggers if isinstance(each, GroupTrigger)}
         if not any(each.enabled for each in self._triggers.values()):
             raise UserError(
-                f"Pipeline {pipeline.name!r} has no trigger of the registry that is switched on; its schedules are "
-                "recurring runs, which the cluster starts itself. Declare one: RegistryEvent(name=..., group=...)."
+                f"Pipeline {pipeline.name!r} has no trigger about a model group that is switched on; its schedules are "
+                "recurring runs, which the cluster starts itself. Declare one: RegistryEvent(name=..., group=...), "
+                "DataDrift or QualityDrop."
             )
-        self._state = State(objects, f"{root}/starting/state.json")
+        self._objects, self._state = objects, State(objects, f"{root}/starting/state.json")
+        self._without_place: set[str] = set()
         self._arn = _WHERE.pipeline_arn(pipeline.name)
         self._is_new = False
         """True if the state holds what is not written down yet."""
@@ -135,10 +147,12 @@ class Starter:
             self._deal_with(change)
             self._state.pending.remove(change)
             self._state.keep()
+        for group in self._groups(findings=True):
+            self._look_at_findings(group)
 
     def _look(self) -> None:
         """Changes since the last look become pending."""
-        for name in sorted({each.group for each in self._triggers.values()}):
+        for name in self._groups(findings=False):
             try:
                 versions = self._registry.versions(name)
             except AbsentModelError:
@@ -178,10 +192,45 @@ class Starter:
             by=None,
         )
         event = package_event(version, told, region=_WHERE.region, account=_WHERE.account, execution=own)
+        self._deal_with_event(event, f"{change.group} version {change.version}")
+
+    def _groups(self, *, findings: bool) -> list[str]:
+        """Those whose served data are waited for, or those whose versions are."""
+        triggers = self._triggers.values()
+        return sorted({each.group for each in triggers if isinstance(each, RegistryEvent) is not findings})
+
+    def _look_at_findings(self, group: str) -> None:
+        """Start what is to be started by findings since the last look."""
+        found = self._findings(group)
+        if found is None:
+            return
+        known, ids = self._state.findings.get(group), [each.id for each in found]
+        for finding in found:
+            if known is not None and finding.id not in known:
+                event = finding.event(region=_WHERE.region, account=_WHERE.account)
+                self._deal_with_event(event, f"{finding.kind.removeprefix('Drivetrain ').lower()} of {group}")
+        if known != ids:
+            self._state.findings[group] = ids
+            self._state.keep()
+
+    def _findings(self, group: str) -> tuple[Finding, ...] | None:
+        """Kept findings; None where the registry has no place for them that pods share."""
+        place = place_of(self._registry, group, self._registry.champion(group), SERVED)
+        if place is not None and place.startswith("s3://"):
+            return unpacked(self._objects.read(place) or b"", place).findings
+        if group not in self._without_place:
+            self._without_place.add(group)
+            self._tell(
+                f"{self._pipeline.name}: findings in the served data of {group!r} cannot be seen: they lie beside the "
+                "approved version in Kubeflow Model Registry or MLflow, and it has none with files in S3"
+            )
+        return None
+
+    def _deal_with_event(self, event: Json, what: str) -> None:
         now = self._now()
         for answer in replay(self._pipeline, event, earlier=self._earlier(now), now=now):
             if answer.trigger in self._triggers:
-                self._answer(answer, f"{change.group} version {change.version}")
+                self._answer(answer, what)
 
     def _answer(self, answer: Verdict, what: str) -> None:
         name = f"{self._pipeline.name} / {answer.trigger}"

@@ -36,7 +36,7 @@ from drivetrain import (
 )
 from drivetrain.components.train import train
 from drivetrain.components.transform_data import transform_data
-from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent, Schedule, Upload
+from drivetrain.spec.pipeline import DataDrift, Graph, Pipeline, QualityDrop, RegistryEvent, Schedule, Upload
 from drivetrain.spec.resources import Checkpoint, InstanceGroup, Program
 from drivetrain.targets.kubeflow.compile import checks
 from tests.fixtures.kubeflow_examples import compiled, fit, load, pipeline, score, trained
@@ -395,10 +395,15 @@ def test_triggers() -> None:
     triggers = (
         Schedule(name="nightly", cron="0 2 * * ? *"),
         RegistryEvent(name="approved", group="digits"),
+        DataDrift(name="drift", group="digits"),
+        QualityDrop(name="drop", group="digits"),
         Upload(name="data", bucket="own-bucket"),
     )
     (problem,) = checks.check(spec(step(load, raw=RAW)).model_copy(update={"triggers": triggers}))
-    assert problem.field == "trigger 'data'" and "Use a Schedule, or a RegistryEvent" in problem.reason
+    assert (
+        problem.field == "trigger 'data'"
+        and "Use a Schedule, RegistryEvent, DataDrift or QualityDrop." in problem.reason
+    )
     rounded = Schedule(name="nightly", cron="0 2 * * ? *", parameters={"Rows": 2**53 + 1})
     (problem,) = checks.check(spec(step(load, raw=RAW)).model_copy(update={"triggers": (rounded,)}))
     assert problem.field == "trigger 'nightly', parameters.Rows" and "is rounded there" in problem.reason

@@ -9,7 +9,7 @@ import pytest
 from drivetrain import Cluster, Deployment, Parameter, Pipeline, RetryPolicy, SpecError, Spot, register, step
 from drivetrain.components.compare import compare
 from drivetrain.components.train_script import train_script
-from drivetrain.spec.pipeline import RegistryEvent
+from drivetrain.spec.pipeline import DataDrift, RegistryEvent
 from drivetrain.targets.kubeflow.compile import deployable, retries
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 from tests.fixtures.kubeflow_examples import load, score, trained
@@ -59,8 +59,9 @@ def test_the_registry_of_one_step(options: Json, settings: Json, refused: bool) 
     assert bool(list(deployable.problems(pipeline(*comparing(**options), settings=settings)))) is refused
 
 
-def test_a_registry_event_needs_a_registry_that_the_starter_reaches() -> None:
-    event = RegistryEvent(name="approved", group="digits")
+@pytest.mark.parametrize("kind", [RegistryEvent, DataDrift])
+def test_a_trigger_about_a_group_needs_a_registry_that_the_starter_reaches(kind: Any) -> None:
+    event = kind(name="approved", group="digits")
     for settings, refused in (({}, True), ({"registry": "local:/models", **SHARED}, True)):
         whole = pipeline(step(load, raw=RAW), settings=settings, triggers=[event])
         assert [each.field for each in deployable.problems(whole)] == ["trigger 'approved'"] * refused

@@ -12,10 +12,12 @@ import pytest
 from drivetrain.authoring.loading import load
 from drivetrain.aws.s3 import Client
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.decision.served_findings import DATA_DRIFT, Finding, packed
+from drivetrain.decision.served_findings import Served as FoundInServed
 from drivetrain.registry.backends import _kubeflow_rest as backend
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import Registry, open_registry
-from drivetrain.spec.pipeline import Limit, Pipeline, RegistryEvent
+from drivetrain.spec.pipeline import DataDrift, GroupTrigger, Limit, Pipeline, RegistryEvent
 from drivetrain.targets.deployer import Starter, StartRequest
 from tests.fixtures.kubeflow_pipelines.place import Killed, Place
 from tests.fixtures.kubeflow_server import Store, kubeflow_server
@@ -33,8 +35,10 @@ class Served:
 
     def starter(self, **trigger: Any) -> Starter:
         """That of a new process."""
+        return self.served(RegistryEvent(name="approved", group="champions", **trigger))
+
+    def served(self, event: GroupTrigger) -> Starter:
         pipeline: Pipeline = load(str(self.place.folder / "nightly.py")).pipeline
-        event = RegistryEvent(name="approved", group="champions", **trigger)
         return self.place.deployer().starter(pipeline.model_copy(update={"triggers": (event,)}), self.said.append)
 
     def register(self, content: str, execution: str | None = None, approval: str = "PendingManualApproval") -> int:
@@ -214,11 +218,50 @@ def test_starts_beyond_the_limit_are_dropped(served: Served) -> None:
     assert len(served.runs()) == 1 and "rate limit: 1 starts" in served.said[-1]
 
 
+def test_a_finding_starts_the_pipeline_each_time_that_it_is_told(served: Served) -> None:
+    bucket, said = (
+        served.place.bucket,
+        "findings in the served data of 'champions' cannot be seen: they lie beside",
+    )
+    served.register("old", approval="Approved")
+    drift = DataDrift(name="drift", group="champions")
+    starter = served.served(drift)
+    starter.poll()
+    starter.poll()
+    assert [said in line for line in served.said] == [True]  # once
+    digest, place = hashlib.sha256(b"new").hexdigest(), f"s3://{bucket}/drivetrain-evidence/champions-served.json"
+    record = ModelRecord(artifact=f"s3://{bucket}/models/model.tar.gz")
+    served.registry.register("champions", digest, record, approval="Approved")
+
+    def find(*told_at: float) -> None:
+        found = [
+            Finding(kind=DATA_DRIFT, group="champions", version=2, day="2026-11-30", told_at=at, columns=("age",))
+            for at in told_at
+        ]
+        served.place.deployer().objects.write(place, packed(FoundInServed(findings=tuple(found))))
+
+    find(1.0)
+    starter.poll()
+    assert served.runs() == []  # found before anybody looked
+    find(1.0, 2.0)
+    served.place.cluster.fault = lambda method, path: "gone"
+    with pytest.raises(UserError, match="did not do it"):
+        starter.poll()
+    served.place.cluster.fault = lambda method, path: ""
+    starter.poll()
+    starter.poll()
+    served.served(drift).poll()  # another process goes on
+    assert len(served.runs()) == 1 and served.said[-1].endswith("for data drift of champions")
+    find(1.0, 3.0)  # told again
+    served.served(drift).poll()
+    assert len(served.runs()) == 2 and served.runs()[1].startswith("drift-")
+
+
 def test_unservable_triggers_are_reported(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "FIRST_PAUSE", 0.0)
     deployer = served.place.deployer()
     pipeline = load(str(served.place.folder / "nightly.py"), None, ["by_itself=false"]).pipeline
-    with pytest.raises(UserError, match="has no trigger of the registry that is switched on"):
+    with pytest.raises(UserError, match="has no trigger about a model group that is switched on"):
         deployer.starter(pipeline, print)
     uri = f"s3://{served.place.bucket}/pipelines/nightly/starting/state.json"
     deployer.objects.write(uri, b"{}")
