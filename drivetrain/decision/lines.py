@@ -10,14 +10,12 @@ whenever it comes, is the night that it was.
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from drivetrain.base.errors import InputError
+from drivetrain.data.array_file import packed_arrays, unpacked_arrays
 from drivetrain.data.arrow import numpy
 from drivetrain.decision.nights import LOOKS, Pooled, by_nights, by_rows, next_look
 from drivetrain.decision.standing import Night, Standing, total
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
     Keys = NDArray[np.uint64]
 
 YEAR_SECONDS = 365 * 86_400.0
-FORMAT = 1
+_KIND, FORMAT = "lines", 1
+_ARRAYS = ("keys", "sums", "parts", "seen")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,29 +239,18 @@ def _standing(line: _Line, number: int, error: float, allowed: int, started: int
 def _read(kept: bytes) -> list[_Line]:
     if not kept:
         return []
+    advice = 'Restore it, or compare with nights="bonferroni".'
+    about, arrays = unpacked_arrays(kept, "the evidence of earlier comparisons", _KIND, FORMAT, advice)
     try:
-        with numpy().load(io.BytesIO(kept), allow_pickle=False) as found:
-            arrays: dict[str, Any] = {name: found[name] for name in found.files}
-        about: Mapping[str, Any] = json.loads(arrays.pop("lines").tobytes())
-        if about["format"] > FORMAT:
-            raise InputError(
-                f"the evidence of the group has format {about['format']}; this version of drivetrain reads {FORMAT}. "
-                "Use the version that wrote it."
-            )
         return [
             _Line(
                 **{**entry, "nights": [Night(**night) for night in entry["nights"]]},
-                **{name: arrays[f"{entry['number']}.{name}"] for name in ("keys", "sums", "parts", "seen")},
+                **{name: arrays[f"{entry['number']}.{name}"] for name in _ARRAYS},
             )
             for entry in about["lines"]
         ]
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"the evidence of earlier comparisons that the registry keeps is damaged: {error}. Restore it, or compare "
-            'with nights="bonferroni".'
-        ) from None
+    except (KeyError, TypeError) as error:
+        raise InputError(f"the evidence of earlier comparisons is damaged ({error}). {advice}") from None
 
 
 def _written(lines: list[_Line]) -> bytes:
@@ -270,9 +258,6 @@ def _written(lines: list[_Line]) -> bytes:
     arrays: dict[str, Any] = {}
     for line in lines:
         entry = {**vars(line), "nights": [asdict(night) for night in line.nights]}
-        arrays |= {f"{line.number}.{name}": entry.pop(name) for name in ("keys", "sums", "parts", "seen")}
+        arrays |= {f"{line.number}.{name}": entry.pop(name) for name in _ARRAYS}
         entries.append(entry)
-    text = json.dumps({"format": FORMAT, "lines": entries}, separators=(",", ":"))
-    target = io.BytesIO()
-    numpy().savez_compressed(target, lines=numpy().frombuffer(text.encode(), numpy().uint8), **arrays)
-    return target.getvalue()
+    return packed_arrays({"kind": _KIND, "format": FORMAT, "lines": entries}, arrays)
