@@ -27,6 +27,7 @@ from drivetrain.decision.data_check import (
     replay,
 )
 from drivetrain.decision.formatting import count
+from drivetrain.decision.model_monitor import constraints, finite, statistics
 
 if TYPE_CHECKING:
     from drivetrain.data.profile import Profile
@@ -35,8 +36,6 @@ DATA_CHECK_FILE, DATA_CHECK_PAGE, MODEL_MONITOR = "data_check.json", "data_check
 FORMAT = 1
 MAX_COLUMNS, MAX_PICTURES, MAX_NIGHTS = 60, 12, 120
 _SHIFT = 6.0
-# Model Monitor's names of Arrow's types.
-_INTEGRAL, _FRACTIONAL, _STRING = "Integral", "Fractional", "String"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +54,8 @@ def write(checked: Checked, profile: Profile, folder: Path, about: About) -> Non
     found = record(checked, about)
     (folder / DATA_CHECK_PAGE).write_text(_page(found), encoding="utf-8")
     for name, content in (
-        ("statistics", _statistics(profile)),
-        ("constraints", _constraints(profile)),
+        ("statistics", statistics(profile)),
+        ("constraints", constraints(profile)),
         ("constraint_violations", {"violations": list(_violations(checked))}),
     ):
         _write(monitor / f"{name}.json", content)
@@ -106,7 +105,7 @@ def _map(checked: Checked) -> dict[str, Any]:
             {
                 "column": (name := checked.before.columns[place] or "rows"),
                 "verdict": FAILED if name in checked.failed else WARNED if name in checked.warned else PASSED,
-                "distances": [_finite(round(value, 2)) for value in apart[:, place].tolist()],
+                "distances": [finite(round(value, 2)) for value in apart[:, place].tolist()],
             }
             for place in map(int, order)
             if not math.isnan(apart[-1, place])
@@ -125,7 +124,7 @@ def _judged(checked: Checked) -> dict[str, list[Any]]:
         "verdict": verdict[at].tolist(),
     }
     for name in ("value", "expected", "low", "high", "least", "most", "distance"):
-        found[name] = list(map(_finite, getattr(verdicts, name)[at].tolist()))
+        found[name] = list(map(finite, getattr(verdicts, name)[at].tolist()))
     return found
 
 
@@ -135,7 +134,7 @@ def _drift(drifted: Drifted) -> dict[str, Any]:
         "rows": drifted.rows,
         "columns": list(drifted.sides.columns),
         **{
-            measure: {end: list(map(_finite, getattr(effect, end).tolist())) for end in ("estimate", "low", "high")}
+            measure: {end: list(map(finite, getattr(effect, end).tolist())) for end in ("estimate", "low", "high")}
             for measure, effect in drifted.effects.items()
         },
         "missing": list(drifted.sides.missing),
@@ -195,50 +194,6 @@ def _page(found: dict[str, Any]) -> str:
     return "\n".join([*lines, "", *found["method"], ""])
 
 
-def _statistics(profile: Profile) -> dict[str, Any]:
-    features: list[dict[str, Any]] = []
-    statistics = profile.statistics
-    for place, (name, kind) in enumerate(zip(profile.columns, profile.kinds, strict=True)):
-        missing = int(profile.arrays["nulls"][place])
-        common = {"num_present": profile.rows - missing, "num_missing": missing}
-        entry: dict[str, Any] = {"name": name, "inferred_type": _inferred(profile, place)}
-        if kind == "number":
-            numbers = {
-                "mean": statistics["mean"][place],
-                "sum": profile.arrays["mean"][place] * profile.arrays["count"][place],
-                "std_dev": statistics["std"][place],
-                "min": profile.arrays["min"][place],
-                "max": profile.arrays["max"][place],
-            }
-            entry["numerical_statistics"] = {
-                "common": common,
-                **{key: _finite(float(value)) for key, value in numbers.items()},
-            }
-        else:
-            distinct = float(profile.arrays["distinct"][place])
-            known = {} if math.isnan(distinct) else {"distinct_count": distinct}
-            entry["string_statistics"] = {"common": common, **known}
-        features.append(entry)
-    return {"version": 0.0, "dataset": {"item_count": profile.rows}, "features": features}
-
-
-def _constraints(profile: Profile) -> dict[str, Any]:
-    features: list[dict[str, Any]] = []
-    for place, name in enumerate(profile.columns):
-        nulls = float(profile.arrays["nulls"][place])
-        entry: dict[str, Any] = {
-            "name": name,
-            "inferred_type": _inferred(profile, place),
-            "completeness": 1 - nulls / profile.rows if profile.rows else 0.0,
-        }
-        if entry["inferred_type"] != _STRING:
-            entry["num_constraints"] = {"is_non_negative": bool(profile.arrays["min"][place] >= 0)}
-        elif name in profile.values:
-            entry["string_constraints"] = {"domains": [str(value) for value in profile.values[name]]}
-        features.append(entry)
-    return {"version": 0.0, "features": features}
-
-
 def _violations(checked: Checked) -> Iterator[dict[str, Any]]:
     sides = checked.drifted.sides if checked.drifted else None
     gone = {name for name, is_gone in zip(checked.before.columns, checked.verdicts.gone, strict=True) if is_gone}
@@ -256,16 +211,6 @@ def _violations(checked: Checked) -> Iterator[dict[str, Any]]:
             "constraint_check_type": "extra_column_check",
             "description": f"{name} is not in the training set",
         }
-
-
-def _inferred(profile: Profile, place: int) -> str:
-    if profile.kinds[place] != "number":
-        return _STRING
-    return _INTEGRAL if "int" in profile.types[place] else _FRACTIONAL
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _write(path: Path, content: Any) -> None:

@@ -1,7 +1,8 @@
-"""QualityCheck, which only the account has: its baseline is what was supplied, or what it calculates itself."""
+"""QualityCheck, by our own engine: its baseline is what was supplied, or what it calculates itself."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.fixtures.local_runs import BUCKET, LocalRuns
@@ -10,8 +11,32 @@ SAYS = ("CheckType", "CalculatedBaselineConstraints", "BaselineUsedForDriftCheck
 
 
 def steps(runs: LocalRuns) -> list[dict[str, Any]]:
-    step = runs.processing("it", "", outputs=["result"])
+    """As the SDK's QualityCheckStep writes it."""
+    local = "/opt/ml/processing"
+    data = runs.put("data/rows.csv", "age,plan\n1,a\n2,b\n3,a\n")
+    step = runs.processing("it", "", inputs={"baseline_dataset_input": data}, outputs=["quality_check_output"])
     del step["Arguments"]["AppSpecification"]["ContainerEntrypoint"]
-    supplied = f"{BUCKET}/baseline.json"
-    check = {"CheckType": "KIND", "SkipCheck": False, "SuppliedBaselineConstraints": supplied}
-    return [{**step, **check, "Type": "QualityCheck"}]
+    step["Arguments"]["Environment"] = {
+        "dataset_format": '{"csv": {"header": true, "output_columns_position": "START"}}',
+        "dataset_source": f"{local}/input/baseline_dataset_input",
+        "output_path": f"{local}/output/quality_check_output",
+        "publish_cloudwatch_metrics": "Disabled",
+    }
+    features = [{"name": name, "inferred_type": kind, "completeness": 1.0} for name, kind in COLUMNS.items()]
+    supplied = runs.put("old/constraints.json", json.dumps({"version": 0.0, "features": features}))
+    check = {"CheckType": "DATA_QUALITY", "SkipCheck": False, "RegisterNewBaseline": False}
+    return [{**step, **check, "Type": "QualityCheck", "SuppliedBaselineConstraints": supplied}]
+
+
+COLUMNS = {"age": "Integral", "plan": "String"}
+
+
+def made(runs: LocalRuns) -> None:
+    [found] = [item for item in runs.store.find(f"{BUCKET}/runs") if item.name.endswith("constraint_violations.json")]
+    assert json.loads(found.path.read_text()) == {"violations": []}
+
+
+def refused(runs: LocalRuns) -> list[dict[str, Any]]:
+    [step] = steps(runs)
+    step["Arguments"]["Environment"]["dataset_format"] = '{"sagemakerCaptureJson": {}}'
+    return [step]

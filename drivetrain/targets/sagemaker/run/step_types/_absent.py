@@ -60,7 +60,7 @@ def _resource(
     return described
 
 
-def _check_job(*results: tuple[str, str]) -> Describe:
+def check_job(*results: tuple[str, str]) -> Describe:
     """Make `described` for a QualityCheck or ClarifyCheck: the files of its job, and the baseline of its drift check.
 
     Args:
@@ -109,7 +109,7 @@ ABSENT = {
     "BedrockProvisionedModelThroughput": AbsentType(
         "Amazon Bedrock", _resource("ProvisionedModel", "provisioned-model", "bedrock", Status="InService")
     ),
-    "ClarifyCheck": AbsentType("Clarify's image", _check_job(("Constraints", "analysis.json"))),
+    "ClarifyCheck": AbsentType("Clarify's image", check_job(("Constraints", "analysis.json"))),
     "Cleanup": AbsentType("resources of the account"),
     "Endpoint": AbsentType(
         "machines of SageMaker's hosting", _resource("Endpoint", "endpoint", EndpointStatus="InService")
@@ -120,7 +120,4 @@ ABSENT = {
         _resource("InferenceComponent", "inference-component", InferenceComponentStatus="InService"),
     ),
     "Job": AbsentType("SageMaker"),
-    "QualityCheck": AbsentType(
-        "Model Monitor's image", _check_job(("Statistics", "statistics.json"), ("Constraints", "constraints.json"))
-    ),
 }
