@@ -1,4 +1,4 @@
-"""The differences between two data sets: rows added, removed and changed by key, and columns whose values moved.
+"""The differences between two data sets: rows added, removed and changed by key.
 
 Rows are compared by hashes of 64 bits, in ranges of their keys' hashes that lie on the disk in between: memory does not
 grow with the rows.
@@ -6,7 +6,6 @@ grow with the rows.
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from drivetrain.data.arrow import Array, Batch, arrow, numpy
 from drivetrain.data.hash_runs import Scratch
 from drivetrain.data.leakage import row_hashes, value_hashes
 from drivetrain.data.manifest import Manifest
-from drivetrain.data.profile import Profile
-from drivetrain.data.quantile_grid import below
 
 # Rows of a set whose hashes are in memory at a time.
 PART_ROWS = 1 << 20
@@ -34,18 +31,6 @@ class RowDifferences:
     changed: int
     equal: int
     keys: Mapping[str, Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class Movement:
-    """A column of two sets: its share of empty cells and its mean before and after, None for none."""
-
-    column: str
-    moved: float | None
-    """The share of the rows with a value that would have to change for the other set's values: of numbers the greatest
-    distance of the two distributions (Kolmogorov), of listed values half the sum of the distances; None for others."""
-    nulls: Sequence[float | None]
-    means: Sequence[float | None]
 
 
 def compare_rows(first: Path, second: Path, *, examples: int = 5) -> RowDifferences:
@@ -97,39 +82,6 @@ def first_rows(folder: Path, rows: int = 5) -> list[dict[str, Any]]:
     manifest = Manifest.read(folder, checksums=False)
     batch = next(_batches(folder, manifest, [column.name for column in manifest.schema]), None)
     return [] if batch is None else batch.slice(0, rows).to_pylist()
-
-
-def compare_columns(first: Profile, second: Profile) -> list[Movement]:
-    """The columns that both sets have, those that moved most first."""
-    found: list[Movement] = []
-    for name in first.columns:
-        if name not in second.places:
-            continue
-        at = [(each, each.places[name]) for each in (first, second)]
-        nulls, means = ([_known(each.statistics[what][place]) for each, place in at] for what in ("nulls", "mean"))
-        found.append(Movement(name, _moved(first, second, name), nulls, means))
-    return sorted(found, key=lambda each: (1.0 if each.moved is None else -each.moved, each.column))
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _moved(first: Profile, second: Profile, name: str) -> float | None:
-    np = numpy()
-    if name in first.values and name in second.values:
-        values = [*{**first.values[name], **second.values[name]}]
-        rows = np.array([[each.values[name].get(value, 0) for value in values] for each in (first, second)], "float64")
-        if not rows.size or not rows.sum(axis=1).all():
-            return None
-        shares = rows / rows.sum(axis=1, keepdims=True)
-        return float(np.abs(shares[0] - shares[1]).sum() / 2)
-    grids = [each.grid[each.places[name]] for each in (first, second)]
-    if any(np.isnan(grid[0]) for grid in grids):
-        return None
-    knots = np.union1d(*grids)
-    apart = [below(grids[0], knots, side=side) - below(grids[1], knots, side=side) for side in ("left", "right")]
-    return float(np.abs(apart).max())
 
 
 def _batches(folder: Path, manifest: Manifest, columns: Sequence[str]) -> Iterator[Batch]:

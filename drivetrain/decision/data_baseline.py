@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import number
 from drivetrain.data.arrow import numpy
-from drivetrain.decision.data_drift import Side
+from drivetrain.decision.data_drift import SHARE_MOVED, Side, drift
 
 if TYPE_CHECKING:
     from drivetrain.data.profile import Profile
@@ -87,6 +88,36 @@ def aligned(batch: Profile, baseline: Profile) -> Aligned:
         missing=tuple(name for name in baseline.columns if name not in columns and name != baseline.key),
         added=tuple(name for name in batch.columns if name not in baseline.columns),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Movement:
+    """A column of two sets; its share of empty cells and its mean are before and after, None for none."""
+
+    column: str
+    moved: float | None
+    """The share of the values that would have to change for the distribution of before (drift); None without bins."""
+    surely: float | None
+    """The least share that the interval of 95 % allows."""
+    nulls: tuple[float | None, ...]
+    means: tuple[float | None, ...]
+
+
+def movements(before: Profile, after: Profile) -> list[Movement]:
+    """The columns that both have, those that moved most first."""
+    sides = aligned(after, before)
+    effect = drift(sides.batch, sides.baseline)[SHARE_MOVED]
+    found: list[Movement] = []
+    for place, name in enumerate(sides.columns):
+        at = [(each, each.places[name]) for each in (before, after)]
+        nulls, means = (tuple(_known(each.statistics[what][row]) for each, row in at) for what in ("nulls", "mean"))
+        moved, surely = _known(effect.estimate[place]), _known(effect.surely[place])
+        found.append(Movement(column=name, moved=moved, surely=surely, nulls=nulls, means=means))
+    return sorted(found, key=lambda each: (1.0 if each.moved is None else -each.moved, each.column))
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def _listed(profile: Profile, name: str) -> Mapping[Any, int] | None:

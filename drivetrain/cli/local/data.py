@@ -132,15 +132,16 @@ def diff(
     """
     from dataclasses import asdict
 
-    from drivetrain.data.differences import compare_columns, compare_rows
+    from drivetrain.data.differences import compare_rows
     from drivetrain.data.profile import WHOLE, profile_of
+    from drivetrain.decision.data_baseline import movements
 
     rows = compare_rows(first, second)
     before, after = profile_of(first, WHOLE), profile_of(second, WHOLE)
     types = [dict(zip(each.columns, each.types, strict=True)) for each in (before, after)]
     other = {name: [each.get(name) for each in types] for name in {**types[0], **types[1]}}
     other = {name: each for name, each in other.items() if each[0] != each[1]}
-    columns = compare_columns(before, after)
+    columns = movements(before, after)
     if as_json:
         say_json({"rows": asdict(rows), "types": other, "columns": [asdict(each) for each in columns]})
         return
