@@ -15,12 +15,13 @@ def fractions() -> list[float]:
     return [place / (POINTS - 1) for place in range(POINTS)]
 
 
-def below(grid: Any, edges: Any) -> Any:
-    """The share of values below each edge, by a column's quantile grid."""
+def below(grid: Any, edges: Any, *, side: str = "left") -> Any:
+    """The share of values below each edge (up to it, with side="right"), by a column's quantile grid."""
     np = numpy()
     if np.isnan(grid[0]):
         return np.zeros(len(edges))
-    # Turned around, since numpy takes the upper side where a quantile is there several times.
+    if side == "right":  # numpy's own side where a quantile is there several times
+        return np.interp(edges, grid, fractions(), left=0.0)
     return 1.0 - np.interp(-edges, -grid[::-1], fractions(), left=0.0)
 
 
