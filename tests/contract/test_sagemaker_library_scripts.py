@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,10 @@ def by_hand(folder: Path) -> tuple[nn.Module, float]:
     return model, loss.item()
 
 
+needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs Open MPI: apt-get install openmpi-bin")
+
+
+@needs_mpirun
 @pytest.mark.slow
 def test_smddp_of_torch(tmp_path: Path) -> None:
     write_data(tmp_path / "data")
@@ -88,6 +93,7 @@ def test_smddp_of_torch(tmp_path: Path) -> None:
         torch.testing.assert_close(found[name], values, rtol=0, atol=1e-12)
 
 
+@needs_mpirun
 @pytest.mark.slow
 def test_model_parallel_of_the_first_version(tmp_path: Path) -> None:
     """Two stages and two micro-batches, by mpirun; each stage saves its own file."""
