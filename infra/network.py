@@ -35,10 +35,18 @@ class Network(Construct):
     """Subnets in several zones, a security group for jobs, and endpoints that only they reach."""
 
     def __init__(
-        self, scope: Construct, names: Names, options: Options, wanted: PrivateNetwork, buckets: Iterable[str]
+        self,
+        scope: Construct,
+        names: Names,
+        options: Options,
+        wanted: PrivateNetwork,
+        buckets: Iterable[str],
+        *,
+        sends_findings: bool,
     ) -> None:
         """Args:
         buckets: those that the pipeline's steps name; no other can be reached from the subnets.
+        sends_findings: a step sends findings in served data as events.
         """
         super().__init__(scope, "Network")
         self.vpc = ec2.Vpc(
@@ -91,7 +99,8 @@ class Network(Construct):
         self.jobs.add_egress_rule(endpoints, ec2.Port.tcp(HTTPS), "endpoints of services")
         # Through the gateway: its addresses are public ones, and no other way leads there from these subnets.
         self.jobs.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(HTTPS), "objects in S3, by the gateway endpoint")
-        for name, service in ENDPOINTS.items():
+        events = {"Events": ec2.InterfaceVpcEndpointAwsService.EVENTBRIDGE} if sends_findings else {}
+        for name, service in {**ENDPOINTS, **events}.items():
             self.vpc.add_interface_endpoint(name, service=service, security_groups=[endpoints], open=False)
         CfnOutput(self, "Subnets", value=",".join(subnet.subnet_id for subnet in self.vpc.isolated_subnets))
         CfnOutput(self, "SecurityGroup", value=self.jobs.security_group_id)

@@ -61,7 +61,8 @@ class PipelineStack(Stack):
         Notices(self, names, options, key, (events.dead_letters, events.failed))
         if options.network is not None:
             buckets = {place.bucket for use in uses for place in (*use.reads, *use.writes)}
-            Network(self, names, options, options.network, buckets)
+            sends = any(use.sends_findings for use in uses)
+            Network(self, names, options, options.network, buckets, sends_findings=sends)
         if options.studio is not None:
             Studio(self, names, options.studio, tags)
         if options.triggers == "stack":

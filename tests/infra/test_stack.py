@@ -415,6 +415,8 @@ def test_events_go_through_the_queue_to_the_starter(folder: Path) -> None:
         "retraining_arrived",
         "retraining_after-features",
         "retraining_drift",
+        "retraining_drop",
+        "retraining_errors",
         "drivetrain-retraining",
     }
     made = only(found, "AWS::Scheduler::Schedule")
@@ -469,9 +471,13 @@ def test_the_network_has_no_way_out(folder: Path) -> None:
     kinds = {resource["Type"] for resource in found["Resources"].values()}
     assert len(of_type(found, "AWS::EC2::Subnet")) == 3
     assert not kinds & {"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"}
-    services = json.dumps([e["Properties"]["ServiceName"] for e in of_type(found, "AWS::EC2::VPCEndpoint").values()])
+    services, of_looks = (
+        json.dumps([e["Properties"]["ServiceName"] for e in of_type(each, "AWS::EC2::VPCEndpoint").values()])
+        for each in (found, template(folder, "every kind"))
+    )
     for service in ("s3", "ecr.api", "ecr.dkr", "logs", "monitoring", "kms", "sts", "sagemaker.api"):
         assert f".{service}" in services
+    assert ".events" not in services and ".events" in of_looks  # only for steps that send findings
     assert len(of_type(found, "AWS::EC2::FlowLog")) == 1
     assert of_type(template(folder, "plain"), "AWS::EC2::VPC") == {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from drivetrain.decision.served_findings import SOURCE
 from drivetrain.registry.registry import KEPT_TAGS
 from drivetrain.targets.sagemaker.document.step_types import job_of
 from drivetrain.targets.sagemaker.permissions.names import Names
@@ -63,6 +64,14 @@ def job_statements(
     if any(use.debug for use in uses):
         yield everywhere("LookInside", DEBUG, names, "RemoteDebugConfig opens a session into the container")
     yield from _registry(uses, names)
+    if any(use.sends_findings for use in uses):
+        yield Statement(
+            sid="SendFindings",
+            actions=("events:PutEvents",),
+            resources=(names.arn("events", "event-bus/default"),),
+            conditions={"StringEquals": {"events:source": (SOURCE,)}},
+            reason="findings in served data are events that triggers wait for",
+        )
 
 
 def everywhere(sid: str, actions: tuple[str, ...], names: Names, reason: str) -> Statement:

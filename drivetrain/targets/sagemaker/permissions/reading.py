@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.json_text import Json, as_object, list_in, object_in, objects_in
-from drivetrain.registry.evidence import DATA
+from drivetrain.registry.evidence import DATA, SERVED
 from drivetrain.spec.model_groups import model_group
-from drivetrain.spec.resources import CHECK_DATA, COMPARE, READ_SOURCE, SOURCE_VERSION
+from drivetrain.spec.resources import CHECK_DATA, CHECK_SERVED, COMPARE, READ_SOURCE, SOURCE_VERSION
 from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
@@ -25,6 +25,7 @@ from drivetrain.targets.target import EVIDENCE_VARIABLE
 READS_REGISTRY = (
     COMPARE,
     CHECK_DATA,
+    CHECK_SERVED,
     "drivetrain.components.find_previous:find_previous",
     "drivetrain.components.fetch_previous:fetch_previous",
 )
@@ -126,7 +127,7 @@ class _Reader(Lookup):
         queried = tuple(self.data_set_places(objects_in(arguments, "ProcessingInputs"), step))
         rows = tuple(place for places, _ in queried for place in places)
         written = self.places((item.get("S3Uri") for item in outputs), step, "an output", folder=True)
-        evidence = self.evidence(step, environment, words)
+        kept, read = self.evidence(step, environment, words)
         keys = self.keys([output_config.get("KmsKeyId")], step)
         network = object_in(arguments, "NetworkConfig")
         return self.use(
@@ -138,9 +139,10 @@ class _Reader(Lookup):
                 *self.places(_sources(words), step, "a source"),
                 *rows,
                 *(place for group in groups for place in self.champions(group)),
-                *evidence,
+                *kept,
+                *read,
             ),
-            writes=(*written, *rows, *evidence),
+            writes=(*written, *rows, *kept),
             images=self.images([object_in(arguments, "AppSpecification").get("ImageUri")], step),
             output_keys=(*keys, *(key for _, found in queried for key in found)),
             encrypts=(*sealed(written, keys), *(pair for places, found in queried for pair in sealed(places, found))),
@@ -149,6 +151,7 @@ class _Reader(Lookup):
             properties=self.property_places(step),
             groups=groups,
             writes_registry=writes_registry,
+            sends_findings=CHECK_SERVED in words,
         )
 
     def training(self, step: StepNode) -> Use:
@@ -332,15 +335,21 @@ class _Reader(Lookup):
         place = words.index(_GROUP_FLAG) + 1 if _GROUP_FLAG in words else len(words)
         return self.groups(words[place], step) if place < len(words) else ()
 
-    def evidence(self, step: StepNode, environment: dict[str, Json], words: list[Json]) -> tuple[S3Place, ...]:
-        """The objects in which a step keeps what is shown of a group: one of comparisons, or those of data."""
+    def evidence(
+        self, step: StepNode, environment: dict[str, Json], words: list[Json]
+    ) -> tuple[tuple[S3Place, ...], tuple[S3Place, ...]]:
+        """The objects in which a step keeps what is shown of a group: one of comparisons, one of findings, or those of
+        data; and those that it reads beside them."""
         folder = environment.get(EVIDENCE_VARIABLE)
         if not isinstance(folder, str):
-            return ()
-        compares = COMPARE in words
-        end = ".npz" if compares else DATA
-        objects = [f"{folder}/{model_group(group).name}{end}" for group in self.asked_groups(step, words)]
-        return self.places(objects, step, "its evidence", whole=compares)
+            return (), ()
+        groups = [f"{folder}/{model_group(group).name}" for group in self.asked_groups(step, words)]
+        data = self.places([f"{group}{DATA}" for group in groups], step, "its evidence")
+        if CHECK_DATA in words:
+            return data, ()
+        looks = CHECK_SERVED in words
+        one = [f"{group}{SERVED if looks else '.npz'}" for group in groups]
+        return self.places(one, step, "its evidence", whole=True), data if looks else ()
 
     def champions(self, group: str) -> tuple[S3Place, ...]:
         """The places of the models that the pipeline registers in a group; another pipeline's are not known here."""

@@ -48,6 +48,8 @@ class Use:
     groups: tuple[str, ...] = ()
     """Model package groups that the step asks or writes: names, and ARNs of those that live elsewhere."""
     writes_registry: bool = False
+    sends_findings: bool = False
+    """True if the program sends what it finds in served data as events."""
     targets: tuple[str, ...] = ()
     """ARNs of what a Lambda, Callback, EMR or other step calls."""
     passes: tuple[tuple[str, str], ...] = ()

@@ -4,6 +4,7 @@ none of them needs. The one side is written apart from the other."""
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.catalog.quotas import MAX_DEFINITION_CHARACTERS
+from drivetrain.spec.resources import CHECK_DATA, CHECK_SERVED
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.policies import UNNAMED, UNSCOPED, Derived, derive, why_wild
@@ -469,6 +471,30 @@ def test_a_check_of_data_may_keep_the_nights_of_its_group_and_asks_for_its_versi
     assert decided("sagemaker:CreateModelPackage", group) == "implicitly denied"
 
 
+def test_a_look_at_served_data_may_keep_its_findings_and_send_them() -> None:
+    made, where = flagship(f"deployment.targets.sagemaker.roles.steps.check-data={ROLE}check", pipeline="churn")
+    given = json.loads(json.dumps(made).replace(CHECK_DATA, CHECK_SERVED))
+    (policy,) = [each for each in derive(given, where).policies if each.role == f"{ROLE}check"]
+    folder = "arn:aws:s3:::acme/pipelines/drivetrain-evidence"
+
+    def decided(action: str, resource: str, source: str = "drivetrain") -> str:
+        context = {"aws:RequestedRegion": REGION, "events:source": source}
+        asked = Request(role=policy.role, action=action, resource=resource, why="a test", context=context)
+        return decide(asked, policy.statements)
+
+    found, baseline = f"{folder}/churn-served.json", f"{folder}/churn-data/{'a' * 64}.npz"
+    assert decided("s3:GetObject", found) == decided("s3:PutObject", found) == "allowed"
+    assert decided("s3:GetObject", f"{folder}/churn-data.npz") == decided("s3:GetObject", baseline) == "allowed"
+    assert decided("s3:PutObject", baseline) == "implicitly denied"
+    bus = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/"
+    assert decided("events:PutEvents", f"{bus}default") == "allowed"
+    assert decided("events:PutEvents", f"{bus}other") == "implicitly denied"
+    assert decided("events:PutEvents", f"{bus}default", source="shop") == "implicitly denied"
+    group = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:model-package-group/churn"
+    assert decided("sagemaker:DescribeModelPackageGroup", group) == "allowed"
+    assert decided("sagemaker:CreateModelPackage", group) == "implicitly denied"
+
+
 def test_new_code_and_data_need_no_new_policy() -> None:
     """Their hashes change with every deployment; the roles belong to another one."""
     given, where = flagship()
@@ -492,6 +518,7 @@ def test_a_role_a_kind() -> None:
         "processing": ("processing",),
         "training": ("training",),
         "registry": ("registry",),
+        "look": ("registry",),
         "registrar": ("registry",),
         "serving": ("serving",),
         "parts": ("processing",),
