@@ -71,6 +71,7 @@ class Finding:
     def detail(self) -> dict[str, Any]:
         """The `detail` of the event."""
         return {
+            "id": self.id,
             "group": self.group,
             "version": self.version,
             "day": self.day,

@@ -22,6 +22,8 @@ LOOKED_BACK = timedelta(days=2)
 """How far back executions are looked at for one that this event started: longer than EventBridge goes on trying."""
 
 _DIGITS = 12
+# As SOURCE of drivetrain/decision/served_findings.py.
+_FINDINGS = "drivetrain"
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,8 @@ def token(request: Request, event: Mapping[str, Any], now: datetime) -> str:
     """The same for every delivery of the same change, another for every other change, trigger and pipeline.
 
     A model package's change is known by its ARN, the changed fields, the new status and the modification time, since
-    the service may tell of one change in two events; any other event by its id; and with a window by the slot of time
-    alone.
+    the service may tell of one change in two events; a finding in served data by its own id, since a repeated job sends
+    it again; any other event by its id; and with a window by the slot of time alone.
     """
     if request.window_seconds:
         change: Any = int(_time(event, now).timestamp() // request.window_seconds)
@@ -193,7 +195,9 @@ def token(request: Request, event: Mapping[str, Any], now: datetime) -> str:
             detail.get("LastModifiedTime", event.get("time")),
         ]
     else:
-        change = event.get("id")
+        detail: Any = event.get("detail")
+        is_finding = event.get("source") == _FINDINGS and isinstance(detail, Mapping)
+        change = cast(Mapping[str, Any], detail if is_finding else event).get("id")
         if not isinstance(change, str) or not change:
             raise UserError(
                 "The event has no id, so that a second delivery of it could not be told from another event."

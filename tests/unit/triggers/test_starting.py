@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
+from drivetrain.decision.served_findings import DATA_DRIFT, Finding
 from drivetrain.triggers.event_values import ParameterSource
 from drivetrain.triggers.starting import (
     Earlier,
@@ -111,6 +112,16 @@ def test_other_events_are_identified_by_their_id() -> None:
     del two["id"]
     with pytest.raises(UserError, match="has no id"):
         token(REQUEST, two, NOW)
+
+
+def test_a_finding_that_a_repeated_job_sends_again_is_the_same() -> None:
+    def sent(id: str, told_at: float, columns: tuple[str, ...] = ("age",)) -> dict[str, Any]:
+        found = Finding(kind=DATA_DRIFT, group="g", version=1, day="2026-03-04", told_at=told_at, columns=columns)
+        return {**found.event(region="eu-west-1", account="123456789012"), "id": id}  # EventBridge's own
+
+    first = Earlier(started(REQUEST, sent("a", 1.0)).display_name, NOW)
+    assert "duplicate" in skipped(REQUEST, sent("b", 1.0), first)
+    started(REQUEST, sent("c", 2.0), first)
 
 
 @pytest.mark.parametrize(
