@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -124,13 +125,18 @@ _READERS = {
 }
 
 
-def findings(home: Home, artifacts: Iterable[Artifact]) -> dict[str, Any]:
+def findings(home: Home, artifacts: Iterable[Artifact], left: Iterable[tuple[str, Path]] = ()) -> dict[str, Any]:
     """The data sets, their checks, evaluations, decisions and cards among what the steps wrote, by their names in
-    RunFacts, in the order of the steps."""
+    RunFacts, in the order of the steps.
+
+    Args:
+        left: failed steps and folders of theirs, in which checks of data are looked for: a bad night fails its step.
+    """
     found: dict[str, Any] = {}
     for name, (file, module, function) in _READERS.items():
         facts: list[Any] = []
-        for step, folder in folders_with(file, home, artifacts):
+        of_failed = [each for each in left if _is_there(each[1] / file)] if name == "data_checks" else []
+        for step, folder in chain(folders_with(file, home, artifacts), of_failed):
             facts.append(getattr(import_module(f"{__package__}.{module}"), function)(step, folder))
         if facts:
             found[name] = tuple(one for one in facts if one is not None)

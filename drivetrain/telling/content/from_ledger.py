@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
-from drivetrain.base.json_text import object_in
+from drivetrain.base.json_text import list_in, object_in
 from drivetrain.run_store.home import why_not_resumed
 from drivetrain.run_store.model import StepRun
 from drivetrain.run_store.reasons import is_bad_input, known_paths
@@ -71,7 +71,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         tunings=tuple(_tunings(ledger.home, steps, made_by)),
         measured=tuple(measured_by(ledger.home, steps, definition)),
         healths=_healths(ledger, steps, made_by),
-        **findings(ledger.home, artifacts),
+        **findings(ledger.home, artifacts, _left(ledger.home, steps)),
         read_by_conditions=_read_by_conditions(definition),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, steps)),
@@ -254,6 +254,22 @@ def _code_hash(row: StepRun) -> str:
         if "--code" in words[:-1]:
             return str(words[words.index("--code") + 1])
     return ""
+
+
+def _left(home: Home, steps: Iterable[StepRun]) -> list[tuple[str, Path]]:
+    """The folders of outputs that failed jobs left: they are in the run's own folder, and in no store."""
+    found: list[tuple[str, Path]] = []
+    for step in steps:
+        if step.status != "Failed" or step.type != "Processing":
+            continue
+        from drivetrain.processes.mounts import host_path
+        from drivetrain.targets.sagemaker.run.jobs.programs import HOSTS
+
+        outputs = list_in(object_in(step.arguments, "ProcessingOutputConfig"), "Outputs")
+        paths = [object_in(output, "S3Output").get("LocalPath") for output in outputs]
+        hosts = home.attempt(step.execution, step.name, max(step.attempts, 1)) / HOSTS
+        found += [(step.name, host_path(str(path), host)) for host in sorted(hosts.glob("*")) for path in paths]
+    return found
 
 
 def _environment(home: Home, execution: str) -> dict[str, str]:

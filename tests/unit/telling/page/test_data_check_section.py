@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from drivetrain.run_store.reader import Ledger
 from drivetrain.telling.content.data_check import read_data_check, sentence
+from drivetrain.telling.content.from_ledger import run_facts
+from drivetrain.telling.page import render
 from drivetrain.telling.page.data_check_section import draw
+from tests.fixtures.local_runs import LocalRuns
 
 FOUND: dict[str, Any] = {
     "format": 1,
@@ -65,3 +69,18 @@ def test_a_file_of_another_form_is_left_out_or_said_to_be_unreadable(tmp_path: P
     torn["alarms"] = [3, {"column": 5}]
     facts = read_data_check("check-data", written(tmp_path, torn))
     assert facts is not None and facts.columns == () and facts.distributions == () and len(draw([facts])) == 1
+
+
+def test_the_report_that_a_failed_step_left_is_shown(tmp_path: Path) -> None:
+    runs = LocalRuns(tmp_path)
+    program = f"""
+        import pathlib
+        pathlib.Path("/opt/ml/processing/output/report/data_check.json").write_text({json.dumps(FOUND)!r})
+        raise SystemExit("the data failed")
+    """
+    summary = runs.start([runs.processing("check", program, outputs=["report"])])
+    with Ledger(runs.home) as ledger:
+        facts = run_facts(ledger, summary.execution)
+    assert summary.status == "Failed" and not facts.artifacts[1:], "only the code was read, and nothing written"
+    assert [(one.step, one.verdict, one.night) for one in facts.data_checks] == [("check", "failed", "2026-11-30")]
+    assert "judged by 60 accepted nights before it" in render(facts)
