@@ -10,7 +10,7 @@ from drivetrain import Deployment
 from drivetrain.base.errors import UserError
 from drivetrain.infra.kubeflow import starter
 from drivetrain.infra.kubeflow.manifests import objects
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import DataDrift, Pipeline, Schedule
 from drivetrain.targets.kubeflow.settings import settings_of
 from tests.fixtures.kubeflow_infra import FULL, full
 
@@ -31,9 +31,11 @@ class Looks:
 
 
 def test_the_configuration_of_the_starter() -> None:
-    told = Pipeline.model_validate_json(starter.pipeline_text(full(token_file="/home/me/token")))
-    assert told.steps == () and told.name == "Vision"
-    assert told.triggers == full().triggers
+    served = (*full().triggers, DataDrift(name="drift", group="backbones", columns=("age",)))
+    triggers = (*served, Schedule(name="nightly", rate="1 day"))  # the cluster starts that itself
+    given = full(token_file="/home/me/token").model_copy(update={"triggers": triggers})
+    told = Pipeline.model_validate_json(starter.pipeline_text(given))
+    assert told.steps == () and told.name == "Vision" and told.triggers == served
     assert settings_of(told.deployment) == settings_of(Deployment(targets={"kubeflow": FULL}))
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Limit, Parameter, Pipeline, RegistryEvent
+from drivetrain import DataDrift, Limit, Parameter, Pipeline, RegistryEvent
+from drivetrain.decision.served_findings import DATA_DRIFT, Finding
 from drivetrain.infra.starter import bundle
 from drivetrain.infra.starter.handler import handle
 from drivetrain.triggers.resources import Rule, TriggerSite, request, resources
@@ -267,8 +268,9 @@ def services() -> Iterator[Any]:
         yield lambda name: boto3.client(name, region_name="eu-west-1")
 
 
-def test_from_the_bus_to_one_execution(services: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Through moto's event bus, queue and pipelines: delivered four times, begun once."""
+def deployed(services: Any, made: Pipeline) -> tuple[Callable[..., list[str]], str]:
+    """Moto's event bus, queue and pipeline with the rule of a trigger: sends events, and gives the messages that come;
+    and the pipeline's ARN."""
     sqs, events, sagemaker = services("sqs"), services("events"), services("sagemaker")
     url = sqs.create_queue(QueueName="drivetrain-events")["QueueUrl"]
     arn = sagemaker.create_pipeline(
@@ -279,21 +281,28 @@ def test_from_the_bus_to_one_execution(services: Any, capsys: pytest.CaptureFixt
     )["PipelineArn"]
     queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     (rule,) = resources(
-        pipeline(), TriggerSite(region="eu-west-1", account=arn.split(":")[4], pipeline_arn=arn, event_queue=queue)
+        made, TriggerSite(region="eu-west-1", account=arn.split(":")[4], pipeline_arn=arn, event_queue=queue)
     )
     assert isinstance(rule, Rule)
     events.put_rule(**rule.rule)
     assert events.put_targets(Rule=rule.name, Targets=list(rule.targets))["FailedEntryCount"] == 0
 
-    given = event()
+    def send(*given: dict[str, Any]) -> list[str]:
+        for one in given:
+            entry = {"Source": one["source"], "DetailType": one["detail-type"], "Detail": json.dumps(one["detail"])}
+            assert events.put_events(Entries=[entry])["FailedEntryCount"] == 0
+        return [one["Body"] for one in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]]
+
+    return send, arn
+
+
+def test_from_the_bus_to_one_execution(services: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Through moto's event bus, queue and pipelines: delivered four times, begun once."""
+    send, arn = deployed(services, pipeline())
+    given, sagemaker = event(), services("sagemaker")
     own = event(MetadataProperties={"GeneratedBy": f"{arn}/execution/abc"})
-    rejected = event(ModelApprovalStatus="Rejected")
-    for one in (given, own, rejected, given):
-        entry = {"Source": one["source"], "DetailType": one["detail-type"], "Detail": json.dumps(one["detail"])}
-        assert events.put_events(Entries=[entry])["FailedEntryCount"] == 0
-    received = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
-    assert len(received) == 2  # the rule's pattern kept the others back
-    bodies = [one["Body"] for one in received]
+    bodies = send(given, own, event(ModelApprovalStatus="Rejected"), given)
+    assert len(bodies) == 2  # the rule's pattern kept the others back
     now = datetime.now(UTC)
     assert handle(batch(*bodies), sagemaker, now) == {"batchItemFailures": []}
     assert handle(batch(*bodies), sagemaker, now + timedelta(hours=1)) == {"batchItemFailures": []}
@@ -304,6 +313,23 @@ def test_from_the_bus_to_one_execution(services: Any, capsys: pytest.CaptureFixt
         "Mode": "full",
         "Model": "arn:aws:sagemaker:eu-west-1:123456789012:model-package/digits/7",
     }
+
+
+def test_a_finding_in_served_data_starts_the_pipeline_each_time_that_it_is_told(
+    services: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(at: float, *columns: str) -> dict[str, Any]:
+        found = Finding(kind=DATA_DRIFT, group="digits", version=1, day="2026-11-30", told_at=at, columns=columns)
+        return found.event(region="eu-west-1", account="123456789012")
+
+    trigger = DataDrift(name="drift", group="digits", columns=("age",), parameters={"Mode": "$.detail.columns[0]"})
+    send, _ = deployed(services, pipeline().model_copy(update={"triggers": (trigger,)}))
+    # Sent twice by a job that was repeated; another column alone; told again.
+    bodies = send(told(1.0, "income", "age"), told(1.0, "income", "age"), told(2.0, "income"), told(3.0, "age"))
+    sagemaker = services("sagemaker")
+    assert handle(batch(*bodies), sagemaker, datetime.now(UTC)) == {"batchItemFailures": []}
+    assert outcomes(capsys) == ["started", "skipped", "started"]
+    assert len(sagemaker.list_pipeline_executions(PipelineName="retrain")["PipelineExecutionSummaries"]) == 2
 
 
 def test_a_package_that_the_pipeline_registered_past_the_rule(
