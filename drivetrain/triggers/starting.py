@@ -197,7 +197,7 @@ def token(request: Request, event: Mapping[str, Any], now: datetime) -> str:
     else:
         detail: Any = event.get("detail")
         is_finding = event.get("source") == _FINDINGS and isinstance(detail, Mapping)
-        change = cast(Mapping[str, Any], detail if is_finding else event).get("id")
+        change = (cast(Mapping[str, Any], detail).get("id") if is_finding else None) or event.get("id")
         if not isinstance(change, str) or not change:
             raise UserError(
                 "The event has no id, so that a second delivery of it could not be told from another event."
