@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.authoring.loading import load
+from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.json_text import parse, text_of
 from drivetrain.studio import compile_edited
 from drivetrain.studio import patch as patches
@@ -59,6 +59,7 @@ class Studio:
         (folder / "raw").mkdir()
         (folder / "raw" / "rows.csv").write_text("1\n")
         self.set(DEV)
+        self.loadings: dict[bytes, Loaded] = {}
         self.applied: dict[str, Any] = {}
         self.deployed: dict[str, Any] = {}
 
@@ -69,11 +70,18 @@ class Studio:
         self.file.write_text(self.file.read_text() + "# edited\n")
         (self.folder / "clean.py").write_text("print('cleaner')\n")
 
+    def loaded(self) -> Loaded:
+        """The pipeline, loaded once for each state of its files."""
+        state = state_of(self.folder)
+        if state not in self.loadings:
+            self.loadings[state] = load(str(self.file))
+        return self.loadings[state]
+
     def compile(self) -> dict[str, Any]:
-        return dict(compile_edited(load(str(self.file))).definition)
+        return dict(compile_edited(self.loaded()).definition)
 
     def alone(self) -> dict[str, Any]:
-        loaded = load(str(self.file))
+        loaded = self.loaded()
         return dict(compiling.compile_pipeline(loaded.pipeline, loaded.source, loaded.base).definition)
 
     def apply(self) -> dict[str, Any]:
@@ -87,7 +95,7 @@ class Studio:
 
     def pull(self) -> list[str]:
         """Merge and keep; what is in conflict, and what is new beside a file that is there already."""
-        loaded = load(str(self.file))
+        loaded = self.loaded()
         pipeline, file = loaded.pipeline, self.folder / "flow.studio.yaml"
         texts = texts_of(settings_of(pipeline.deployment))
         alone = self.alone()
@@ -107,13 +115,18 @@ def read(text: str) -> dict[str, Any]:
     return found
 
 
+def state_of(folder: Path) -> bytes:
+    """The content of all files, but for the patch that Studio's edits became."""
+    return b"".join(file.read_bytes() for file in sorted(folder.rglob("*.*")) if file.name != "flow.studio.yaml")
+
+
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
     """Compiled once for each state of its files: what is compiled is the same for every command, in every folder."""
     monkeypatch.chdir(tmp_path)
 
     def compiled(*given: Any, **options: Any) -> Compiled:
-        state = b"".join(file.read_bytes() for file in sorted(tmp_path.rglob("*.*")) if file.name != "flow.studio.yaml")
+        state = state_of(tmp_path)
         if state not in COMPILED:
             COMPILED[state] = compile_pipeline(*given, **options)
         return COMPILED[state]
