@@ -10,7 +10,6 @@ failed is not. The same night again has the verdict that it had.
 
 from __future__ import annotations
 
-import datetime
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from drivetrain.base.errors import InputError, warn
@@ -80,14 +79,14 @@ def check_data(
     from drivetrain.data.profile import PROFILE, WHOLE, merged, profile_of
     from drivetrain.decision.data_bounds import Settings
     from drivetrain.decision.data_check import FAILED, WARNED
-    from drivetrain.decision.data_nights import judged
+    from drivetrain.decision.data_nights import day_of, judged
     from drivetrain.decision.data_record import About, write
     from drivetrain.decision.data_rules import night_rules
     from drivetrain.registry.registry import checked_group, kind_of, named, open_registry, shown
 
     checked_group(group)
     settings = Settings(warnings_a_year=warnings_a_year, nights_a_year=nights_a_year)
-    limits, day = night_rules(rules), _day(night)
+    limits, day = night_rules(rules), day_of(night, "night")
     sides = [folder for folder in (train, validation, test, calibration) if folder is not None]
     manifests = [Manifest.read(folder, checksums=False, statistics=False) for folder in sides]
     manifest = manifests[0]
@@ -133,15 +132,6 @@ def check_data(
         "verdict": checked.verdict,
         "why": " ".join(checked.why)[:1000],
     }
-
-
-def _day(written: str) -> datetime.date:
-    if not written:
-        return datetime.datetime.now(datetime.UTC).date()
-    try:
-        return datetime.date.fromisoformat(written[:10])
-    except ValueError:
-        raise InputError(f"night is {written!r}. Give a day, as 2026-11-30.") from None
 
 
 def _quarantined(manifest: Manifest) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from drivetrain.decision import data_texts
 from drivetrain.decision.data_alarms import Alarm, carried
 from drivetrain.decision.data_baseline import Aligned, aligned
 from drivetrain.decision.data_bounds import FEWEST, Nights, Settings, Verdicts, judge, replayed
-from drivetrain.decision.data_drift import SHARE_MOVED, Effect, drift, gated
+from drivetrain.decision.data_drift import SHARE_MOVED, Effect, Gate, drift, gated
 from drivetrain.decision.formatting import count
 
 if TYPE_CHECKING:
@@ -140,7 +140,10 @@ def check(
         if before.kinds.get(name, kind) != kind:
             warned[name] = f"{name} holds {_KINDS[kind]} tonight, and held {_KINDS[before.kinds[name]]} before"
             failed.add(name)
-    drifted = None if baseline is None else _drifted(*baseline, rules, set(answered))
+    drifted = None
+    if baseline is not None:
+        version, batch, training_set = baseline
+        drifted = drifted_from(version, aligned(batch, training_set), training_set.rows, rules.gates, answered)
     if drifted:
         warned = {**drifted.warned, **warned}
         failed |= drifted.failed
@@ -234,19 +237,33 @@ def _refuse_idle_limits(rules: NightRules, verdicts: Verdicts, columns: tuple[st
             )
 
 
-def _drifted(version: int, batch: Profile, baseline: Profile, rules: NightRules, answered: set[str]) -> Drifted:
-    sides = aligned(batch, baseline)
+def drifted_from(
+    version: int,
+    sides: Aligned,
+    rows: int,
+    gates: Mapping[str, Gate],
+    answered: Collection[str] = (),
+    against: Mapping[str, str] | None = None,
+) -> Drifted:
+    """Judge the differences of a batch from what a version was trained on.
+
+    Args:
+        rows: of the training set.
+        answered: columns whose difference was accepted.
+        against: by column what it is compared with, if not with "the training set".
+    """
     effects = drift(sides.batch, sides.baseline)
     warned: dict[str, str] = {}
     failed: set[str] = set()
-    for measure, (warns, fails) in gated(effects, rules.gates).items():
-        gate = rules.gates[measure]
+    for measure, (warns, fails) in gated(effects, gates).items():
+        gate = gates[measure]
         for place, name in enumerate(sides.columns):
             if warns[place] and name not in answered:
                 size = gate.fail if fails[place] else gate.warn
                 words = _OF_MEASURE[measure].format(name)
                 told = data_texts.drifted(effects[measure], place, measure, words, size)
-                warned.setdefault(name, f"{told}, against the training set of version {version}")
+                other = (against or {}).get(name, "the training set")
+                warned.setdefault(name, f"{told}, against {other} of version {version}")
             if fails[place] and name not in answered:
                 failed.add(name)
     for name in (each for each in sides.missing if each not in answered):
@@ -254,7 +271,7 @@ def _drifted(version: int, batch: Profile, baseline: Profile, rules: NightRules,
         failed.add(name)
     return Drifted(
         version=version,
-        rows=baseline.rows,
+        rows=rows,
         sides=sides,
         effects=effects,
         warned=warned,

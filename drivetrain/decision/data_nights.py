@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import InputError, warn
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
 
 _EPOCH = date(1970, 1, 1)
+
+
+def day_of(written: str, name: str) -> date:
+    """The day that a parameter gives, as 2026-11-30; today in UTC where it is empty.
+
+    Raises:
+        InputError: it is no day.
+    """
+    if not written:
+        return datetime.now(UTC).date()
+    try:
+        return date.fromisoformat(written[:10])
+    except ValueError:
+        raise InputError(f"{name} is {written!r}. Give a day, as 2026-11-30.") from None
 
 
 def judged(
@@ -57,7 +71,7 @@ def judged(
     today = (day - _EPOCH).days
     newest = {name: today - float(profile.arrays["newest"][profile.places[name]]) for name in rules.fresh}
     baseline = None
-    if champion is not None and (known := _training_set(registry, group, champion)):
+    if champion is not None and (known := training_set_of(registry, group, champion)):
         baseline = champion.version, profile, known
     place = place_of(registry, group, champion, DATA)
     if place is None:
@@ -200,7 +214,13 @@ def _keep_profile(registry: Registry, group: str, champion: ModelVersion | None,
         change_evidence(place, lambda _: content)
 
 
-def _training_set(registry: Registry, group: str, champion: ModelVersion) -> Profile | None:
+def answered_columns(registry: Registry, group: str, champion: ModelVersion) -> list[str]:
+    """The columns whose difference from the training set of a version was accepted, by what is kept."""
+    place = place_of(registry, group, champion, DATA)
+    return _accepted(History.from_bytes(read_evidence(place) if place else b"", place or ""), champion)
+
+
+def training_set_of(registry: Registry, group: str, champion: ModelVersion) -> Profile | None:
     """The profile of the rows that a version was trained on, if it is known."""
     hashed = champion.lineage.get("data")
     place = place_of(registry, group, champion, f"{DATA}/{hashed}") if hashed else None

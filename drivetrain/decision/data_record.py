@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,8 +87,8 @@ def record(checked: Checked, about: About) -> dict[str, Any]:
         ],
         "map": _map(checked),
         "statistics": _judged(checked),
-        "drift": None if checked.drifted is None else _drift(checked.drifted),
-        "distributions": [] if checked.drifted is None else list(_distributions(checked, checked.drifted)),
+        "drift": None if checked.drifted is None else drift_record(checked.drifted),
+        "distributions": [] if checked.drifted is None else list(distributions(checked.drifted, checked.warned)),
         "method": list(_method(checked)),
     }
 
@@ -128,7 +128,8 @@ def _judged(checked: Checked) -> dict[str, list[Any]]:
     return found
 
 
-def _drift(drifted: Drifted) -> dict[str, Any]:
+def drift_record(drifted: Drifted) -> dict[str, Any]:
+    """Every size that was measured, as the columns of a table."""
     return {
         "version": drifted.version,
         "rows": drifted.rows,
@@ -142,10 +143,10 @@ def _drift(drifted: Drifted) -> dict[str, Any]:
     }
 
 
-def _distributions(checked: Checked, drifted: Drifted) -> Iterator[dict[str, Any]]:
+def distributions(drifted: Drifted, warned: Collection[str]) -> Iterator[dict[str, Any]]:
     """The values of the columns with an alarm first, then of those that moved most."""
     sides = drifted.sides
-    order = sorted(most_moved(drifted), key=lambda place: sides.columns[place] not in checked.warned)
+    order = sorted(most_moved(drifted), key=lambda place: sides.columns[place] not in warned)
     for place in order[:MAX_PICTURES]:
         name = sides.columns[place]
         if name not in sides.bins:

@@ -7,8 +7,9 @@ of each file of predictions. So answers that were changed since the registration
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.json_text import object_in, text_in
@@ -31,21 +32,18 @@ class KeptAnswers(NamedTuple):
     task: str
 
 
-def fetch_answers(
-    version: ModelVersion, data_hash: str, folder: Path, *, of_functions: bool = False
-) -> KeptAnswers | str:
-    """Bring a version's answers to a test set to this machine.
+def fetch_report(version: ModelVersion, folder: Path, parts: Sequence[str] = ()) -> Path | str:
+    """Bring evaluation.json of a version's report, and those of `parts` that it names, to this machine.
 
     Args:
-        data_hash: of the test set's content.
+        parts: names of files beside it, such as rows.npz.
         folder: gets what has to be downloaded.
-        of_functions: only those of a model of functions, whose own evaluation would say no more: a recipe has a loss.
 
     Returns:
-        The answers; or why there are none, as a clause.
+        The folder where they lie together; or why there is none, as a clause.
 
     Raises:
-        InputError: the report or a file of its answers is not the one that was registered.
+        InputError: a file is not the one that was registered.
     """
     place, _, file = version.record.quality.rpartition("/")
     if not file.endswith(".json") or not place:
@@ -62,21 +60,50 @@ def fetch_answers(
         raise InputError(
             f"{place}/{EVALUATION_FILE} is not the report that was registered: it was replaced. Restore it."
         )
+    named = object_in(evaluation, PARTS)
+    for name in (each for each in parts if each in named):
+        if hash_of(fetch(f"{place}/{name}", (folder / name).parent)) != named[name]:
+            raise InputError(f"{place}/{name} is not the file that {EVALUATION_FILE} names. Restore it.")
+    return path.parent
+
+
+def predictions_in(evaluation: Mapping[str, Any]) -> list[str]:
+    """The names of a report's files of predictions."""
+    return [name for name in object_in(evaluation, PARTS) if _PART.fullmatch(name)]
+
+
+def fetch_answers(
+    version: ModelVersion, data_hash: str, folder: Path, *, of_functions: bool = False
+) -> KeptAnswers | str:
+    """Bring a version's answers to a test set to this machine.
+
+    Args:
+        data_hash: of the test set's content.
+        folder: gets what has to be downloaded.
+        of_functions: only those of a model of functions, whose own evaluation would say no more: a recipe has a loss.
+
+    Returns:
+        The answers; or why there are none, as a clause.
+
+    Raises:
+        InputError: the report or a file of its answers is not the one that was registered.
+    """
+    report = fetch_report(version, folder)
+    if isinstance(report, str):
+        return report
+    evaluation = read_json(report, EVALUATION_FILE, "Restore it.")
     if text_in(object_in(evaluation, "data"), "content_hash") != data_hash:
         return "its report is of another test set"
     model = object_in(evaluation, "model")
     if of_functions and (model.get("recipe") or "answers" in model or not text_in(model, "task")):
         return "its report is none of a model of functions"
-    parts = {name: hashed for name, hashed in object_in(evaluation, PARTS).items() if _PART.fullmatch(name)}
+    parts = predictions_in(evaluation)
     if not parts:
         return "its report has no predictions (evaluate writes them with predictions=true)"
-    found = folder
-    for name, hashed in parts.items():
-        found = fetch(f"{place}/{name}", folder / "predictions")
-        if hash_of(found) != hashed:
-            raise InputError(f"{place}/{name} is not the file that {EVALUATION_FILE} names. Restore it.")
+    found = fetch_report(version, folder, parts)
+    assert isinstance(found, Path), "it was there a moment ago"
     task = text_in(model, "task") or text_in(object_in(evaluation, "task"), "kind")
-    return KeptAnswers(found.parent, task or "")
+    return KeptAnswers(found / "predictions", task or "")
 
 
 def asked_or_kept(
