@@ -160,6 +160,23 @@ def of_replicates(
     return Estimate(center=value, error=error * scale, degrees=degrees, skewness=skewness, method=REPLICATES)
 
 
+def of_independent(one: Estimate, other: Estimate) -> Estimate:
+    """The difference one - other of two estimates on different rows. (B. Welch: The Generalization of 'Student's'
+    Problem when Several Different Population Variances are Involved, 1947.)"""
+    ours, theirs = one.error**2, other.error**2
+    error = math.sqrt(ours + theirs)
+    if not error:
+        return Estimate(center=one.center - other.center, error=0.0, method=HALL)
+    return Estimate(
+        center=one.center - other.center,
+        error=error,
+        degrees=error**4 / (ours**2 / one.degrees + theirs**2 / other.degrees),
+        skewness=(one.skewness * one.error**3 - other.skewness * other.error**3) / error**3,
+        method=HALL,
+        of_errors=one.of_errors or other.of_errors,
+    )
+
+
 def rejected(chances: Sequence[float], level: float) -> list[bool]:
     """Test several chances together: True for those that are significant (S. Holm: A Simple Sequentially Rejective
     Multiple Test Procedure, 1979)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SOURCE = "drivetrain"
 DATA_DRIFT, QUALITY_DROP = "Drivetrain Data Drift", "Drivetrain Quality Drop"
+MOST = 400
+"""Looks, and findings, that are kept of a group."""
 _NAMESPACE = uuid.UUID("2c7d0f0e-5a4e-4b86-9d0b-3f6a6f3a9a54")
 _FORMAT = 1
 
@@ -48,6 +50,8 @@ class Finding:
     why: str = ""
     """One sentence for people."""
     is_open: bool = True
+    is_sent: bool = False
+    """Its event went to EventBridge, where the evidence lies with a deployment."""
 
     @property
     def id(self) -> str:
@@ -89,6 +93,37 @@ class Served:
 
     findings: tuple[Finding, ...] = ()
     looks: tuple[Mapping[str, Any], ...] = ()
+
+
+def looked(
+    served: Served, look: Mapping[str, Any], seen: Mapping[str, Finding | None], remind_seconds: float
+) -> Served:
+    """Enter a look: its findings open, those that it does not see any more are closed, and one that stays open is told
+    again when its time has come. The same look again changes nothing; one at an earlier day than the last opens and
+    closes nothing.
+
+    Args:
+        look: of a `day` and a `version`.
+        seen: by kind what the look saw of the version, None for nothing; a kind that it could not judge is missing.
+    """
+    if look in served.looks:
+        return served
+    day, version = look["day"], look["version"]
+    before = [each for each in served.looks if (each["day"], each["version"]) != (day, version)]
+    looks = sorted([*before, look], key=lambda each: each["day"])[-MOST:]  # (sorted keeps the order of equal days)
+    if any(each["day"] > day for each in served.looks):
+        return Served(findings=served.findings, looks=tuple(looks))
+    opened = {kind: found for kind, found in seen.items() if found is not None}
+    findings: list[Finding] = []
+    for each in served.findings:
+        if not each.is_open or (each.version == version and each.kind not in seen):
+            findings.append(each)
+        elif each.version != version or each.kind not in opened:
+            findings.append(replace(each, is_open=False))
+        else:
+            found = opened.pop(each.kind)
+            findings.append(found if found.told_at - each.told_at >= remind_seconds else each)
+    return Served(findings=tuple([*findings, *opened.values()][-MOST:]), looks=tuple(looks))
 
 
 def packed(served: Served) -> bytes:

@@ -9,11 +9,11 @@ from typing import Any, cast
 from drivetrain.base.errors import InputError
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import CHECK_DATA, COMPARE, REGISTER_MODEL
+from drivetrain.spec.resources import CHECK_DATA, CHECK_SERVED, COMPARE, REGISTER_MODEL
 from drivetrain.spec.steps import JobStep
 
 rule = RuleBook()
-PROGRAMS = frozenset((CHECK_DATA, COMPARE, REGISTER_MODEL))
+PROGRAMS = frozenset((CHECK_DATA, CHECK_SERVED, COMPARE, REGISTER_MODEL))
 
 
 @rule.each(JobStep)

@@ -14,7 +14,7 @@ from drivetrain.base.errors import SpecError
 from drivetrain.rules import RuleBook, graph_rules, job_rules
 from drivetrain.spec.deployment import module_of
 from drivetrain.spec.pipeline import Graph, Pipeline
-from drivetrain.spec.resources import CHECK_DATA, COMPARE, EVALUATE, REGISTER_MODEL
+from drivetrain.spec.resources import CHECK_DATA, CHECK_SERVED, COMPARE, EVALUATE, REGISTER_MODEL
 from drivetrain.spec.steps import TRAIN, ForEachStep, JobStep, TrainingStep
 from drivetrain.spec.values import ItemRef
 
@@ -36,7 +36,7 @@ def _books(graph: Graph, target: str) -> Iterator[RuleBook]:
     if own is not None:
         yield from own.about_jobs(graph)
     programs = {step.program.target for step in graph.steps if isinstance(step, JobStep)}
-    if programs & {CHECK_DATA, COMPARE, REGISTER_MODEL}:
+    if programs & {CHECK_DATA, CHECK_SERVED, COMPARE, REGISTER_MODEL}:
         from drivetrain.rules import registry_rules
 
         yield registry_rules.rule

@@ -9,6 +9,7 @@ from drivetrain.spec.resources import (
     BATCH_PREDICT,
     CALIBRATE,
     CHECK_DATA,
+    CHECK_SERVED,
     COMPARE,
     DESCRIBE_MODEL,
     EVALUATE,
@@ -53,6 +54,8 @@ _READS = {
     (REGISTER_MODEL, "decision"): (_DECISION, "the output `decision` of drivetrain.components.compare"),
     (DESCRIBE_MODEL, "data"): (_DATA, "prepared data"),
     **{(CHECK_DATA, name): (_DATA, "prepared data") for name in ("train", "validation", "test", _CALIBRATION)},
+    (CHECK_SERVED, "data"): (_DATA, "prepared data"),
+    (CHECK_SERVED, "predictions"): (_DATA, "the output of batch_predict over the same rows"),
     **{(target, name): (_DATA, "prepared data") for target in (TRAIN, TRAIN_TABLE) for name in ("train", "validation")},
 }
 

@@ -25,6 +25,7 @@ from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.calibrate import calibrate
 from drivetrain.components.check_data import check_data
+from drivetrain.components.check_served import check_served
 from drivetrain.components.describe_model import describe_model
 from drivetrain.components.fetch_previous import fetch_previous
 from drivetrain.components.find_previous import find_previous
@@ -35,6 +36,7 @@ from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemake
 from drivetrain.components.train_script import train_script
 from drivetrain.components.train_table import train_table
 from drivetrain.components.transform_data import transform_data
+from drivetrain.data.manifest import Manifest
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
@@ -264,6 +266,34 @@ def test_check_data(tmp_path: Path) -> None:
     # The same night again, by the registry that has it.
     shell(
         "check_data", report=tmp_path / "report", metrics=tmp_path / "metrics", registry=f"local:{home.ledger}", **given
+    )
+    assert contents(tmp_path / "report") == contents(made / "report")
+    assert contents(tmp_path / "metrics") == contents(made / "metrics")
+
+
+@pytest.mark.slow
+def test_check_served(tmp_path: Path) -> None:
+    """A version without a report: only the drift of inputs is judged, against the profile that a check of data kept."""
+    raw = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
+    sets: dict[str, Any] = {side: tmp_path / side for side in ("train", "validation", "test")}
+    prepare_data(raw=raw, key="id", validation_percent=0, test_percent=0, **sets)
+    home = Home(tmp_path / "home")
+    home.root.mkdir()
+    registry = open_registry(f"local:{home.ledger}")
+    check_data(train=sets["train"], report=tmp_path / "night", group="digits", registry=f"local:{home.ledger}")
+    lineage = {"data": Manifest.read(sets["train"], checksums=False).content_hash}
+    registry.register("digits", "a" * 64, ModelRecord(artifact="s3://m/model", lineage=lineage), approval="Approved")
+    given: dict[str, Any] = {"data": sets["train"], "group": "digits", "day": "2026-11-30"}
+    compiled = compile_pipeline(Pipeline(name="watch", steps=[step(check_served, name="check", **given)]), here=True)
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="watch"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    made = home.objects / BUCKET / "pipelines/watch/steps/check" / summary.execution
+    shell(
+        "check_served",
+        report=tmp_path / "report",
+        metrics=tmp_path / "metrics",
+        registry=f"local:{home.ledger}",
+        **given,
     )
     assert contents(tmp_path / "report") == contents(made / "report")
     assert contents(tmp_path / "metrics") == contents(made / "metrics")

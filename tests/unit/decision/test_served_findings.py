@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision.served_findings import DATA_DRIFT, Finding, Served, packed, unpacked
+from drivetrain.decision.served_findings import DATA_DRIFT, QUALITY_DROP, Finding, Served, looked, packed, unpacked
 
 FOUND = Finding(
     kind=DATA_DRIFT,
@@ -46,3 +46,69 @@ def test_an_event_has_the_form_of_eventbridge() -> None:
 def test_an_event_keeps_its_id_until_it_is_told_again() -> None:
     assert replace(FOUND, is_open=False, why="another").id == FOUND.id
     assert replace(FOUND, told_at=FOUND.told_at + 1).id != FOUND.id
+
+
+WEEK = 7 * 86_400.0
+
+
+def after(served: Served, day: int, *, drift: bool | None, version: int = 3, **more: object) -> Served:
+    """A look on a day of November; drift None where it could not be judged."""
+    told_at = day * 86_400.0
+    found = replace(FOUND, version=version, day=f"2026-11-{day:02}", told_at=told_at)
+    seen = {} if drift is None else {DATA_DRIFT: found if drift else None}
+    return looked(served, {"day": found.day, "version": version, **more}, seen, WEEK)
+
+
+def states(served: Served) -> list[tuple[str, bool]]:
+    return [(each.day, each.is_open) for each in served.findings]
+
+
+def test_a_finding_opens_once_and_is_closed_when_it_is_over() -> None:
+    first = after(Served(), 1, drift=True)
+    second = after(first, 2, drift=True)
+    assert second.findings == first.findings and len(second.looks) == 2
+    unknown = after(second, 3, drift=None)
+    assert unknown.findings == first.findings, "a look that judges nothing closes nothing"
+    over = after(unknown, 4, drift=False)
+    assert states(over) == [("2026-11-01", False)]
+    assert states(after(over, 5, drift=True)) == [("2026-11-01", False), ("2026-11-05", True)]
+
+
+def test_a_finding_is_told_again_after_a_week() -> None:
+    first = after(Served(), 1, drift=True)
+    sent = replace(first, findings=(replace(first.findings[0], is_sent=True),))
+    assert after(sent, 7, drift=True).findings == sent.findings
+    (again,) = after(sent, 8, drift=True).findings
+    assert (again.day, again.is_sent) == ("2026-11-08", False) and again.id != first.findings[0].id
+
+
+def test_another_version_closes_the_findings_of_the_one_before() -> None:
+    first = after(Served(), 1, drift=True)
+    assert states(after(first, 2, drift=None, version=4)) == [("2026-11-01", False)]
+    both = after(first, 2, drift=True, version=4)
+    assert states(both) == [("2026-11-01", False), ("2026-11-02", True)] and both.findings[1].version == 4
+
+
+def test_kinds_open_by_themselves() -> None:
+    drop = replace(FOUND, kind=QUALITY_DROP)
+    served = looked(after(Served(), 1, drift=True), {"day": "2026-11-02", "version": 3}, {QUALITY_DROP: drop}, WEEK)
+    assert [each.kind for each in served.findings] == [DATA_DRIFT, QUALITY_DROP]
+
+
+def test_the_same_look_again_changes_nothing_and_a_day_has_one() -> None:
+    first = after(Served(), 1, drift=True, rows=7)
+    assert after(first, 1, drift=True, rows=7) is first
+    assert [each["rows"] for each in after(first, 1, drift=True, rows=8).looks] == [8]
+
+
+def test_an_earlier_day_opens_and_closes_nothing() -> None:
+    first = after(Served(), 5, drift=False)
+    late = after(first, 2, drift=True)
+    assert late.findings == () and [each["day"] for each in late.looks] == ["2026-11-02", "2026-11-05"]
+
+
+def test_the_oldest_looks_are_dropped() -> None:
+    served = Served()
+    for number in range(403):
+        served = looked(served, {"day": f"{2000 + number}-01-01", "version": 1}, {}, WEEK)
+    assert len(served.looks) == 400 and served.looks[0]["day"] == "2003-01-01"

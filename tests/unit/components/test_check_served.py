@@ -1,0 +1,147 @@
+"""check_served on answers that a capture brings, or none: drift against the training set, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.check_data import check_data
+from drivetrain.components.check_served import check_served
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.manifest import Manifest
+from drivetrain.decision.data_nights import accept
+from drivetrain.decision.served_findings import kept_findings
+from drivetrain.registry.record import ModelRecord
+from drivetrain.registry.registration import read_evaluation
+from drivetrain.registry.registry import open_registry
+
+ROWS = 1_000
+
+
+class Group:
+    """An approved regression of y = x with noise, whose answers are x; and rows that it served."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.url = folder, f"local:{folder / 'ledger.db'}"
+        self.registry = open_registry(self.url)
+
+    def prepare(self, name: str, columns: dict[str, Any], **options: Any) -> Path:
+        sets: dict[str, Any] = {side: self.folder / name / side for side in ("train", "validation", "test")}
+        pq.write_table(pa.table(columns), self.folder / f"{name}.parquet")
+        prepare_data(raw=self.folder / f"{name}.parquet", key="id", validation_percent=0, **sets, **options)
+        return self.folder / name
+
+    def rows(self, seed: int, shift: float = 0.0, noise: float = 0.3) -> dict[str, Any]:
+        random = np.random.default_rng(seed)
+        x = random.normal(size=ROWS) + shift
+        return {"id": np.arange(ROWS) + seed * ROWS, "x": x, "y": x + noise * random.normal(size=ROWS)}
+
+    def approve(self) -> None:
+        sets = self.prepare("trained", self.rows(1), label="y", test_percent=50)
+        check_data(
+            train=sets / "train", report=self.folder / "night", group="loads", registry=self.url, night="2026-11-01"
+        )
+        test = pq.read_table(next((sets / "test").rglob("*.parquet")))
+        pq.write_table(pa.table({"id": test["id"], "predicted": test["x"]}), self.folder / "answers.parquet")
+        report = self.folder / "report"
+        evaluate(
+            None, sets / "test", report, answers=self.folder / "answers.parquet", task="regression", predictions=True
+        )
+        lineage = {
+            "data": Manifest.read(sets / "train", checksums=False).content_hash,
+            "report": read_evaluation(report)["report_hash"],
+        }
+        record = ModelRecord(artifact="s3://m/model.tar.gz", lineage=lineage, quality=f"{report}/model_quality.json")
+        self.registry.register("loads", "a" * 64, record, approval="Approved")
+
+    def check(self, rows: dict[str, Any], labels: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        data = self.prepare("served", rows, test_percent=0) / "train"
+        given: dict[str, Any] = {"day": "2026-11-30", "registry": self.url, "group": "loads", **options}
+        if labels is not None:
+            pq.write_table(pa.table(labels), self.folder / "labels.parquet")
+            given |= {"labels": self.folder / "labels.parquet", "metric": given.get("metric", "mse")}
+        return dict(check_served(data=data, report=self.folder / "seen", **given))
+
+    def found(self) -> dict[str, Any]:
+        return json.loads((self.folder / "seen" / "served_check.json").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Group:
+    made = Group(tmp_path_factory.mktemp("served"))
+    made.approve()
+    return made
+
+
+def captured(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"id": rows["id"], "x": rows["x"], "predicted": rows["x"]}
+
+
+def test_predicted_numbers_and_late_labels_are_held_against_the_report(group: Group) -> None:
+    rows = group.rows(2)
+    labels = {"id": rows["id"][:600], "y": rows["y"][:600]}
+    clean = group.check(captured(rows), labels)
+    assert (clean["drift"], clean["quality_drop"], clean["verdict"], clean["labelled_share"]) == (0, 0, "passed", 0.6)
+    assert clean["metric"] == pytest.approx(0.09, rel=0.3) and clean["promised"] == pytest.approx(0.09, rel=0.3)
+    assert group.found()["drift"]["columns"] == ["x", "predicted"]
+    moved = group.rows(3, shift=0.5, noise=0.6)
+    late = np.argsort(-moved["x"])[:500]
+    got = group.check(captured(moved), {"id": moved["id"][late], "y": moved["y"][late]})
+    assert (got["drifted_columns"], got["quality_drop"]) == (2, 1)
+    assert "predicted that moved" in got["why"] and "against the test set of version 1" in got["why"]
+    assert "Labels that arrive early are a biased sample" in got["why"]
+    drift, drop = kept_findings(group.registry, "loads").findings
+    assert set(drift.columns) == {"x", "predicted"} and drop.metric == "mse"
+
+
+def test_an_accepted_column_has_not_drifted(group: Group) -> None:
+    kept = (group.folder / "evidence" / "loads-data.npz").read_bytes()
+    rows = {name: values for name, values in group.rows(4, shift=0.5).items() if name != "y"}
+    assert group.check(rows)["drifted_columns"] == 1
+    check_data(
+        train=group.prepare("night", group.rows(5, shift=9.0), label="y", test_percent=0) / "train",
+        report=group.folder / "night2",
+        group="loads",
+        registry=group.url,
+        night="2026-11-02",
+        on_failure="report",
+        rules='{"drift": {"share_moved": {"fail": 0.3}}}',
+    )
+    from datetime import date
+
+    accept(group.registry, "loads", ["x"], who="ann", why="a new sensor", day=date(2026, 11, 2))
+    assert group.check(rows)["drifted_columns"] == 0
+    (group.folder / "evidence" / "loads-data.npz").write_bytes(kept)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ({}, {"group": "none"}, "no version of none is approved: drivetrain models approve none VERSION"),
+        ({}, {"day": "today"}, "day is 'today'. Give a day"),
+        ({}, {"metric": "auroc"}, r"metric: the report of version 1 of loads has no 'auroc'"),
+        ({}, {"label": "left"}, "'left'"),
+        ({"predicted": None}, {}, "labels are joined to predictions by key"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    group: Group, rows: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    served = {name: values for name, values in {**captured(group.rows(6)), **rows}.items() if values is not None}
+    with pytest.raises(InputError, match=message) as raised:
+        group.check(served, {"id": [6000], "y": [1.0]}, **options)
+    assert "\n" not in str(raised.value)
+
+
+def test_predictions_of_other_rows_are_refused(group: Group) -> None:
+    other = group.folder / "trained" / "train"
+    with pytest.raises(InputError, match="has no predictions of"):
+        group.check(captured(group.rows(7)), predictions=other)
