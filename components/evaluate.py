@@ -54,7 +54,8 @@ def evaluate(
         answers: a table with the data's key and what any model answered, as batch_predict writes it: Parquet or CSV,
             or the output `output` of a training step that holds one (docs/evaluation.md). The report keeps it, so that
             a later candidate can be compared with it.
-        report: gets evaluation.json, bootstrap.json, rows.npz, curves.json, model_quality.json, plots/, predictions/.
+        report: gets evaluation.json, bootstrap.json, rows.npz, curves.json, model_quality.json, plots/; with
+            predictions also predictions/ and suspects.json, the rows whose label may be wrong.
         checkpoint: of a folder of checkpoints: newest, best or a step.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
 

@@ -39,6 +39,7 @@ from drivetrain.training.evaluation.subject import (
     costs_of,
     slice_columns,
 )
+from drivetrain.training.evaluation.suspects import suspects
 from drivetrain.training.evaluation.worst import Worst
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, keys_of
@@ -158,7 +159,8 @@ def run(
             warn(UNHEALTHY + guesses)
         if report is not None:
             with files.writable(report, WHERE):
-                write_report(report, content, result, worst_samples)
+                wrong = suspects(report, subject.task, dataset.key) if settings.predictions else None
+                write_report(report, content, result, worst_samples, wrong)
     return document.numbers(result, metrics)
 
 
@@ -259,7 +261,11 @@ def say(content: Mapping[str, Any], speed: str) -> None:
 
 
 def write_report(
-    report: Path, content: Mapping[str, Any], result: Evaluation, worst: Mapping[str, Any] | None = None
+    report: Path,
+    content: Mapping[str, Any],
+    result: Evaluation,
+    worst: Mapping[str, Any] | None = None,
+    wrong: Mapping[str, Any] | None = None,
 ) -> None:
     """All files but the predictions; evaluation.json, which tells that the others are whole, and names them by their
     hashes, comes last."""
@@ -269,8 +275,9 @@ def write_report(
     if result.rows is not None:
         files.write_arrays(report / files.ROWS_FILE, result.rows.arrays)
     files.write_json(report / files.CURVES_FILE, result.curves)
-    if worst is not None:
-        files.write_json(report / files.WORST_FILE, worst)
+    for name, found in ((files.WORST_FILE, worst), (files.SUSPECTS_FILE, wrong)):
+        if found is not None:
+            files.write_json(report / name, found)
     quality = model_quality.model_quality(content, bootstrap, result.curves)
     files.write_json(report / files.MODEL_QUALITY_FILE, quality)
     for name, picture in plots.pictures(result.curves, content["metrics"]).items():

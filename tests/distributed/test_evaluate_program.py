@@ -114,7 +114,7 @@ def test_any_number_of_ranks_gives_the_same_bytes(
     (alone,) = pooled(1, evaluated, model, data, tmp_path / "1", SETTINGS)
     expected = contents(tmp_path / "1")
     assert alone["num_samples"] == num_rows
-    assert {"evaluation.json", "bootstrap.json", "curves.json", "model_quality.json"} < set(expected)
+    assert {"evaluation.json", "bootstrap.json", "curves.json", "model_quality.json", "suspects.json"} < set(expected)
     assert "plots/confusion_matrix.svg" in expected
     for world_size in (2, 3):
         several = pooled(world_size, evaluated, model, data, tmp_path / str(world_size), SETTINGS)

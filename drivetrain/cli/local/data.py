@@ -10,6 +10,7 @@ from drivetrain.base.errors import FAILED, InputError
 from drivetrain.base.formatting import moment, size
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.local.data_alarms import alarms
+from drivetrain.cli.local.data_labels import labels
 from drivetrain.cli.options import Json
 from drivetrain.telling.terminal import say, say_json, table
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 app = App(help="Look at data sets, their versions, rules and alarms.")
 app.command()(alarms)
+app.command()(labels)
 
 # `diff` leaves out columns in which a smaller share of the rows moved.
 _SHOWN = 0.01

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.formatting import count, number
 from drivetrain.base.json_text import as_list, as_object, list_in, object_in
 from drivetrain.telling.content.plotted import Plotted, ThresholdFacts, plotted, threshold_facts
+from drivetrain.telling.content.suspects import SUSPECTS_FILE, SuspectFacts, suspect_facts
 from drivetrain.telling.content.untrusted_json import (
     UnreadableError,
     drawable,
@@ -118,6 +119,7 @@ class EvaluationFacts:
     """Those with the largest losses."""
     worst_key: str = ""
     """The column that names them."""
+    suspects: SuspectFacts = field(default_factory=SuspectFacts)
 
     @property
     def has_sliders(self) -> bool:
@@ -160,12 +162,13 @@ def read_evaluation(step: str, folder: Path) -> EvaluationFacts | None:
         return None
     beside: dict[str, dict[str, Any]] = {}
     problem = ""
-    for name in (CURVES_FILE, WORST_FILE):
+    for name in (CURVES_FILE, WORST_FILE, SUSPECTS_FILE):
         try:
             beside[name] = read_object(folder / name) or {}
         except UnreadableError as error:
             problem = f"{name} {error}"
-    return evaluation(step, found, beside.get(CURVES_FILE, {}), problem, beside.get(WORST_FILE, {}))
+    facts = evaluation(step, found, beside.get(CURVES_FILE, {}), problem, beside.get(WORST_FILE, {}))
+    return replace(facts, suspects=suspect_facts(beside.get(SUSPECTS_FILE, {})))
 
 
 def evaluation(

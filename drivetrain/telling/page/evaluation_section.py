@@ -22,6 +22,7 @@ from drivetrain.telling.content.evaluation import (
 )
 from drivetrain.telling.content.findings import words
 from drivetrain.telling.content.plotted import PlottedMatrix
+from drivetrain.telling.content.suspects import HEAD, SuspectFacts
 from drivetrain.telling.content.worst import WorstSample
 from drivetrain.telling.page import decision_section
 from drivetrain.telling.page.metric_table import MAX_OPEN, class_table, metric_table, value_cell
@@ -82,6 +83,7 @@ def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
         threshold_part(found),
         [heat_map(words(one.name), one) for one in matrices[:MAX_MATRICES]],
         worst_part(found.worst, found.worst_key),
+        _suspects(found.suspects),
         el("p", f"Its {found.problem}.", class_="method") if found.problem else None,
         el("p", f"Asked for: {asked}.", class_="method") if asked else None,
         class_="evaluation",
@@ -243,6 +245,15 @@ def _worst_table(samples: Sequence[WorstSample], key: str) -> Markup:
     ]
     made = table(head, rows, right=("loss",), style="worst", lead=int(pictured))
     return scrolled(made, label="The largest losses")
+
+
+def _suspects(found: SuspectFacts) -> Markup | None:
+    """None without a suspect."""
+    if not found.rows:
+        return None
+    made = table(HEAD, found.rows, right=HEAD[3:], style="worst")
+    listed = scrolled(made, label="Rows whose label may be wrong")
+    return el("div", el("h3", found.title), el("p", found.note, class_="method"), listed, class_="below")
 
 
 def _name(one: WorstSample, key: str) -> str:

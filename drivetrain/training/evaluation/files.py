@@ -22,10 +22,11 @@ EVALUATION_FILE = "evaluation.json"
 BOOTSTRAP_FILE = "bootstrap.json"
 CURVES_FILE = "curves.json"
 WORST_FILE = "worst.json"
+SUSPECTS_FILE = "suspects.json"
 ROWS_FILE = "rows.npz"
 PLOTS_FOLDER = "plots"
 PREDICTIONS_FOLDER = "predictions"
-_OWN_FILES = (EVALUATION_FILE, BOOTSTRAP_FILE, CURVES_FILE, MODEL_QUALITY_FILE, WORST_FILE, ROWS_FILE)
+_OWN_FILES = (EVALUATION_FILE, BOOTSTRAP_FILE, CURVES_FILE, MODEL_QUALITY_FILE, WORST_FILE, SUSPECTS_FILE, ROWS_FILE)
 _OWN_PLOT = re.compile(r"\.?[A-Za-z0-9_.-]+\.svg(\.partial)?")
 _OWN_PART = re.compile(r"\.?part-\d{5,}\.parquet(\.partial)?")
 
