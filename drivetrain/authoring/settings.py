@@ -52,6 +52,7 @@ RESERVED_ENVIRONMENT = frozenset(
 _OURS = frozenset(
     (
         *("complete", "copies", "decoded_cache", "decoded_cache_mib", "deepspeed_kernels", "evidence", "execution"),
+        "fail_on_violation",
         *("fresh", "job", "kubernetes_api", "local_data", "mask", "node_folder", "object_store", "options"),
         *("parent_pid", "pipeline", "rank_hosts", "ranks_folder", "registry", "service_account", "sha256"),
         *("sources", "spark_settings", "start", "task", "task_logs", "task_reports", "termination_message"),
