@@ -30,6 +30,7 @@ from drivetrain.components.describe_model import describe_model
 from drivetrain.components.fetch_previous import fetch_previous
 from drivetrain.components.find_previous import find_previous
 from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.read_capture import read_capture
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemaker
@@ -268,6 +269,21 @@ def test_check_data(tmp_path: Path) -> None:
         "check_data", report=tmp_path / "report", metrics=tmp_path / "metrics", registry=f"local:{home.ledger}", **given
     )
     assert contents(tmp_path / "report") == contents(made / "report")
+    assert contents(tmp_path / "metrics") == contents(made / "metrics")
+
+
+def test_read_capture(tmp_path: Path) -> None:
+    body = {"data": "1,a\n2,b", "encoding": "CSV", "mode": "INPUT"}
+    line = json.dumps({"captureData": {"endpointInput": body}, "eventMetadata": {"eventId": "e"}})
+    (tmp_path / "captured.jsonl").write_text(line + "\n")
+    given: dict[str, Any] = {"captured": tmp_path / "captured.jsonl", "columns": "age, plan"}
+    compiled = compile_pipeline(Pipeline(name="read", steps=[step(read_capture, name="rows", **given)]), here=True)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="read"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    made = home.objects / BUCKET / "pipelines/read/steps/rows" / summary.execution
+    shell("read_capture", output=tmp_path / "output", metrics=tmp_path / "metrics", **given)
+    assert contents(tmp_path / "output") == contents(made / "output")
     assert contents(tmp_path / "metrics") == contents(made / "metrics")
 
 
