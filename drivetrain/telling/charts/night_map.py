@@ -45,7 +45,7 @@ def distributions(found: Distributions) -> Markup:
     most = max(*found.tonight, *found.other, 1e-9)
     drawn: list[Content] = []
     for place, (name, tonight, other) in enumerate(zip(found.names, found.tonight, found.other, strict=True)):
-        told = f"{name}: {share(tonight)} tonight, {share(other)} {found.other_name}"
+        told = f"{name}: {share(tonight)} {found.name}, {share(other)} {found.other_name}"
         bars = [
             el(
                 "rect",
@@ -64,8 +64,8 @@ def distributions(found: Distributions) -> Markup:
         el("text", cut(name, 18), x=x, y=HEIGHT + 14, text_anchor="end" if x else "start", class_="end")
         for x, name in ends
     ]
-    legend = [key("key s1", "tonight"), key("key s2", found.other_name)]
-    told = f"{found.column}: values tonight and {found.other_name}"
+    legend = [key("key s1", found.name), key("key s2", found.other_name)]
+    told = f"{found.column}: values {found.name} and {found.other_name}"
     picture = svg(told, drawn, size=(WIDTH / 2, HEIGHT + 18), kind="chart pair")
     return figure(found.column, legend, picture)
 

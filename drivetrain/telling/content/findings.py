@@ -115,14 +115,15 @@ def natural(name: str) -> tuple[float, str]:
 
 
 _CARD = "card.json"
-# Facts of a run -> the file that tells of them, and what reads it: imported for runs that have such a file.
-_READERS = {
-    "datasets": ("manifest.json", "datasets", "read_dataset"),
-    "data_checks": ("data_check.json", "data_check", "read_data_check"),
-    "evaluations": ("evaluation.json", "evaluation", "read_evaluation"),
-    "decisions": ("decision.json", "decision", "read_decision"),
-    "cards": (_CARD, "card", "read_card"),
-}
+# Facts of a run, the file that tells of them, and what reads it: imported for runs that have such a file.
+_READERS = (
+    ("datasets", "manifest.json", "datasets", "read_dataset"),
+    ("data_checks", "data_check.json", "data_check", "read_data_check"),
+    ("data_checks", "served_check.json", "data_check", "read_served_check"),
+    ("evaluations", "evaluation.json", "evaluation", "read_evaluation"),
+    ("decisions", "decision.json", "decision", "read_decision"),
+    ("cards", _CARD, "card", "read_card"),
+)
 
 
 def findings(home: Home, artifacts: Iterable[Artifact], left: Iterable[tuple[str, Path]] = ()) -> dict[str, Any]:
@@ -133,13 +134,13 @@ def findings(home: Home, artifacts: Iterable[Artifact], left: Iterable[tuple[str
         left: failed steps and folders of theirs, in which checks of data are looked for: a bad night fails its step.
     """
     found: dict[str, Any] = {}
-    for name, (file, module, function) in _READERS.items():
+    for name, file, module, function in _READERS:
         facts: list[Any] = []
         of_failed = [each for each in left if _is_there(each[1] / file)] if name == "data_checks" else []
         for step, folder in chain(folders_with(file, home, artifacts), of_failed):
             facts.append(getattr(import_module(f"{__package__}.{module}"), function)(step, folder))
         if facts:
-            found[name] = tuple(one for one in facts if one is not None)
+            found[name] = (*found.get(name, ()), *(one for one in facts if one is not None))
     return found
 
 

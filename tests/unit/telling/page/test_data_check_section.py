@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.run_store.reader import Ledger
-from drivetrain.telling.content.data_check import read_data_check, sentence
+from drivetrain.telling.content.data_check import read_data_check, read_served_check, sentence
 from drivetrain.telling.content.from_ledger import run_facts
 from drivetrain.telling.page import render
 from drivetrain.telling.page.data_check_section import draw
@@ -84,3 +84,25 @@ def test_the_report_that_a_failed_step_left_is_shown(tmp_path: Path) -> None:
     assert summary.status == "Failed" and not facts.artifacts[1:], "only the code was read, and nothing written"
     assert [(one.step, one.verdict, one.night) for one in facts.data_checks] == [("check", "failed", "2026-11-30")]
     assert "judged by 60 accepted nights before it" in render(facts)
+
+
+def test_served_rows_have_the_metric_of_each_look_beside_the_promise(tmp_path: Path) -> None:
+    looks = [
+        {
+            "day": f"2026-11-{day}",
+            "metric": "auroc",
+            "value": 0.9 - day / 1000,
+            "low": 0.8,
+            "high": 0.95,
+            "promised": 0.91,
+        }
+        for day in (28, 29, 30)
+    ]
+    found = {**FOUND, "verdict": "quality drop", "why": ["auroc dropped."], "map": {}, "looks": [{"day": "x"}, *looks]}
+    (tmp_path / "served_check.json").write_text(json.dumps(found))
+    facts = read_served_check("check-served", tmp_path)
+    assert facts is not None and facts.tone == "bad" and sentence(facts) == "Served rows: quality drop. auroc dropped."
+    (page,) = draw([facts])
+    assert "Served rows" in page and "2026-11-30, 12,034 rows." in page and "accepted night" not in page
+    assert "auroc by look: auroc from 0.8720 to 0.8700; promised from 0.9100 to 0.9100; at least from 0.8000" in page
+    assert "0 to 10: 90.0 % served, 50.0 % version 3" in page
