@@ -14,6 +14,7 @@ from drivetrain.data.history import History
 from drivetrain.data.profile import Profile
 from drivetrain.decision.data_alarms import Alarm, without
 from drivetrain.decision.data_check import FAILED, NAMES, Before, Checked, check
+from drivetrain.decision.served_findings import kept_findings
 from drivetrain.registry.evidence import DATA, change_evidence, place_of, read_evidence
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def kept_history(registry: Registry, group: str) -> History:
 
 
 def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, why: str, day: date) -> History:
-    """Answer alarms: what they told of is the new normal, so these columns' nights begin anew.
+    """Answer alarms, and open findings of drift in served rows: what they told of is the new normal, so these columns'
+    nights begin anew.
 
     Raises:
         InputError: no alarm is open on a column; nothing is kept of the group.
@@ -127,11 +129,14 @@ def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, 
     if place is None:
         return _history(group, b"", "")
     version = None if champion is None else champion.version
+    found = {name for each in kept_findings(registry, group).findings if each.is_open for name in each.columns}
     made: list[History] = []
 
     def change(kept: bytes) -> bytes:
         history = _history(group, kept, place)
-        left = without(map(Alarm.from_json, history.alarms), columns)
+        alarms = [Alarm.from_json(each) for each in history.alarms]
+        served = found.intersection(history.columns) - {alarm.column for alarm in alarms}
+        left = without(alarms, [name for name in columns if name not in served])
         known = [name for name in _placed(columns) if name in history.columns]
         history = history.restarted(known, day, who=who, why=why, version=version)
         made.append(replace(history, alarms=tuple(alarm.as_json() for alarm in left)))

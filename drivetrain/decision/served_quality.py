@@ -74,7 +74,7 @@ def judged_quality(
     if now is None:
         undefined = served.whole.undefined.get(metric, "it has no value")
         return replace(found, why=f"{metric} of {count(rows, 'labelled row')} is not defined: {undefined}")
-    told = f"{metric} of {count(rows, 'labelled row')} is {_told(now)}; promised were {_told(before)}"
+    told = f"{metric} of {count(rows, 'labelled row')} is {_told(now)}; {_told(before)} was promised"
     if rows < min_labels:
         return replace(found, why=f"{told}. It is judged from {min_labels:,} labelled rows on")
     sides = [estimate_of(each.evidence, metric, each.whole.metrics[metric].value) for each in (served, promised)]
