@@ -19,9 +19,10 @@ def steps(runs: LocalRuns) -> list[dict[str, Any]]:
     step["Arguments"]["Environment"] = {
         "dataset_format": '{"csv": {"header": true, "output_columns_position": "START"}}',
         "dataset_source": f"{local}/input/baseline_dataset_input",
-        "output_path": f"{local}/output/quality_check_output",
+        "output_path": f"{local}/output",
         "publish_cloudwatch_metrics": "Disabled",
     }
+    step["Arguments"]["ProcessingOutputConfig"]["Outputs"][0]["S3Output"]["LocalPath"] = f"{local}/output"
     features = [{"name": name, "inferred_type": kind, "completeness": 1.0} for name, kind in COLUMNS.items()]
     supplied = runs.put("old/constraints.json", json.dumps({"version": 0.0, "features": features}))
     check = {"CheckType": "DATA_QUALITY", "SkipCheck": False, "RegisterNewBaseline": False}

@@ -42,7 +42,7 @@ def data_violations(profile: Profile, constraints: Json, statistics: Json) -> li
         {
             "feature_name": name,
             "constraint_check_type": "extra_column_check",
-            "description": f"{name} is not in the baseline, which has {len(expected)} columns",
+            "description": f"this column is not in the baseline, which has {len(expected)} columns",
         }
         for name in profile.columns
         if name not in expected
@@ -72,7 +72,7 @@ def metric_violations(metrics: Json, constraints: Json) -> list[dict[str, str]]:
 
 def _of_column(profile: Profile, name: str, feature: Json, known: Json, config: Json) -> Iterator[tuple[str, str]]:
     if name not in profile.places:
-        yield "missing_column_check", f"{name} is in the baseline, and not in these data"
+        yield "missing_column_check", "this column is in the baseline, and not in these data"
         return
     place = profile.places[name]
     present = profile.rows - float(profile.arrays["nulls"][place])

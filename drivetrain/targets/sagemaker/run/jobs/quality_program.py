@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -27,6 +28,8 @@ from drivetrain.targets.sagemaker.run.jobs.model_metrics import SECTIONS, model_
 from drivetrain.targets.sagemaker.run.jobs.monitor_checks import data_violations, metric_violations
 
 _SHOWN = 3
+# Format -> what the names of its files end with.
+_NAMED = {"csv": (".csv",), "json": (".jsonl", ".ndjson"), "parquet": (".parquet",)}
 
 
 def main(base: Path) -> int:
@@ -54,9 +57,10 @@ def checked(base: Path, given: Mapping[str, str]) -> list[dict[str, str]]:
     baseline = {what: _json(folder / what) for what in ("Statistics", "Constraints") if (folder / what).is_dir()}
     ruled, known = baseline.get("Constraints"), baseline.get("Statistics", {})
     with tempfile.TemporaryDirectory(prefix="drivetrain-quality-") as scratch:
-        options: Any = json.loads(given["dataset_format"])
-        if "csv" in options and not options["csv"].get("header"):
-            source = _with_header(source, Path(scratch))
+        form, options = next(iter((parsed_object(given["dataset_format"]) or {"csv": {}}).items()))
+        headless = form == "csv" and not options.get("header")
+        if headless or not all(path.name.endswith(_NAMED[form]) for path in _files(source)):
+            source = _copied(source, form, Path(scratch), headless=headless)
         table = open_table(source, TableOptions(key=None, label=None), whole=True)
         if given.get("analysis_type") == "MODEL_QUALITY":
             kind = given.get("problem_type", "")
@@ -85,18 +89,23 @@ def profile_of_table(table: Table) -> Profile:
     return Profile.of(found)
 
 
-def _with_header(source: Path, folder: Path) -> Path:
-    """The CSV files of a folder with the names _c0, _c1, ... of Spark for their columns."""
-    for path in sorted(each for each in source.rglob("*") if each.is_file()):
-        with path.open(encoding="utf-8", newline="") as file:
-            width = len(next(csv.reader(file), list[str]()))
-            file.seek(0)
-            named = folder / f"{path.relative_to(source).as_posix().replace('/', '_')}.csv"
-            with named.open("w", encoding="utf-8", newline="") as written:
-                written.write(",".join(f"_c{place}" for place in range(width)) + "\n")
-                while block := file.read(1 << 20):
-                    written.write(block)
+def _copied(source: Path, form: str, folder: Path, *, headless: bool) -> Path:
+    """The files under names that the reader goes by. CSV without a header gets one with Spark's names: _c0, _c1, ..."""
+    for path in _files(source):
+        name = path.relative_to(source).as_posix().replace("/", "_")
+        name = name if name.endswith(_NAMED[form]) else f"{name}{_NAMED[form][0]}"
+        with path.open("rb") as file, (folder / name).open("wb") as written:
+            if headless:
+                cells = next(csv.reader([file.readline().decode("utf-8")]), list[str]())
+                written.write(",".join(f"_c{place}" for place in range(len(cells))).encode() + b"\n")
+                file.seek(0)
+            shutil.copyfileobj(file, written)
     return folder
+
+
+def _files(source: Path) -> list[Path]:
+    """Those with content: Spark leaves an empty one that says that it is done."""
+    return sorted(path for path in source.rglob("*") if path.is_file() and path.stat().st_size)
 
 
 def _json(folder: Path) -> dict[str, Any]:

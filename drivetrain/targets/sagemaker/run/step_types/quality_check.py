@@ -18,13 +18,14 @@ from drivetrain.base.json_text import object_in, parsed_object, text_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.run.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.sagemaker.run.jobs import programs as jobs
-from drivetrain.targets.sagemaker.run.jobs.job_data import entries
+from drivetrain.targets.sagemaker.run.jobs.job_data import STAGE, entries
 from drivetrain.targets.sagemaker.run.step_types import _absent, processing
 
 _PROGRAM = Path(__file__).parents[1] / "jobs" / "quality_program.py"
 _MODEL_QUALITY = "MODEL_QUALITY"
 _FORMATS = ("csv", "json", "parquet")
 _SCRIPTS = ("record_preprocessor_script", "post_analytics_processor_script")
+_VIOLATIONS = "constraint_violations.json"
 _FILES = {"Statistics": "statistics.json", "Constraints": "constraints.json"}
 
 written = processing.written
@@ -65,8 +66,13 @@ def run(context: StepContext) -> StepResult:
     fails = fields.get("FailOnViolation") is None or _is_true(fields["FailOnViolation"])
     arguments = _job(context.arguments, {} if skips else found, fails=fails)
     result = processing.run(replace(context, arguments=arguments))
-    used = {} if registers else {f"BaselineUsedForDriftCheck{what}": uri for what, uri in found.items()}
-    return replace(result, response={**described(context), **used})
+    response = described(context)
+    if not registers:
+        response |= {f"BaselineUsedForDriftCheck{what}": uri for what, uri in found.items()}
+    report = next(context.folder.glob(f"{STAGE}/*/{_VIOLATIONS}"), None)
+    if report and (parsed_object(report.read_text(encoding="utf-8")) or {}).get("violations"):
+        response["ViolationReport"] = f"{written(arguments)[0].rstrip('/')}/{_VIOLATIONS}"
+    return replace(result, response=response)
 
 
 def _job(arguments: Mapping[str, Any], baseline: Mapping[str, str], *, fails: bool) -> dict[str, Any]:

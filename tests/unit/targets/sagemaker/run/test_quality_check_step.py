@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.record import ModelRecord
 from drivetrain.run_store.reader import Ledger
 from drivetrain.targets.sagemaker.run.jobs import quality_program
 from drivetrain.targets.sagemaker.run.jobs.monitor_checks import metric_violations
@@ -18,17 +20,20 @@ CSV = {"dataset_format": '{"csv": {"header": true}}'}
 BEFORE = "id,age,plan,city\n" + "".join(f"{n},{20 + n % 40},{'ab'[n % 2]},c{n % 3}\n" for n in range(1000))
 
 
-def checked(folder: Path, text: str, baseline: Path | None = None, **given: Any) -> tuple[list[dict[str, str]], Path]:
+def checked(
+    folder: Path, text: str, baseline: Path | None = None, name: str = "rows.csv", **given: Any
+) -> tuple[list[dict[str, str]], Path]:
     """The violations of a file, and the folder of the files that were written."""
     base = folder / str(len([*folder.iterdir()]))
     (base / "data").mkdir(parents=True)
-    (base / "data/rows.csv").write_text(text)
+    (base / "data" / name).write_text(text)
+    (base / "data/_SUCCESS").touch()
     for what in ("Statistics", "Constraints"):
         if baseline is None:
             continue
         (base / "processing/baseline" / what).mkdir(parents=True)
-        name = f"{what.lower()}.json"
-        (base / "processing/baseline" / what / name).write_bytes((baseline / name).read_bytes())
+        file = f"{what.lower()}.json"
+        (base / "processing/baseline" / what / file).write_bytes((baseline / file).read_bytes())
     variables = {**CSV, "dataset_source": str(base / "data"), "output_path": str(base / "out"), **given}
     return quality_program.checked(base, variables), base / "out"
 
@@ -63,10 +68,22 @@ def test_the_same_data_again_violate_nothing_and_each_change_one_check(tmp_path:
     assert [each["constraint_check_type"] for each in checked(tmp_path, emptied, baseline)[0]] == ["completeness_check"]
 
 
-def test_a_file_without_a_header_has_spark_s_names(tmp_path: Path) -> None:
-    _, written = checked(tmp_path, "1,a\n2,b\n", dataset_format='{"csv": {"header": false}}')
+@pytest.mark.parametrize(
+    ("name", "text", "form", "names"),
+    [
+        ("rows.csv", "1,a\n2,b\n", '{"csv": {"header": false}}', ("_c0", "_c1")),
+        ("part-0", "n,t\n1,a\n2,b\n", '{"csv": {"header": true}}', ("n", "t")),
+        ("rows.json", '{"n": 1, "t": "a"}\n', '{"json": {"lines": true}}', ("n", "t")),
+    ],
+)
+def test_files_by_their_format(tmp_path: Path, name: str, text: str, form: str, names: tuple[str, ...]) -> None:
+    """Without a header columns have Spark's names; a file's name need not say its format."""
+    _, written = checked(tmp_path, text, name=name, dataset_format=form)
     features = content(written, "constraints")["features"]
-    assert [(each["name"], each["inferred_type"]) for each in features] == [("_c0", "Integral"), ("_c1", "String")]
+    assert [(each["name"], each["inferred_type"]) for each in features] == [
+        (names[0], "Integral"),
+        (names[1], "String"),
+    ]
 
 
 def test_the_metrics_of_a_model(tmp_path: Path) -> None:
@@ -140,24 +157,39 @@ def test_a_step_s_baseline_is_checked_by_the_next_and_stops_it(tmp_path: Path) -
     stops = quality_check(runs, "stops", moved, **supplied, DependsOn=["reports"])
     summary = runs.start([new, reports, stops])
     assert summary.status == "Failed"
-    said = "stops: the baseline is violated: id: id is in the baseline, and not in these data; plan: only 50.0000% of"
+    said = "stops: the baseline is violated: id: this column is in the baseline, and not in these data; plan: only"
     assert str(summary.reason).startswith(said), summary.reason
     with Ledger(runs.home) as ledger:
         steps = {each.name: each for each in ledger.steps(summary.execution)}
         response = dict(ledger.step(summary.execution, "reports").response)
     assert "plan: only 50.0000% of the values" in str(steps["reports"].value)
+    assert response["ViolationReport"].endswith("/reports/out/constraint_violations.json")
     used, own = (response[f"{which}Constraints"] for which in ("BaselineUsedForDriftCheck", "CalculatedBaseline"))
     assert used.endswith("/new/out/constraints.json") and own.endswith("/reports/out/constraints.json")
 
 
 def test_without_a_baseline_and_with_scripts_it_is_refused(runs: LocalRuns) -> None:
     data = runs.put("data/rows.csv", BEFORE)
-    summary = runs.start([quality_check(runs, "it", data)])
+    of_group = quality_check(runs, "it", data, ModelPackageGroupName="g")
+    summary = runs.start([of_group])
     assert "has no baseline to check against. Give SuppliedBaselineConstraints" in str(summary.reason)
     step = quality_check(runs, "it", data, SkipCheck=True, SuppliedBaselineStatistics=f"{BUCKET}/gone.json")
     step["Arguments"]["Environment"]["record_preprocessor_script"] = "/opt/ml/processing/input/script/a.py"
     with pytest.raises(UserError, match=r"record_preprocessor_script runs in Model Monitor's .*--stub it=outputs"):
         runs.start([step])
+
+
+def test_the_baseline_of_the_newest_approved_version(runs: LocalRuns) -> None:
+    """As check_data leaves it with a version."""
+    features = [{"name": "id", "inferred_type": "String", "completeness": 1.0}]
+    runs.put("old/constraints.json", json.dumps({"features": features}))
+    runs.put("old/statistics.json", "{}")
+    record = ModelRecord(artifact="s3://bucket/model.tar.gz", baselines=f"{BUCKET}/old")
+    runs.home.create()
+    LocalRegistry(runs.home.ledger).register("g", "0" * 64, record, metrics={}, execution=None, approval="Approved")
+    step = quality_check(runs, "it", runs.put("data/rows.csv", BEFORE), ModelPackageGroupName="g")
+    said = "it: the baseline is violated: id: Expected data type: String. Observed: Integral; age: this column"
+    assert str(runs.start([step]).reason).startswith(said)
 
 
 @pytest.fixture
