@@ -35,7 +35,7 @@ from typing import Any, cast
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.base.file_locks import make_durable
 from drivetrain.data.accepted import accepted_set
-from drivetrain.data.arrow import Array, Schema, arrow
+from drivetrain.data.arrow import Array, DataType, Schema, arrow
 from drivetrain.data.hash_runs import HashRuns, HashSet, num_parts
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 from drivetrain.data.sketches import STATE_VERSION
@@ -121,7 +121,8 @@ class Earlier:
             except (pa.ArrowException, OSError) as error:
                 advice = "Leave out previous to prepare all."
                 raise InputError(f"{file} is damaged: {first_line(error)}. {advice}") from None
-        return found[0]
+        written = {each.name: each.type for each in next(iter(self.sets.values())).manifest.schema}
+        return pa.schema([each.with_type(_before_parquet(each.type, written[each.name])) for each in found[0]])
 
     def new_sources(self, sources: Sequence[Source]) -> list[Source]:
         """The files that it did not read.
@@ -183,6 +184,14 @@ class Earlier:
             new = HashSet(part)
             found += [pa.array(new.among(piece)) for each in self.sets.values() for piece in each.hashes()]
         return pa.concat_arrays(found)
+
+
+def _before_parquet(stored: DataType, written: str) -> DataType:
+    """The type that was written: Parquet has no seconds, and no dates of 64 bits."""
+    pa = arrow()
+    if written.startswith("timestamp[s"):
+        return pa.timestamp("s", stored.tz)
+    return {"time32[s]": pa.time32("s"), "date64[ms]": pa.date64()}.get(written, stored)
 
 
 def fingerprint(source: Source) -> dict[str, Any]:

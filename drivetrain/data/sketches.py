@@ -182,7 +182,7 @@ def as_integers(values: Array) -> Any:
         # A zero may have a sign.
         return (values.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0).view("<u8")
     if kinds.is_temporal(values.type):
-        values = values.cast(pa.int32() if kinds.is_date32(values.type) else pa.int64())
+        values = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
     wide = values.cast(pa.uint64() if kinds.is_uint64(values.type) else pa.int64())
     return wide.to_numpy(zero_copy_only=False).view("<u8")
 

@@ -385,6 +385,9 @@ def test_spark_and_polars_write_the_same_bytes(tmp_path: Path) -> None:
         transform_data(tmp_path / "raw", tmp_path / engine, plan=plan.to_json(), engine=engine, rows_per_file=10)
         found[engine] = Manifest.read(tmp_path / engine)
     assert found["polars"].content_hash == found["spark"].content_hash
+    assert found["polars"].statistics == found["spark"].statistics
+    # Its hash is there, too: check_data has the same numbers of both.
+    assert found["polars"].lineage["profile"] == found["spark"].lineage["profile"]
     assert found["spark"].engine.startswith("spark ") and len(found["spark"].shards) > 1
 
 

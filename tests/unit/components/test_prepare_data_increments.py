@@ -277,3 +277,30 @@ def test_the_manifest_records_the_origin_of_rows(tmp_path: Path) -> None:
     assert lineage["parameters"]["key"] == "id" and lineage["parent"] is None
     size = (raw / "1.csv").stat().st_size
     assert [(each["name"], each["bytes"]) for each in lineage["sources"]] == [("1.csv", size)]
+
+
+def test_columns_keep_types_that_parquet_has_not(tmp_path: Path) -> None:
+    """Parquet stores seconds as milliseconds: an increment has the statistics of a run over everything, and finds a row
+    that is there again under another key."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for name, first in (("1.arrow", 0), ("2.arrow", 300)):
+        numbers = pa.array(range(300))
+        times = {"at": pa.timestamp("s"), "zoned": pa.timestamp("s", "UTC"), "clock": pa.time32("s")}
+        columns = {each: numbers.cast(pa.int32()).cast(kind) if "32" in str(kind) else numbers.cast(kind)
+                   for each, kind in times.items()}  # fmt: skip
+        day = pa.array([86_400_000 * row for row in range(300)]).cast(pa.date64())
+        table = pa.table({"id": pa.array(range(first, first + 300)), **columns, "day": day})
+        with pa.ipc.new_file(raw / name, table.schema) as file:
+            file.write_table(table)
+        if not first:
+            prepare(raw, tmp_path / "out", label=None)
+    prepare(raw, tmp_path / "out", tmp_path / "out", label=None)
+    prepare(raw, tmp_path / "full", label=None)
+    for side in SIDES:
+        found, full = (Manifest.read(tmp_path / name / side) for name in ("out", "full"))
+        assert (found.schema, found.leakage) == (full.schema, full.leakage)
+        assert [found.statistics[name] for name in ("day", *times)] == [
+            full.statistics[name] for name in ("day", *times)
+        ]
+    assert full.leakage["rows"] > 0 and rows(tmp_path / "out" / "test")
