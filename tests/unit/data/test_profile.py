@@ -134,6 +134,9 @@ def test_different_values_of_two_sets_are_estimated() -> None:
     total = first.arrays["distinct"][0] + next_.arrays["distinct"][0]
     assert merged([first, next_]).arrays["distinct"][0] == pytest.approx(total)
     assert merged([first, half]).arrays["distinct"][0] == pytest.approx(13_500, rel=0.25)
+    # The statistic of nights has no error of that estimate.
+    nearly = profile(pa.table({"x": pa.array([*range(1000)] * 2)}), 1, None)
+    assert merged([nearly, nearly]).statistics["distinct"][0] == 0.5
 
 
 def test_a_profile_comes_back_from_its_file(whole: Profile) -> None:
