@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.probes.check_data prepare FOLDER COLUMNS ROWS NIGHTS
     python -m tests.benchmarks.probes.check_data check FOLDER
+    python -m tests.benchmarks.probes.check_data prepared FOLDER     with prepare_data before it
 
-The first makes a night's sets, the nights before it and an approved version; the second prints {"cpu": seconds, "read":
+The first makes a night's sets, the nights before it and an approved version; the others print {"cpu": seconds, "read":
 bytes, "nights": 60, "warned": columns}.
 """
 
@@ -104,10 +105,15 @@ def main(what: str, folder: str, *sizes: str) -> None:
         return
     for module in IMPORTS:
         importlib.import_module(module)
-    from drivetrain.data.arrow import numpy
+    from drivetrain.components.prepare_data import prepare_data
+    from drivetrain.data.arrow import arrow, numpy
 
+    arrow()
     numpy()
     before, began = read_bytes(), time.process_time()
+    if what == "prepared":
+        night = Path(folder) / "tonight"
+        prepare_data(night / "raw", *(night / side for side in SIDES), key="id", label="label")
     found = check(Path(folder), "tonight")
     cpu, read = time.process_time() - began, read_bytes() - before
     print(json.dumps({"cpu": cpu, "read": read, "nights": found["nights"], "warned": found["warned"]}))
