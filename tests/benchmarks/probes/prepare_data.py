@@ -8,6 +8,7 @@ the start of a session of Spark. CPU time and memory are those of the process an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -232,7 +233,8 @@ def started() -> list[int]:
     found = [os.getpid()]
     for process in found:
         for task in Path(f"/proc/{process}/task").iterdir():
-            found += map(int, (task / "children").read_text(encoding="utf-8").split())
+            with contextlib.suppress(FileNotFoundError):  # a thread that has ended meanwhile
+                found += map(int, (task / "children").read_text(encoding="utf-8").split())
     return found
 
 
