@@ -321,7 +321,7 @@ def _declared(options: TableOptions, raw: Path) -> tuple[DeclaredSchema | None, 
         return declared, options.extra_columns
     if declared is None:
         return DeclaredSchema(options.types, "rules"), "keep"
-    both = next((name for name in options.types if declared.type_of(name) not in (None, options.types[name])), None)
+    both = next((name for name, kind in options.types.items() if declared.differs(name, kind)), None)
     if both:
         raise InputError(f"column {both!r} has a type in {declared.origin}, and another one in rules. Keep one.")
     return DeclaredSchema({**declared.types, **options.types}, declared.origin), options.extra_columns

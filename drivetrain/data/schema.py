@@ -46,6 +46,11 @@ class DeclaredSchema:
             return self.types[column]
         return next((kind for pattern, kind in self.types.items() if fnmatch.fnmatchcase(column, pattern)), None)
 
+    def differs(self, column: str, kind: str) -> bool:
+        """True where a column has another type; `double` is float64."""
+        given = self.type_of(column)
+        return given is not None and given != kind and _arrow_type(given) != _arrow_type(kind)
+
 
 def declared_schema(text: str | None, raw: Path) -> DeclaredSchema | None:
     """Read the user's declaration of columns, from `schema` or from the input folder's schema.json.

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from drivetrain.decision.nights import student
 from drivetrain.training.answers import KEY, PREDICTED, ROW, SCORE, TARGET
 from drivetrain.training.evaluation.files import PREDICTIONS_FOLDER
+from drivetrain.training.metric_states.uncertainty.intervals import student
 from drivetrain.training.task import Task
 
 FORMAT, MOST = 1, 100
@@ -90,7 +90,7 @@ def _of_numbers(report: Path, task: Task) -> Iterator[dict[str, Any]]:
         squares += float((residuals**2).sum())
     if rows < _LEAST_ROWS:
         return
-    mean, bound = total / rows, student(_CHANCE / 2 / rows, rows - 2)
+    mean, bound = total / rows, student(1 - _CHANCE / 2 / rows, rows - 2)
     for batch in _batches(report, task):
         apart = batch.given - batch.answers - mean
         # The variance of the other rows: without this one, mean and squares are others.

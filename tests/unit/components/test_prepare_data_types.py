@@ -192,6 +192,14 @@ def test_declared_types_of_json_and_parquet(tmp_path: Path) -> None:
     }
 
 
+def test_a_type_in_rules_is_that_of_the_schema_by_any_of_its_names(tmp_path: Path) -> None:
+    rules = [json.dumps({"columns": {"x": {"type": kind}}}) for kind in ("double", "float32")]
+    files = {"a.csv": "id,x\n1,2\n"}
+    assert prepared(tmp_path, files, schema="id:int64,x:float64", rules=rules[0])[0]["x"] == "double"
+    with pytest.raises(InputError, match=r"column 'x' has a type in .*, and another one in rules"):
+        prepared(tmp_path, files, schema="id:int64,x:float64", rules=rules[1])
+
+
 def test_declared_zones_and_decimals(tmp_path: Path) -> None:
     schema = "when:timestamp[us, tz=Europe/Zurich], price:decimal(24,3),id:int64"
     files = {
