@@ -141,7 +141,7 @@ def references_find_their_output(step: BaseStep, graph: Graph) -> Iterator[str]:
                     f"step {step.name!r} reads output {reference.output!r} of {reference.step!r}, which has none "
                     f"of that name. {did_you_mean(reference.output, allowed)}"
                 )
-        elif isinstance(reference, MetricRef):
+        elif isinstance(reference, MetricRef) and not reference.file:  # a report names its own
             source = graph.by_name[reference.step]
             names = source.metrics if isinstance(source, ProcessingStep) else ()
             texts = source.texts if isinstance(source, ProcessingStep) else ()

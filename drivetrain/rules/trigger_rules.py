@@ -285,7 +285,11 @@ def _unnamed_registration(step: Step) -> tuple[Any, str] | None:
         return step.parameters.get("group"), 'Add execution=execution("PipelineExecutionArn") to the step'
     if isinstance(step, NativeStep) and step.type == "RegisterModel":
         arguments = object_in(step.fields, "Arguments")
-        if object_in(arguments, "MetadataProperties").get("GeneratedBy") == {"Get": "Execution.PipelineExecutionArn"}:
+        guard = ExecutionRef(field="PipelineExecutionArn")
+        if object_in(arguments, "MetadataProperties").get("GeneratedBy") in (
+            guard,
+            {"Get": f"Execution.{guard.field}"},
+        ):
             return None
         remedy = 'Add "MetadataProperties": {"GeneratedBy": {"Get": "Execution.PipelineExecutionArn"}} to its Arguments'
         return arguments.get("ModelPackageGroupName"), remedy

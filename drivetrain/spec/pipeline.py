@@ -233,6 +233,10 @@ class Pipeline(Frozen):
     """Tags of the pipeline itself, an argument of the create call. Jobs get those of their step, and of their
     target's block."""
     triggers: tuple[Trigger, ...] = ()
+    experiment: FrozenMap[Any] | None = Field(default_factory=FrozenDict)
+    """SageMaker's PipelineExperimentConfig; None leaves it out, and an empty one is the deployment's."""
+    metadata: FrozenMap[Any] = Field(default_factory=FrozenDict)
+    """Of the definition, as SageMaker keeps it."""
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None
     """An argument of the start call, not of the definition."""
 

@@ -138,12 +138,13 @@ class OutputRef(Reference, defer_build=False):
 
 
 class MetricRef(Reference, defer_build=False):
-    """A number or text that a processing step returned, read from its property file."""
+    """A number or text that a processing step returned, read from its property file; `file` is one of its own."""
 
     kind: Literal["metric"] = "metric"
     step: str
     name: str
-    type: Literal["Float", "String"] = "Float"
+    type: ValueType = "Float"
+    file: str = ""
 
     def described(self) -> str:
         return f"{'Text' if self.type == 'String' else 'Metric'} {self.name!r} of step {self.step!r}"

@@ -284,7 +284,7 @@ def with_fresh(pipeline: Pipeline, native: Callable[[NativeStep], NativeStep] = 
 
     def is_told(step: Step) -> bool:
         if isinstance(step, NativeStep):
-            return native(step) is not step
+            return type(step) is NativeStep and native(step) is not step  # drivetrain.native's are as they are
         return isinstance(step, JobStep) and (isinstance(step, TrainingStep) or (step.cache or pipeline.cache).enabled)
 
     if not any(map(is_told, flatten(pipeline.steps))):

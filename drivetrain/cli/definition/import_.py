@@ -12,8 +12,11 @@ from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.document.document import Definition
+    from drivetrain.targets.sagemaker.written import Written
 
 app = App()
+
+DIFFERENT = 1
 
 
 @app.command(name="import")
@@ -25,16 +28,24 @@ def import_(
     region: Annotated[
         str | None, Option("--region", metavar="REGION", help="The deployed pipeline's region  [default: AWS_REGION]")
     ] = None,
+    code: Annotated[
+        Path | None,
+        Option("--code", metavar="FILE.py", help="Write the pipeline's code there; 1 unless it means the same."),
+    ] = None,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Read any SageMaker definition, and say what it is.
 
     Nothing of it is lost: fields and step types that are not known here are kept as they are. What the service would
     refuse is said with its path. The file that is written means the same, and the other commands take it. A deployed
     pipeline, also one of another account that shares it, is read from its account, where nothing is changed.
 
+    With --code it becomes Python: jobs as they are, in words of drivetrain.native. The code is compiled, and compared
+    with the definition. What has no word is JSON in the code, and listed with the reason.
+
     \b
     Examples:
+      drivetrain import nightly --code nightly.py
       drivetrain import exported.json
       drivetrain import exported.json -o pipeline.json
       drivetrain import nightly --region eu-west-1 -o nightly.json
@@ -42,8 +53,12 @@ def import_(
     """
     from drivetrain.targets.sagemaker.inspection import inspect
 
+    if code is not None:
+        _refuse_code(code)
     definition, arn, again = _read(what, region)
     found = inspect(definition)
+    written = None if code is None else _written(definition, code, what)
+    status = 0 if written is None or written.is_equal else DIFFERENT
     if output is not None:
         from drivetrain.base.files import write_text
         from drivetrain.targets.sagemaker.document.document import write
@@ -51,16 +66,39 @@ def import_(
         write_text(output, write(definition))
     if as_json:
         deployed = {} if arn is None else {"pipeline_arn": arn}
-        say_json({**found.to_json(), **deployed, "file": None if output is None else str(output)})
-        return
+        coded = {} if written is None else {"code": {"file": str(code), **written.to_json()}}
+        say_json({**found.to_json(), **deployed, "file": None if output is None else str(output), **coded})
+        return status
     said = found.lines(definition)
+    if written is not None:
+        said += written.lines(str(code))
     if arn is not None and output is None:
         say("\n".join([*said, f"Write it to a file: {again}"]))
-        return
+        return status
     if output is not None:
         said.append(f"Wrote {output}.")
     usable = output or what
     say("\n".join([*said, f"Look at it: drivetrain show {usable}", f"Run it here: drivetrain run -d {usable}"]))
+    return status
+
+
+def _refuse_code(path: Path) -> None:
+    """Refuse a file that cannot be a pipeline's, or that a person may have edited."""
+    if path.suffix != ".py" or not path.stem.isidentifier():
+        raise UserError(f"--code {path}: a pipeline's file is imported. Give a name such as nightly.py.")
+    if path.exists():
+        raise UserError(f"--code {path}: the file is there already. Give another name, or remove it.")
+
+
+def _written(definition: Definition, path: Path, what: str) -> Written:
+    """The definition as code, in a file; the pipeline has the name that it is deployed by, or that of its file."""
+    from drivetrain.base.files import write_text
+    from drivetrain.operations.operands import name_of
+    from drivetrain.targets.sagemaker.written import write_code
+
+    written = write_code(definition, name_of(Path(what.rpartition("/")[2])))
+    write_text(path, written.code)
+    return written
 
 
 def _read(what: str, region: str | None) -> tuple[Definition, str | None, str]:

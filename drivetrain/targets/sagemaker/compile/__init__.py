@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.assets.image import runs_on_spark
 from drivetrain.base.errors import InputError
@@ -88,9 +88,10 @@ def spell(value: NestedValue, graph: Graph) -> Any:
             return get(f"Execution.{field}")
         case OutputRef(step=step, output=output):
             return _output(step, output, graph)
-        case MetricRef(step=step, name=name):
-            path = name if _PLAIN_KEY.fullmatch(name) else f"['{name}']"
-            return {"Std:JsonGet": {"PropertyFile": get(f"Steps.{step}.PropertyFiles.{METRICS_OUTPUT}"), "Path": path}}
+        case MetricRef(step=step, name=name, file=file):
+            path = name if file or _PLAIN_KEY.fullmatch(name) else f"['{name}']"
+            place = get(f"Steps.{step}.PropertyFiles.{file or METRICS_OUTPUT}")
+            return {"Std:JsonGet": {"PropertyFile": place, "Path": path}}
         case LoggedRef() | BestRef() | PropertyRef() | LambdaOutputRef():
             return get(f"Steps.{value.step}.{described_path(value, graph)}")
         case IterationRef(step=step, index=index, of=of):
@@ -104,6 +105,15 @@ def spell(value: NestedValue, graph: Graph) -> Any:
             return join(on, *(spell(part, graph) for part in values))
         case _:
             return value
+
+
+def spell_json(value: Any, graph: Graph) -> Any:
+    """JSON with references inside as JSON alone."""
+    if isinstance(value, dict):
+        return {name: spell_json(item, graph) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [spell_json(item, graph) for item in cast("list[Any]", value)]
+    return spell(value, graph)
 
 
 def described_path(value: OutputRef | LoggedRef | BestRef | PropertyRef | LambdaOutputRef, graph: Graph) -> str:

@@ -41,7 +41,7 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import Value
 from drivetrain.steps import FRESH_PARAMETER
-from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
+from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, spell_json, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import (
     cache_fields,
     mlflow_fields,
@@ -150,14 +150,9 @@ class _Compiler:
     def compile(self) -> Compiled:
         definition: Json = {
             "Version": VERSION,
-            "Metadata": {},
+            "Metadata": dict(self.pipeline.metadata),
             "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
-            "PipelineExperimentConfig": {
-                "ExperimentName": Generated(self.place.experiment)
-                if self.place.experiment
-                else {"Get": Generated("Execution.PipelineName")},
-                "TrialName": {"Get": "Execution.PipelineExecutionId"},
-            },
+            **self.experiment(),
             **self.mlflow(),
             "Steps": [self.step(step) for step in self.pipeline.steps],
         }
@@ -169,6 +164,17 @@ class _Compiler:
         if not self.here:
             self.notes += self.step_code.notes()
         return Compiled(self.pipeline, definition, assets, tuple(self.notes))
+
+    def experiment(self) -> Json:
+        """The pipeline's own; else the deployment's."""
+        given = self.pipeline.experiment
+        if given is None:
+            return {}
+        name = (
+            Generated(self.place.experiment) if self.place.experiment else {"Get": Generated("Execution.PipelineName")}
+        )
+        ours = {"ExperimentName": name, "TrialName": {"Get": "Execution.PipelineExecutionId"}}
+        return {"PipelineExperimentConfig": spell_json(given, self.graph) or ours}
 
     def mlflow(self) -> Json:
         """The tracking server of all jobs."""
@@ -227,7 +233,7 @@ class _Compiler:
             case ForEachStep():
                 built |= {"Arguments": self.for_each_arguments(step)}
             case NativeStep():
-                built |= step.fields
+                built |= spell_json(step.fields, self.graph)
             case _:
                 assert_never(step)
         if isinstance(step, JobStep):

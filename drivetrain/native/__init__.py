@@ -1,0 +1,192 @@
+"""Words for the jobs of SageMaker as they are: nothing of this package travels, and nothing is added.
+
+    prepared = processing("prepare", image=SKLEARN, command=["python3", "/opt/ml/processing/code/prepare.py"],
+                          machine="ml.m5.xlarge", inputs={"code": At("s3://bucket/code/", "/opt/ml/processing/code")},
+                          outputs={"train": To("s3://bucket/train/", "/opt/ml/processing/train")})
+    trained = training("train", image=XGBOOST, machine="ml.m5.xlarge", channels={"train": prepared["train"]})
+
+Each gives a step of the service's own JSON. The keywords of a word are the rows of its table (words.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import Any
+
+from drivetrain.authoring.binding import dependencies
+from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.base.records import dataclass
+from drivetrain.native.table import MisfitError, Table, json_of
+from drivetrain.native.words import AT, CHANNEL, CONTAINER, TABLES, TO
+from drivetrain.spec.steps import BaseStep, Dependency, NativeStep
+from drivetrain.spec.values import MetricRef, PropertyRef, ValueType
+
+_PATHS = {
+    "Training": {"model": "ModelArtifacts.S3ModelArtifacts"},
+    "Model": {"name": "ModelName"},
+    "Transform": {"output": "TransformOutput.S3OutputPath"},
+    "RegisterModel": {"version": "ModelPackageArn"},
+}
+_OF_STEP = ("after", "display_name", "description", "other", "fields")
+
+
+class Job(NativeStep):
+    """A step as the service has it, whose outputs other steps take: prepared["train"], trained["model"]."""
+
+    def __getitem__(self, output: str) -> PropertyRef:  # type: ignore[override]
+        """What the step gives, as the service tells it.
+
+        Raises:
+            SpecError: it gives nothing of that name.
+        """
+        paths = output_paths(self.type, self.fields)
+        if output not in paths:
+            raise SpecError(f"Step {self.name!r} has no output {output!r}. {did_you_mean(str(output), paths)}")
+        return self.property(paths[output])
+
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(output_paths(self.type, self.fields))
+
+    def report(self, name: str) -> Report:
+        """A property file of the step, by its name in `reports`.
+
+        Raises:
+            SpecError: there is none of that name.
+        """
+        names = [each["PropertyFileName"] for each in self.fields.get("PropertyFiles", ())]
+        if name not in names:
+            raise SpecError(f"Step {self.name!r} has no report {name!r}. {did_you_mean(str(name), names)}")
+        return Report(self.name, name)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A JSON file of a step that the service reads."""
+
+    step: str
+    name: str
+
+    def value(self, path: str, type: ValueType = "Float") -> MetricRef:
+        """The value at a path of the file, such as metrics.mse.value."""
+        return MetricRef(step=self.step, name=path, file=self.name, type=type)
+
+
+def output_paths(type: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    """Output of a step -> its path in the service's description of it."""
+    if type == "Processing":
+        outputs = _inside(fields, "Arguments", "ProcessingOutputConfig", "Outputs")
+        names = [name for each in outputs or () if isinstance(name := _inside(each, "OutputName"), str)]
+        return {name: f"ProcessingOutputConfig.Outputs['{name}'].S3Output.S3Uri" for name in names}
+    if type == "Callback":
+        names = [each["OutputName"] for each in fields.get("OutputParameters", ())]
+        return {name: f"OutputParameters['{name}']" for name in names}
+    return _PATHS.get(type, {})
+
+
+def _inside(json: Any, *names: str) -> Any:
+    for name in names:
+        json = json.get(name) if isinstance(json, Mapping) else None
+    return json
+
+
+class Word:
+    """A word for a step type, by its table.
+
+    Args:
+        other: fields of the service's request (the step's Arguments) that have no keyword, as JSON.
+        fields: fields beside Arguments that have no keyword, as JSON.
+    """
+
+    def __init__(self, type: str, table: Table) -> None:
+        self.type, self.table = type, table
+        keywords = (*(row.keyword for row in table.rows), *_OF_STEP)
+        parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in keywords]
+        self.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *parameters])
+        self.__name__ = table.word
+
+    def __call__(
+        self,
+        name: str,
+        *,
+        after: Sequence[BaseStep | Dependency] = (),
+        display_name: str | None = None,
+        description: str | None = None,
+        other: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
+        **given: Any,
+    ) -> Job:
+        """The step.
+
+        Raises:
+            SpecError: an unknown keyword, a value that one does not take, or a field that is given twice.
+        """
+        where = f"{self.table.word}({shown(name)})"
+        built = self.table.write(given, where)
+        for keyword, value, at in (("other", other, "Arguments"), ("fields", fields, "")):
+            if value is None:
+                continue
+            try:
+                more: Any = json_of(value)
+            except MisfitError:
+                more = None
+            if not isinstance(more, dict):
+                raise SpecError(f"{where}: {keyword}={shown(value)}. Give JSON by name, as the service has it.")
+            _merge(built, {at: more} if at else more, f"{where}: {keyword}", "")
+        return Job(
+            name=name,
+            type=self.type,
+            fields=built,
+            display_name=display_name,
+            description=description,
+            depends_on=dependencies(after),
+        )
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any], where: str, path: str) -> None:
+    for name, value in more.items():
+        there = into.get(name)
+        if name not in into:
+            into[name] = value
+        elif isinstance(there, dict) and isinstance(value, dict):
+            _merge(there, value, where, f"{path}{name}.")
+        else:
+            raise SpecError(
+                f"{where} gives {path}{name}, which a keyword or its default gives. Give one, the other None."
+            )
+
+
+def _entry(table: Table, positional: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    first = [row.keyword for row in table.rows[: table.positional]]
+    if len(positional) > len(first) or {*first[: len(positional)]} & given.keys():
+        raise SpecError(f"{table.word}(...) takes {', '.join(first) or 'nothing'} first, each once.")
+    return table.write({**dict(zip(first, positional, strict=False)), **given}, f"{table.word}(...)")
+
+
+def At(*place: Any, **given: Any) -> dict[str, Any]:  # noqa: N802
+    """An input of processing: At(uri, path), its folder in the container."""
+    return _entry(AT, place, given)
+
+
+def To(*place: Any, **given: Any) -> dict[str, Any]:  # noqa: N802
+    """An output of processing: To(uri, path), its folder in the container."""
+    return _entry(TO, place, given)
+
+
+def Channel(*uri: Any, **given: Any) -> dict[str, Any]:  # noqa: N802
+    """A channel of training: Channel(uri, content_type="text/csv"); a URI alone will do."""
+    return _entry(CHANNEL, uri, given)
+
+
+def Container(**given: Any) -> dict[str, Any]:  # noqa: N802
+    """A container that answers: Container(image=..., data=trained["model"])."""
+    return _entry(CONTAINER, (), given)
+
+
+processing = Word("Processing", TABLES["Processing"])
+training = Word("Training", TABLES["Training"])
+tuning = Word("Tuning", TABLES["Tuning"])
+model = Word("Model", TABLES["Model"])
+transform = Word("Transform", TABLES["Transform"])
+model_version = Word("RegisterModel", TABLES["RegisterModel"])
+callback = Word("Callback", TABLES["Callback"])

@@ -1,0 +1,88 @@
+"""A definition as the code that a person would have written, and the proof that it means the same.
+
+written = write_code(definition, "nightly")
+written.code, written.raw, written.problem, written.changes
+
+A step whose code would say anything else than its JSON stays JSON (NativeStep), with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import printable
+from drivetrain.base.records import dataclass
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.document.difference.change import Change
+from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
+from drivetrain.targets.sagemaker.document.difference.place import STEPS
+from drivetrain.targets.sagemaker.document.difference.value_words import masked
+from drivetrain.targets.sagemaker.document.document import Definition
+from drivetrain.targets.sagemaker.written.writer import Writer
+
+FUNCTION = "pipeline"
+CONTROL = ("Condition", "ForEach", "Lambda", "Fail")
+
+
+@dataclass(frozen=True)
+class Written:
+    """Code of a definition."""
+
+    code: str
+    raw: Mapping[str, str]
+    """Step that stayed JSON -> the reason."""
+    changes: tuple[Change, ...] = ()
+    """Differences of what the code compiles to."""
+    problem: str = ""
+    """Why it does not compile; empty if it does."""
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.changes and not self.problem
+
+    def lines(self, file: str) -> list[str]:
+        """The result for people."""
+        said = [f"Wrote {file}: {len(self.code.splitlines())} lines."]
+        said += [f"{printable(step)} stays JSON: {printable(reason)}." for step, reason in self.raw.items()]
+        if self.problem:
+            said.append(f"It does not compile: {printable(self.problem)}")
+        said += map(printable, describe_all(self.changes))
+        return [*said, "It compiles to the same definition."] if self.is_equal else said
+
+    def to_json(self) -> dict[str, Any]:
+        """The result for scripts."""
+        changes = [masked(change).to_json() for change in self.changes]
+        return {"raw": dict(self.raw), "problem": self.problem or None, "changes": changes, "equal": self.is_equal}
+
+
+def write_code(definition: Definition, name: str) -> Written:
+    """The code of a definition, whose pipeline is called `name`; each step in words as far as they say the same."""
+    best = _proven(definition, name, {})
+    if best.problem:  # perhaps by a rule of this package that the service does not have
+        control = {step.name: "it does not compile in words" for step in definition.walk() if step.type in CONTROL}
+        again = _proven(definition, name, control) if control else best
+        best = best if again.problem else again
+    while changed := {str(change.place[1]) for change in best.changes if change.place[0] == STEPS} - best.raw.keys():
+        again = _proven(definition, name, {**best.raw, **dict.fromkeys(changed, "words would say something else")})
+        if again.problem or len(again.changes) >= len(best.changes):
+            break
+        best = again
+    return best
+
+
+def _proven(definition: Definition, name: str, raw: Mapping[str, str]) -> Written:
+    code, raw = Writer(definition, name, raw).write()
+    try:
+        compiled = compile_pipeline(built(code))
+    except UserError as error:
+        return Written(code, raw, problem=str(error))
+    return Written(code, raw, differences(definition.raw, compiled.definition))
+
+
+def built(code: str) -> Any:
+    """The pipeline that written code returns. It is made of literals and this package's words alone."""
+    names: dict[str, Any] = {"__name__": FUNCTION}
+    exec(compile(code, f"{FUNCTION}.py", "exec"), names)
+    return names[FUNCTION]()

@@ -1,0 +1,27 @@
+"""Names of variables in written code, from names in a definition."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterable
+
+
+class Names:
+    """Gives each thing a name of its own, that hides none of Python's and none that the code imports."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = {*taken, *keyword.kwlist, *keyword.softkwlist, *dir(builtins)}
+
+    def give(self, called: str, *, otherwise: str, constant: bool = False) -> str:
+        """`AbaloneTrain` becomes abalone_train; with `constant` ABALONE_TRAIN."""
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called)
+        plain = re.sub(r"[^a-zA-Z0-9]+", "_", words).strip("_").lower() or otherwise
+        plain = f"{otherwise}_{plain}" if plain[0].isdigit() else plain
+        plain = plain.upper() if constant else plain
+        name, number = plain, 2
+        while name in self._taken:
+            name, number = f"{plain}_{number}", number + 1
+        self._taken.add(name)
+        return name

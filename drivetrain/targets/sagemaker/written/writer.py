@@ -1,0 +1,167 @@
+"""Writes the code: the parameters, then every step after those that it takes something from, then the pipeline."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from drivetrain.native.words import ENTRIES, TABLES
+from drivetrain.spec.pipeline import steps_got
+from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.written.control import Control
+from drivetrain.targets.sagemaker.written.layout import WIDTH, Called, Code, assigned, spelled
+from drivetrain.targets.sagemaker.written.names import Names
+from drivetrain.targets.sagemaker.written.references import References, UnsaidError
+
+_NATIVE = {table.word for table in (*ENTRIES, *TABLES.values())}
+_STEPS = ("NativeStep", "call_lambda", "fail", "for_each", "when")
+_OURS = {*_STEPS, "Dependency", "Parameter", "Pipeline", "current_item", "execution", "join", "largest", "smallest"}
+_BESIDE = ("Name", "Type", "DisplayName", "Description", "DependsOn")
+_EXPERIMENT = {
+    "ExperimentName": {"Get": "Execution.PipelineName"},
+    "TrialName": {"Get": "Execution.PipelineExecutionId"},
+}
+_PARAMETERS = {"String": "string", "Integer": "integer", "Float": "number", "Boolean": "boolean"}
+
+
+class Writer:
+    """Writes one definition; steps of `raw` stay JSON, for the reason that it gives."""
+
+    def __init__(self, definition: Definition, name: str, raw: Mapping[str, str]) -> None:
+        self.definition, self.name, self.raw = definition, name, dict(raw)
+
+    def write(self) -> tuple[str, dict[str, str]]:
+        """The code, and the steps that stay JSON with the reasons."""
+        while True:
+            known = len(self.raw)
+            code = self._code()
+            if len(self.raw) == known:  # else what turned out to stay JSON stays it with all that stands in it
+                return code, self.raw
+
+    def _code(self) -> str:
+        self.names = Names({"pipeline", *_NATIVE, *_OURS})
+        self.lines: list[str] = []
+        self.values = References(self.definition, self.names, self.raw)
+        self.control = Control(self.values, self.names, self.lines)
+        for parameter in self.definition.parameters:
+            self._parameter(parameter.raw)
+        for step in _in_order([*self._shown(self.definition.steps)]):
+            self._step(step)
+        raw = self.definition.raw
+        given: dict[str, Any] = {"name": self.name}
+        if self.values.parameters:
+            given["parameters"] = [Code(name) for name in self.values.parameters.values()]
+        given["steps"] = [Code(self.values.variables[step.name]) for step in self.definition.steps]
+        if raw.get("Metadata"):
+            given["metadata"] = raw["Metadata"]
+        if (experiment := raw.get("PipelineExperimentConfig")) != _EXPERIMENT:
+            given["experiment"] = experiment
+        body = "\n".join([*self.lines, f"    return {spelled(Called('Pipeline', (), given), 4, len('return '))}"])
+        used = {node.id for node in ast.walk(ast.parse(f"def pipeline():\n{body}")) if isinstance(node, ast.Name)}
+        head = ['"""A pipeline as SageMaker has it, written by drivetrain import --code."""', ""]
+        for module, words in (("drivetrain", _OURS), ("drivetrain.native", _NATIVE)):
+            head += [_import(module, words & {*used, "Pipeline"})] if words & {*used, "Pipeline"} else []
+        constants = [assigned(name, value, 0) for value, name in self.values.constants.items() if name in used]
+        return "\n".join(
+            [*head, *(["", *constants] if constants else []), "", "", "def pipeline() -> Pipeline:", body, ""]
+        )
+
+    def _shown(self, steps: tuple[StepNode, ...]) -> Iterator[StepNode]:
+        """The steps that have a variable: those inside of a step that stays JSON have none."""
+        for step in steps:
+            yield step
+            if step.name not in self.raw:
+                yield from self._shown((*step.then, *step.otherwise, *step.body))
+
+    def _parameter(self, raw: Mapping[str, Any]) -> None:
+        name, kind = raw["Name"], raw["Type"]
+        variable = self.names.give(name, otherwise="parameter")
+        self.values.parameters[name], self.values.types[name] = variable, kind
+        default, choices = raw.get("DefaultValue"), raw.get("EnumValues")
+        given: dict[str, Any] = {"choices": tuple(choices)} if choices else {}
+        if kind in _PARAMETERS:
+            positional = (name,) if default is None else (name, self.values.json(default))
+            call = Called(f"Parameter.{_PARAMETERS[kind]}", positional, given)
+        else:
+            call = Called("Parameter", (), {"name": name, "type": kind, "default": default, **given})
+        self.lines.append(assigned(variable, call))
+
+    def _step(self, step: StepNode) -> None:
+        common: dict[str, Any] = {}
+        if step.depends_on:
+            common["after"] = [self._edge(*edge) for edge in step.depends_on]
+        fields = (("display_name", step.display_name), ("description", step.description))
+        common |= {name: value for name, value in fields if value is not None}
+        before = len(self.lines)
+        try:
+            call = self._said(step, common)
+        except UnsaidError as error:
+            del self.lines[before:]
+            self.raw.setdefault(step.name, str(error))
+            call = self._unsaid(step, common)
+        variable = self.names.give(step.name, otherwise="step")
+        self.values.variables[step.name] = variable
+        self.lines.append(assigned(variable, call))
+
+    def _edge(self, step: str, trigger: str | None) -> Any:
+        if trigger is None and step in self.values.variables:
+            return Code(self.values.variables[step])
+        return Called("Dependency", (step,) if trigger is None else (step, trigger))
+
+    def _said(self, step: StepNode, common: dict[str, Any]) -> Called:
+        """The step in words."""
+        if step.name in self.raw:
+            raise UnsaidError(self.raw[step.name])
+        if step.type in self.control.words:
+            return self.control.words[step.type](step, common)
+        if step.type not in TABLES:
+            raise UnsaidError(f"type {step.type} has no word")
+        table = TABLES[step.type]
+        keywords, rest = table.read(_fields(step))
+        more: dict[str, Any] = {}
+        if isinstance(rest.get("Arguments"), dict):
+            more["other"] = rest.pop("Arguments")
+        if rest:
+            more["fields"] = rest
+        written = {name: self.values.json(value) for name, value in {**keywords, **more}.items()}
+        return Called(table.word, (step.name,), {**written, **common})
+
+    def _unsaid(self, step: StepNode, common: dict[str, Any]) -> Called:
+        edges = [Called("Dependency", tuple(part for part in edge if part)) for edge in step.depends_on]
+        given = {name: value for name, value in common.items() if name != "after"}
+        given |= {"depends_on": edges} if edges else {}
+        return Called("NativeStep", (), {"name": step.name, "type": step.type, **given, "fields": _fields(step)})
+
+
+def _fields(step: StepNode) -> dict[str, Any]:
+    return {name: value for name, value in step.raw.items() if name not in _BESIDE}
+
+
+def _in_order(steps: list[StepNode]) -> list[StepNode]:
+    """The steps, each after those that it refers to or that stand in it; in a circle in the order given."""
+    by_name = {step.name: step for step in steps}
+    state: dict[str, str] = {}
+    ordered: list[StepNode] = []
+    pending = [(step, False) for step in reversed(steps)]
+    while pending:
+        step, is_ready = pending.pop()
+        if is_ready:
+            ordered.append(step)
+        elif step.name not in state:
+            state[step.name] = "begun"
+            inner = [each.name for each in (*step.then, *step.otherwise, *step.body)]
+            needed = [*steps_got(step.own_fields), *(edge.step for edge in step.depends_on), *inner]
+            pending.append((step, True))
+            pending += [(by_name[name], False) for name in reversed(needed) if name in by_name]
+    return ordered
+
+
+def _import(module: str, words: set[str]) -> str:
+    listed = sorted(words, key=lambda word: (word[0].islower(), word))
+    line = f"from {module} import {', '.join(listed)}"
+    return (
+        line
+        if len(line) <= WIDTH
+        else "\n".join([f"from {module} import (", *(f"    {word}," for word in listed), ")"])
+    )
