@@ -16,6 +16,7 @@ from typing import Any
 
 from drivetrain.authoring.binding import dependencies
 from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.base.json_text import as_list, as_object, object_in
 from drivetrain.base.records import dataclass
 from drivetrain.native.table import MisfitError, Table, json_of
 from drivetrain.native.words import AT, CHANNEL, CONTAINER, TABLES, TO
@@ -54,7 +55,7 @@ class Job(NativeStep):
         Raises:
             SpecError: there is none of that name.
         """
-        names = [each["PropertyFileName"] for each in self.fields.get("PropertyFiles", ())]
+        names = names_in(self.fields.get("PropertyFiles"), "PropertyFileName")
         if name not in names:
             raise SpecError(f"Step {self.name!r} has no report {name!r}. {did_you_mean(str(name), names)}")
         return Report(self.name, name)
@@ -75,19 +76,18 @@ class Report:
 def output_paths(type: str, fields: Mapping[str, Any]) -> dict[str, str]:
     """Output of a step -> its path in the service's description of it."""
     if type == "Processing":
-        outputs = _inside(fields, "Arguments", "ProcessingOutputConfig", "Outputs")
-        names = [name for each in outputs or () if isinstance(name := _inside(each, "OutputName"), str)]
+        outputs = object_in(object_in(fields, "Arguments"), "ProcessingOutputConfig").get("Outputs")
+        names = names_in(outputs, "OutputName")
         return {name: f"ProcessingOutputConfig.Outputs['{name}'].S3Output.S3Uri" for name in names}
     if type == "Callback":
-        names = [each["OutputName"] for each in fields.get("OutputParameters", ())]
+        names = names_in(fields.get("OutputParameters"), "OutputName")
         return {name: f"OutputParameters['{name}']" for name in names}
     return _PATHS.get(type, {})
 
 
-def _inside(json: Any, *names: str) -> Any:
-    for name in names:
-        json = json.get(name) if isinstance(json, Mapping) else None
-    return json
+def names_in(listed: Any, key: str) -> list[str]:
+    """The names that a list of the service's gives under a key."""
+    return [name for each in as_list(listed) if isinstance(name := as_object(each).get(key), str)]
 
 
 class Word:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.base.records import dataclass
-from drivetrain.spec.values import Reference, as_value
+from drivetrain.spec.values import Join, Reference, as_value, value_type
 
 
 class Call(NamedTuple):
@@ -180,7 +180,11 @@ def _mapped(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _as_text(given: Any) -> Any:
     if isinstance(given, bool):
         return "true" if given else "false"
-    return str(given) if isinstance(given, int | float) else _of(str)(given)
+    if isinstance(given, int | float):
+        return str(given)
+    json = _of(str)(given)
+    is_number = isinstance(json, Reference) and value_type(json) != "String"
+    return Join(values=(json,)) if is_number else json
 
 
 def _cache(given: Any) -> Any:

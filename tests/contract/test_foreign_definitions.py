@@ -5,13 +5,16 @@ Every file of tests/fixtures/definitions is taken by itself, and so is every com
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import io
 import json
 import re
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -20,10 +23,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drivetrain.base.errors import UserError
 from drivetrain.cli import main
 from drivetrain.targets.sagemaker.document.difference.difference import differences
-from drivetrain.targets.sagemaker.document.document import read
+from drivetrain.targets.sagemaker.document.difference.place import BRANCHES, STEPS
+from drivetrain.targets.sagemaker.document.document import from_json, read
+from drivetrain.targets.sagemaker.written import write_code
 from tests.fixtures.changed_definitions import BASES, FIXTURES, RETRAINING, changed
+from tests.fixtures.public_forms import FORMS
 
 FILES = sorted(FIXTURES.glob("*.json"))
 # "FILE" is the definition, "OTHER" another one, "OUT" a file to write.
@@ -179,3 +186,61 @@ def test_shell_and_terminal_commands_are_not_interpreted() -> None:
             assert "\x1b" not in out + err and "\x07" not in out + err
         assert json.loads((folder / "out.json").read_bytes()) == hostile
         assert not (folder / "pwned").exists()
+
+
+# Those of the public forms that compile takes, and its reason for the others.
+ACCEPTED = sorted({*FORMS} - {"callbacks", "tracked"})
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Form -> the file of its code, as the command writes it."""
+    found: dict[str, Path] = {}
+    for name, form in FORMS.items():
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "file.json").write_text(json.dumps(form()), encoding="utf-8")
+        found[name] = folder / f"{name}_code.py"
+        before = process_time()
+        status, out, err = run(folder, ("import", "FILE", "--code", str(found[name])))
+        assert process_time() - before < MAX_SECONDS
+        assert status == (0 if name in ACCEPTED else 1), out + err
+    return found
+
+
+@pytest.mark.parametrize("name", sorted({*ACCEPTED} - {"nothing"}))  # a pipeline's file has steps
+def test_code_of_a_public_form_compiles_to_the_same_definition(name: str, code: Mapping[str, Path]) -> None:
+    folder = code[name].parent
+    assert run(folder, ("compile", str(code[name]), "-o", "OUT", "--home", str(folder)))[0] == 0
+    assert run(folder, ("diff", "FILE", "OUT", "--exit-code"))[:2] == (0, "No difference.\n")
+    assert ("NativeStep(" in code[name].read_text(encoding="utf-8")) == (name == "cluster")
+
+
+def test_written_code_is_formatted_and_has_no_lint(code: Mapping[str, Path]) -> None:
+    ruff = Path(sys.executable).with_name("ruff")
+    for command in (["format", "--check"], ["check", "--select", "E4,E7,E9,F,I"]):
+        done = subprocess.run(
+            [ruff, *command, "--isolated", *code.values()], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_written_code_has_the_types_that_it_says(code: Mapping[str, Path]) -> None:
+    pyright = Path(sys.executable).with_name("pyright")
+    command = [pyright, "--pythonpath", sys.executable, *code.values()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+@given(st.sampled_from(sorted({**BASES, **FORMS})), st.data())
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_code_of_a_mutated_definition_says_nothing_else(name: str, data: st.DataObject) -> None:
+    """Every difference is told, and no other than a field beside the steps that has no word."""
+    with contextlib.suppress(UserError):
+        definition = from_json(data.draw(changed(BASES[name] if name in BASES else FORMS[name]())))
+        written = write_code(definition, "p")
+        steps = [change for change in written.changes if change.place[0] in (STEPS, BRANCHES)]
+        assert written.problem or steps == []
+        names = {node.id for node in ast.walk(ast.parse(written.code)) if isinstance(node, ast.Name)}
+        assert not names & {"exec", "eval", "open", "__import__"}

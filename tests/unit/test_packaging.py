@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("triggers",),
     ("rules",),
     ("authoring",),
+    ("native",),
     ("resolving",),
     ("assets",),
     ("deploying",),

@@ -96,7 +96,7 @@ def _written(definition: Definition, path: Path, what: str) -> Written:
     from drivetrain.operations.operands import name_of
     from drivetrain.targets.sagemaker.written import write_code
 
-    written = write_code(definition, name_of(Path(what.rpartition("/")[2])))
+    written = write_code(definition, name_of(Path(what.rpartition("/")[2])), path.name)
     write_text(path, written.code)
     return written
 

@@ -57,32 +57,42 @@ class Written:
         return {"raw": dict(self.raw), "problem": self.problem or None, "changes": changes, "equal": self.is_equal}
 
 
-def write_code(definition: Definition, name: str) -> Written:
-    """The code of a definition, whose pipeline is called `name`; each step in words as far as they say the same."""
-    best = _proven(definition, name, {})
+def write_code(definition: Definition, name: str, file: str = "pipeline.py") -> Written:
+    """The code of a definition, each step in words as far as they say the same.
+
+    Args:
+        name: the pipeline's.
+        file: that of the code, for messages.
+
+    Raises:
+        UserError: the body of a ForEach cannot be read.
+    """
+    best = _proven(definition, name, file, {})
     if best.problem:  # perhaps by a rule of this package that the service does not have
         control = {step.name: "it does not compile in words" for step in definition.walk() if step.type in CONTROL}
-        again = _proven(definition, name, control) if control else best
+        again = _proven(definition, name, file, control) if control else best
         best = best if again.problem else again
     while changed := {str(change.place[1]) for change in best.changes if change.place[0] == STEPS} - best.raw.keys():
-        again = _proven(definition, name, {**best.raw, **dict.fromkeys(changed, "words would say something else")})
+        again = _proven(
+            definition, name, file, {**best.raw, **dict.fromkeys(changed, "words would say something else")}
+        )
         if again.problem or len(again.changes) >= len(best.changes):
             break
         best = again
     return best
 
 
-def _proven(definition: Definition, name: str, raw: Mapping[str, str]) -> Written:
+def _proven(definition: Definition, name: str, file: str, raw: Mapping[str, str]) -> Written:
     code, raw = Writer(definition, name, raw).write()
     try:
-        compiled = compile_pipeline(built(code))
+        compiled = compile_pipeline(built(code, file))
     except UserError as error:
         return Written(code, raw, problem=str(error))
     return Written(code, raw, differences(definition.raw, compiled.definition))
 
 
-def built(code: str) -> Any:
+def built(code: str, file: str) -> Any:
     """The pipeline that written code returns. It is made of literals and this package's words alone."""
     names: dict[str, Any] = {"__name__": FUNCTION}
-    exec(compile(code, f"{FUNCTION}.py", "exec"), names)
+    exec(compile(code, file, "exec"), names)
     return names[FUNCTION]()

@@ -23,6 +23,8 @@ class Control:
 
     def __init__(self, values: References, names: Names, lines: list[str]) -> None:
         self.values, self.names, self.lines = values, names, lines
+        self.read: dict[str, str] = {}
+        """Code of a value that a condition compares -> its variable."""
         self.words: Mapping[str, Callable[[StepNode, dict[str, Any]], Called]] = {
             "Condition": self.condition,
             "ForEach": self.for_each,
@@ -50,7 +52,9 @@ class Control:
             listed = self.values.value(items)
         else:
             raise UnsaidError("its items are no list")
-        given: dict[str, Any] = {"name": step.name, "max_concurrency": step.arguments.get("MaxConcurrency")}
+        if type(at_once := step.arguments.get("MaxConcurrency")) is not int:
+            raise UnsaidError("its MaxConcurrency is no number")
+        given: dict[str, Any] = {"name": step.name, "max_concurrency": at_once}
         if (selector := step.arguments.get("Selector")) is not None:
             given["best"] = self._selected(as_object(selector))
         return Called("for_each", (listed, self._steps(step.body)), {**given, **common})
@@ -90,7 +94,7 @@ class Control:
 
     def _literal(self, given: Any) -> str:
         condition = as_object(given)
-        kind = condition.get("Type")
+        kind = str(condition.get("Type"))
         if kind == "Not":
             _only(condition, "Type", "Expression")
             inner = as_object(condition.get("Expression"))
@@ -116,9 +120,12 @@ class Control:
         value = self.values.value(given, self._type(right))
         if isinstance(value, Code | Item):
             return spelled(value, 8)
+        if (known := self.read.get(code := spelled(value, 8))) is not None:
+            return known
         path = str(value.positional[-1]) if value.positional and isinstance(value.positional[-1], str) else "value"
         words = [word for word in path.replace("['", ".").replace("']", "").split(".") if word != "value"]
         name = self.names.give(words[-1] if words else "value", otherwise="value")
+        self.read[code] = name
         self.lines.append(assigned(name, value))
         return name
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast, get_args
 
 from drivetrain.base.json_text import as_list, as_object
-from drivetrain.native import output_paths
+from drivetrain.native import names_in, output_paths
 from drivetrain.native.table import Call, is_function
 from drivetrain.native.words import TABLES
 from drivetrain.spec.values import ExecutionField
@@ -90,7 +90,7 @@ class References:
     def _reported(self, step: str, file: str, path: str, type: str) -> Any:
         if step not in self.variables or self.steps[step].type not in TABLES or step in self.raw:
             return None
-        if file not in [each.get("PropertyFileName") for each in as_list(self.steps[step].raw.get("PropertyFiles"))]:
+        if file not in names_in(self.steps[step].raw.get("PropertyFiles"), "PropertyFileName"):
             return None
         return Called(f"{self.variables[step]}.report({text(file)}).value", (path,), _typed(type, "Float"))
 
@@ -112,7 +112,7 @@ class References:
                 if place == found[2] and type == "String":
                     return Item(variable, name)
         if step.type == "Lambda" and step.name not in self.raw and (named := _IN_PARENTHESES.fullmatch(found[2])):
-            if named[1] not in [each.get("OutputName") for each in as_list(step.raw.get("OutputParameters"))]:
+            if named[1] not in names_in(step.raw.get("OutputParameters"), "OutputName"):
                 return None
             return Called(f"{variable}.value", (named[1],))
         return Called(f"{variable}.property", (found[2],), _typed(type, "String"))

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import json
+
+from tests.fixtures.public_forms import FORMS
+
+
+def test_a_definition_becomes_code_that_means_the_same(drivetrain) -> None:
+    file, code = drivetrain.write("d.json", FORMS["regression"]()), drivetrain.folder / "nightly.py"
+    said = drivetrain("import", file, "--code", code)
+    text = code.read_text(encoding="utf-8")
+    assert f"Wrote {code}: {text.count(chr(10))} lines.\nIt compiles to the same definition.\n" in said
+    assert "from drivetrain.native import" in text and 'Pipeline(\n        name="d",' in text
+    assert "is there already" in drivetrain.error("import", file, "--code", code)
+
+
+def test_it_ends_with_one_and_says_why_where_the_code_means_something_else(drivetrain) -> None:
+    file, code = drivetrain.write("d.json", FORMS["callbacks"]()), drivetrain.folder / "nightly.py"
+    said = drivetrain("import", file, "--code", code, code=1)
+    assert "It does not compile: nightly.py, line 9: Step 'Train': Arguments: 'RoleArn' is missing." in said
+    code.unlink()
+    definition = {**FORMS["cluster"](), "FieldOfNextYear": 1}
+    told = json.loads(drivetrain("import", drivetrain.write("d.json", definition), "--code", code, "--json", code=1))
+    assert told["code"]["file"] == str(code)
+    assert told["code"]["raw"] == {"Spark": "type EMR has no word"}
+    assert [change["place"] for change in told["code"]["changes"]] == ["definition.FieldOfNextYear"]
+
+
+def test_the_file_of_code_can_be_imported(drivetrain) -> None:
+    said = drivetrain.error("import", drivetrain.write("d.json", FORMS["deploy"]()), "--code", "my-pipeline.py")
+    assert said.startswith("error: --code my-pipeline.py: a pipeline's file is imported.")

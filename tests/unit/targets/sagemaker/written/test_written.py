@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+
+from drivetrain.targets.sagemaker.document.document import from_json
+from drivetrain.targets.sagemaker.written import Written, built, write_code
+from drivetrain.targets.sagemaker.written.layout import Called, Code, Item, assigned, text
+from drivetrain.targets.sagemaker.written.names import Names
+from tests.fixtures.public_forms import FUNCTION, ROLE, definition, get
+
+
+def written(*steps: Any, parameters: Any = (), **fields: Any) -> Written:
+    return write_code(from_json(definition(steps, parameters, **fields)), "nightly")
+
+
+def called(name: str, arguments: Any, outputs: Any = (), **fields: Any) -> dict[str, Any]:
+    listed = [{"OutputName": each, "OutputType": kind} for each, kind in outputs]
+    step = {"Name": name, "Type": "Lambda", "FunctionArn": FUNCTION, "Arguments": arguments, "OutputParameters": listed}
+    return {**step, **fields}
+
+
+def model(name: str, **fields: Any) -> dict[str, Any]:
+    return {"Name": name, "Type": "Model", "Arguments": {"ExecutionRoleArn": ROLE}, **fields}
+
+
+def compared(kind: str, left: Any, right: Any) -> dict[str, Any]:
+    return {"Type": kind, "LeftValue": left, "RightValue": right}
+
+
+def gate(*conditions: Any, then: Any = (), name: str = "gate") -> dict[str, Any]:
+    return {
+        "Name": name,
+        "Type": "Condition",
+        "Arguments": {"Conditions": list(conditions), "IfSteps": list(then), "ElseSteps": []},
+    }
+
+
+def test_loops_functions_and_conditions_have_the_words_of_authors() -> None:
+    body = called("Score", {"item": get("ForEach.CurrentItem.id"), "deep": {"a": [1, "x"]}}, [("score", "Float")])
+    field = get("IterationOutput.Score.OutputParameters['score']")
+    each = {
+        "Name": "Each",
+        "Type": "ForEach",
+        "Arguments": {
+            "IterableItems": get("Parameters.Items"),
+            "MaxConcurrency": 2,
+            "Selector": {"Pick": "MaxBy", "Field": field},
+            "ForEachBody": [body],
+        },
+    }
+    best = get("Steps.Each.Selected.OutputParameters['score']")
+    either = {"Type": "Or", "Conditions": [compared("GreaterThan", best, 0.5), compared("Equals", best, 1)]}
+    message = {"Std:Join": {"On": " ", "Values": ["stopped", get("Execution.PipelineName")]}}
+    stop = {"Name": "Stop", "Type": "Fail", "Arguments": {"ErrorMessage": message}}
+    listed = {"Type": "In", "QueryValue": get("Parameters.Items"), "Values": ["[]", "[1]"]}
+    nothing = {"Type": "Not", "Expression": listed}
+    found = written(each, gate(either, nothing, then=[stop]), parameters=[("Items", "String", "[1]")])
+    assert (found.is_equal, found.raw) == (True, {})
+    assert (
+        found.code
+        == '''\
+"""A pipeline as SageMaker has it, written by drivetrain import --code."""
+
+from drivetrain import (
+    Parameter,
+    Pipeline,
+    call_lambda,
+    current_item,
+    execution,
+    fail,
+    for_each,
+    join,
+    largest,
+    when,
+)
+
+
+def pipeline() -> Pipeline:
+    items = Parameter.string("Items", "[1]")
+    score = call_lambda(
+        "arn:aws:lambda:us-west-2:000000000000:function:deploy",
+        name="Score",
+        payload={"item": current_item(field="id"), "deep": {"a": [1, "x"]}},
+        outputs={"score": "Float"},
+    )
+    each = for_each(
+        items,
+        [score],
+        name="Each",
+        max_concurrency=2,
+        best=largest(score.value("score")),
+    )
+    stop = fail(join("stopped", execution("PipelineName"), on=" "), name="Stop")
+    score_2 = each.property("Selected.OutputParameters['score']", type="Float")
+    gate = when(
+        (score_2 > 0.5) | score_2.equals(1),
+        ~items.is_in(["[]", "[1]"]),
+        then=[stop],
+        name="gate",
+    )
+    return Pipeline(name="nightly", parameters=[items], steps=[each, gate])
+'''
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ({"Name": "a", "Type": "EMR", "Arguments": {"ClusterId": "j-1", "StepConfig": {}}}, "type EMR has no word"),
+        (called("a", {"x": None}), "None has no word"),
+        (called("a", {}, CacheConfig={"Enabled": False}), "CacheConfig has no word"),
+        (gate(compared("Equals", 1, 1)), "a literal on a condition's left has no word"),
+        (
+            gate({"Type": "Or", "Conditions": [compared("Equals", get("Execution.PipelineName"), "x")]}),
+            "an Or of fewer",
+        ),
+    ],
+)
+def test_what_has_no_word_stays_json_with_the_reason(step: Any, reason: str) -> None:
+    found = written(step)
+    assert list(found.raw) == [step["Name"]]
+    assert found.raw[step["Name"]].startswith(reason)
+    assert "NativeStep(" in found.code
+    assert found.is_equal
+
+
+def test_a_step_around_others_stays_json_with_all_of_them() -> None:
+    found = written(gate(compared("Equals", 1, 1), then=[model("inner")]))
+    assert list(found.raw) == ["gate"]
+    assert found.code.count("inner") == 1
+    assert found.is_equal
+
+
+def test_a_step_is_written_after_those_that_it_takes_from() -> None:
+    late = model("late", DependsOn=["first", {"Step": "second", "Trigger": "Failed"}], DisplayName="Late")
+    found = written(late, model("first"), model("second"))
+    assert found.is_equal
+    assert 'after=[first, Dependency("second", "Failed")]' in found.code
+    assert "steps=[late, first, second]" in found.code
+
+
+def test_what_no_code_can_say_is_a_difference_and_what_is_refused_a_problem() -> None:
+    found = written(model("a"), FieldOfNextYear=1)
+    assert (len(found.changes), found.problem) == (1, "")
+    assert found.lines("p.py")[-1] == "FieldOfNextYear removed (was 1)"
+    refused = written({"Name": "a", "Type": "Model", "Arguments": {"ExecutionRoleArn": "no role"}})
+    assert "Arguments.ExecutionRoleArn" in refused.problem
+    assert "role=ROLE" in refused.code
+    assert refused.to_json()["equal"] is False
+
+
+def test_experiment_and_metadata_are_kept() -> None:
+    whole = definition([model("a")], Metadata={"owner": "vision"}, PipelineExperimentConfig={"ExperimentName": "e"})
+    assert write_code(from_json(whole), "p").is_equal
+    del whole["PipelineExperimentConfig"]
+    found = write_code(from_json(whole), "p")
+    assert found.is_equal
+    assert "experiment=None" in found.code
+
+
+HOSTILE = [
+    '"""',
+    "'\"\\",
+    "\n\t\x00",
+    "{BUCKET}",
+    "__import__('os').system('x')",
+    "süd\u202e",
+    "\ud800",
+    "",
+    "lambda",
+    "s3://b/{x}",
+]
+
+
+def test_hostile_texts_are_literals() -> None:
+    for hostile in HOSTILE:
+        body = called(f"a{hostile}", {"x": hostile, hostile or "y": [hostile]})
+        step = model(f"m{hostile}", DisplayName=hostile[:9], Description=hostile)
+        step["Arguments"]["Containers"] = [{"Image": hostile, "Environment": {hostile: hostile}}] * 3
+        found = written(
+            step, body, parameters=[(f"p{hostile}", "String", hostile), ("x", "String", f"s3://b/{hostile}")]
+        )
+        names = {node.id for node in ast.walk(ast.parse(found.code)) if isinstance(node, ast.Name)}
+        assert not names & {"__import__", "os", "exec", "eval"}
+        assert found.problem or found.is_equal, hostile
+
+
+def test_texts_stand_in_the_quotes_that_need_fewer_escapes() -> None:
+    for given in [*HOSTILE, "a'b", 'a"b', "a\\'b", "a\\\\'\"b"]:
+        assert ast.literal_eval(text(given)) == given
+    assert [text("a'b"), text('a"b'), text("a\"'b")] == ['"a\'b"', "'a\"b'", '"a\\"\'b"']
+
+
+def test_long_lines_are_split_with_a_comma_at_the_end() -> None:
+    long = "x" * 80
+    assert assigned("a", {"b": ("c",), "d": 1.5}) == '    a = {"b": ("c",), "d": 1.5}'
+    split = assigned("a", Called("f", (Code("b"), [long]), {"k": Item("step", long)}), 0)
+    inner = f'[\n        "{long}"'
+    assert split == f"a = f(\n    b,\n    {inner},\n    ],\n    k=step{inner}\n    ],\n)"
+    assert assigned("NAME", long, 0) == f'NAME = (\n    "{long}"\n)'
+
+
+def test_names_hide_nothing() -> None:
+    names = Names(["processing"])
+    given = ["AbaloneTrain", "abalone-train", "processing", "class", "list", "3D", "süß", "日本", "HTTPServer2Go"]
+    made = [names.give(each, otherwise="step") for each in given]
+    assert made == [
+        "abalone_train",
+        "abalone_train_2",
+        "processing_2",
+        "class_2",
+        "list_2",
+        "step_3_d",
+        "s",
+        "step",
+        "http_server2_go",
+    ]
+
+
+def test_the_code_is_a_function_that_returns_the_pipeline() -> None:
+    assert built(written(model("a")).code, "p.py").name == "nightly"
