@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.authoring.binding import dependencies
 from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.base.json_text import as_list, as_object, object_in
 from drivetrain.base.records import dataclass
-from drivetrain.native.table import MisfitError, Table, json_of
+from drivetrain.native.table import OBJECT, MisfitError, Table
 from drivetrain.native.words import AT, CHANNEL, CONTAINER, TABLES, TO
 from drivetrain.spec.steps import BaseStep, Dependency, NativeStep
 from drivetrain.spec.values import MetricRef, PropertyRef, ValueType
@@ -36,7 +36,7 @@ class Job(NativeStep):
     """A step as the service has it, whose outputs other steps take: prepared["train"], trained["model"]."""
 
     def __getitem__(self, output: str) -> PropertyRef:  # type: ignore[override]
-        """What the step gives, as the service tells it.
+        """A value that the step gives, by the service's description of it.
 
         Raises:
             SpecError: it gives nothing of that name.
@@ -127,11 +127,9 @@ class Word:
             if value is None:
                 continue
             try:
-                more: Any = json_of(value)
+                more: dict[str, Any] = OBJECT.write(value)
             except MisfitError:
-                more = None
-            if not isinstance(more, dict):
-                raise SpecError(f"{where}: {keyword}={shown(value)}. Give JSON by name, as the service has it.")
+                raise SpecError(f"{where}: {keyword}={shown(value)}. Give {OBJECT.allowed}.") from None
             _merge(built, {at: more} if at else more, f"{where}: {keyword}", "")
         return Job(
             name=name,
@@ -145,11 +143,10 @@ class Word:
 
 def _merge(into: dict[str, Any], more: Mapping[str, Any], where: str, path: str) -> None:
     for name, value in more.items():
-        there = into.get(name)
         if name not in into:
             into[name] = value
-        elif isinstance(there, dict) and isinstance(value, dict):
-            _merge(there, value, where, f"{path}{name}.")
+        elif isinstance(into[name], dict) and isinstance(value, dict):
+            _merge(into[name], cast("dict[str, Any]", value), where, f"{path}{name}.")
         else:
             raise SpecError(
                 f"{where} gives {path}{name}, which a keyword or its default gives. Give one, the other None."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.base.json_text import as_object
 from drivetrain.base.records import dataclass
-from drivetrain.spec.values import Join, Reference, as_value, value_type
+from drivetrain.spec.values import Join, ParameterRef, Reference, as_value
 
 
 class Call(NamedTuple):
@@ -25,10 +26,10 @@ class MisfitError(Exception):
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a keyword's value is written as JSON and read from it."""
+    """The two ways between a keyword's value and JSON."""
 
     allowed: str
-    """What the keyword takes, for messages and the documentation."""
+    """The values that the keyword takes, for messages."""
     write: Callable[[Any], Any]
     """Raises MisfitError or SpecError for anything else."""
     read: Callable[[Any], Any]
@@ -96,10 +97,9 @@ def _taken(rest: dict[str, Any], row: Row) -> Any:
     *parents, last = row.path.split(".")
     chain: list[dict[str, Any]] = [rest]
     for parent in parents:
-        inner = chain[-1].get(parent)
-        if not isinstance(inner, dict):
+        if not isinstance(inner := chain[-1].get(parent), dict):
             return None
-        chain.append(inner)
+        chain.append(cast("dict[str, Any]", inner))
     if last not in chain[-1]:
         return None
     try:
@@ -120,7 +120,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def is_function(json: Any) -> bool:
     """Return True for JSON that the service evaluates: Get, or a function such as Std:Join."""
-    return isinstance(json, dict) and len(json) == 1 and str(next(iter(json))).startswith(("Get", "Std:"))
+    return len(found := as_object(json)) == 1 and str(next(iter(found))).startswith(("Get", "Std:"))
 
 
 def json_of(given: Any) -> Any:
@@ -132,13 +132,25 @@ def json_of(given: Any) -> Any:
     if given is None:
         return None
     if isinstance(given, Mapping):
-        return {_text(name): json_of(value) for name, value in given.items()}
+        return {_text(name): json_of(value) for name, value in _object(cast("object", given)).items()}
     if isinstance(given, list | tuple):
-        return [json_of(item) for item in given]
+        return [json_of(item) for item in _list(cast("object", given))]
     try:
         return as_value(given)
     except SpecError:
         raise MisfitError from None
+
+
+def _object(given: object) -> dict[Any, Any]:
+    if not isinstance(given, Mapping):
+        raise MisfitError
+    return cast("dict[Any, Any]", given)
+
+
+def _list(given: object) -> list[Any]:
+    if not isinstance(given, list | tuple):
+        raise MisfitError
+    return cast("list[Any]", given)
 
 
 def _text(name: Any) -> str:
@@ -161,18 +173,16 @@ def _of(*kinds: type) -> Callable[[Any], Any]:
 
 def _listed(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def checked(given: Any) -> Any:
-        if not isinstance(given, list | tuple):
-            raise MisfitError
-        return [item(each) for each in given]
+        return [item(each) for each in _list(given)]
 
     return checked
 
 
 def _mapped(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def checked(given: Any) -> Any:
-        if not isinstance(given, Mapping) or is_function(given):
+        if is_function(given):
             raise MisfitError
-        return {_text(name): item(value) for name, value in given.items()}
+        return {_text(name): item(value) for name, value in _object(given).items()}
 
     return checked
 
@@ -182,9 +192,9 @@ def _as_text(given: Any) -> Any:
         return "true" if given else "false"
     if isinstance(given, int | float):
         return str(given)
-    json = _of(str)(given)
-    is_number = isinstance(json, Reference) and value_type(json) != "String"
-    return Join(values=(json,)) if is_number else json
+    json: Any = _of(str)(given)
+    is_number = isinstance(json, Reference) and json.value_type() != "String"
+    return Join(values=(cast("ParameterRef", json),)) if is_number else json
 
 
 def _cache(given: Any) -> Any:
@@ -230,7 +240,7 @@ def named(key: str, item: Spelling) -> Spelling:
 
 
 def entry(table: Table, *, bare: bool = False) -> Spelling:
-    """What a word such as At(...) gives, or the JSON itself; with `bare` also its first value alone."""
+    """JSON, as a word such as At(...) gives it; with `bare` also the first value of that word alone."""
 
     def write(given: Any) -> Any:
         json = json_of(given)
@@ -239,9 +249,7 @@ def entry(table: Table, *, bare: bool = False) -> Spelling:
         return _mapped(json_of)(json)
 
     def read(json: Any) -> Any:
-        if not isinstance(json, dict):
-            raise MisfitError
-        keywords, rest = table.read(json)
+        keywords, rest = table.read(_object(json))
         first = [row.keyword for row in table.rows[: table.positional]]
         if rest or any(keywords.get(name) is None for name in first):
             return json
@@ -256,13 +264,13 @@ def fields(*keys: str, of: Spelling = TEXT) -> Spelling:
     """An object of exactly these fields, as a tuple of them in this order; of a single one the value itself."""
 
     def write(given: Any) -> Any:
-        values = (given,) if len(keys) == 1 else given
-        if not isinstance(values, list | tuple) or len(values) != len(keys):
+        values = [given] if len(keys) == 1 else _list(given)
+        if len(values) != len(keys):
             raise MisfitError
         return dict(zip(keys, map(of.write, values), strict=True))
 
     def read(json: Any) -> Any:
-        if not isinstance(json, dict) or json.keys() != {*keys}:
+        if _object(json).keys() != {*keys}:
             raise MisfitError
         values = tuple(of.read(json[key]) for key in keys)
         return values[0] if len(keys) == 1 else values

@@ -236,7 +236,7 @@ class Pipeline(Frozen):
     experiment: FrozenMap[Any] | None = Field(default_factory=FrozenDict)
     """SageMaker's PipelineExperimentConfig; None leaves it out, and an empty one is the deployment's."""
     metadata: FrozenMap[Any] = Field(default_factory=FrozenDict)
-    """Of the definition, as SageMaker keeps it."""
+    """The Metadata of the definition, as SageMaker keeps it."""
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None
     """An argument of the start call, not of the definition."""
 

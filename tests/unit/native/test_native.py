@@ -196,7 +196,7 @@ def test_nothing_is_added_to_a_pipeline_of_jobs_as_they_are() -> None:
         (lambda: model("m", containers=Container(image="i")), "Give a list of Container(...)."),
         (lambda: processing("p", reports={"R": "r.json"}), "Give (OutputName, FilePath) by name."),
         (lambda: tuning("t", cache=1), "tuning('t'): cache=1. Give True, False, or how long a result is kept"),
-        (lambda: processing("p", other=["x"]), "processing('p'): other=['x']. Give JSON by name"),
+        (lambda: processing("p", other=json.loads('["x"]')), "processing('p'): other=['x']. Give JSON by name"),
         (lambda: processing("p", other={"Tags": object()}), "Give JSON by name, as the service has it."),
         (
             lambda: training("t", volume=9, other={"ResourceConfig": {"VolumeSizeInGB": 1}}),

@@ -41,7 +41,7 @@ def test_a_reference_cannot_be_indexed(value: object, look: Callable[[object], o
 
 
 def test_a_reference_can_be_shown() -> None:
-    assert repr(ACCURACY) == "MetricRef(kind='metric', step='evaluate', name='accuracy', type='Float')"
+    assert repr(ACCURACY) == "MetricRef(kind='metric', step='evaluate', name='accuracy', type='Float', file='')"
     assert "Floor" in repr(FLOOR)
 
 

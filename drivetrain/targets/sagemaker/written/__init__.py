@@ -36,7 +36,7 @@ class Written:
     changes: tuple[Change, ...] = ()
     """Differences of what the code compiles to."""
     problem: str = ""
-    """Why it does not compile; empty if it does."""
+    """The reason that it does not compile; empty if it does."""
 
     @property
     def is_equal(self) -> bool:

@@ -70,7 +70,7 @@ def _brackets(value: Any) -> tuple[str, str]:
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
-    """What stands between the brackets, each with the code before it."""
+    """The parts between the brackets, each with the code before it."""
     if isinstance(value, Called):
         return [
             *(("", each) for each in value.positional),

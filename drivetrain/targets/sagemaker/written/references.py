@@ -43,7 +43,7 @@ class References:
         """Text -> its name; a place `s3://bucket` is that of all below it."""
 
     def json(self, value: Any) -> Any:
-        """What a word of a job takes: JSON, with references by variables where there are any."""
+        """JSON as a word of a job takes it, with references by variables where there are any."""
         if isinstance(value, Call):
             keywords = {name: self.json(each) for name, each in value.keywords.items()}
             return Called(value.word, tuple(map(self.json, value.positional)), keywords)
@@ -58,7 +58,7 @@ class References:
         return self._text(value) if isinstance(value, str) else value
 
     def value(self, value: Any, type: str = "String") -> Any:
-        """What a word of this package takes: a text, number, truth or reference.
+        """A text, number, truth or reference, as the other words of this package take it.
 
         Raises:
             UnsaidError: anything else.
