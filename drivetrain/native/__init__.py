@@ -19,16 +19,23 @@ from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.base.json_text import as_list, as_object, object_in
 from drivetrain.base.records import dataclass
 from drivetrain.native.table import OBJECT, MisfitError, Table
-from drivetrain.native.words import AT, CHANNEL, CONTAINER, TABLES, TO
+from drivetrain.native.words import (
+    AT,
+    CALLBACK,
+    CHANNEL,
+    CONTAINER,
+    MODEL,
+    MODEL_VERSION,
+    PROCESSING,
+    TABLES,
+    TO,
+    TRAINING,
+    TRANSFORM,
+    TUNING,
+)
 from drivetrain.spec.steps import BaseStep, Dependency, NativeStep
 from drivetrain.spec.values import MetricRef, PropertyRef, ValueType
 
-_PATHS = {
-    "Training": {"model": "ModelArtifacts.S3ModelArtifacts"},
-    "Model": {"name": "ModelName"},
-    "Transform": {"output": "TransformOutput.S3OutputPath"},
-    "RegisterModel": {"version": "ModelPackageArn"},
-}
 _OF_STEP = ("after", "display_name", "description", "other", "fields")
 
 
@@ -82,7 +89,7 @@ def output_paths(type: str, fields: Mapping[str, Any]) -> dict[str, str]:
     if type == "Callback":
         names = names_in(fields.get("OutputParameters"), "OutputName")
         return {name: f"OutputParameters['{name}']" for name in names}
-    return _PATHS.get(type, {})
+    return TABLES[type].outputs
 
 
 def names_in(listed: Any, key: str) -> list[str]:
@@ -98,8 +105,8 @@ class Word:
         fields: fields beside Arguments that have no keyword, as JSON.
     """
 
-    def __init__(self, type: str, table: Table) -> None:
-        self.type, self.table = type, table
+    def __init__(self, table: Table) -> None:
+        self.table = table
         keywords = (*(row.keyword for row in table.rows), *_OF_STEP)
         parameters = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in keywords]
         self.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *parameters])
@@ -133,7 +140,7 @@ class Word:
             _merge(built, {at: more} if at else more, f"{where}: {keyword}", "")
         return Job(
             name=name,
-            type=self.type,
+            type=self.table.type,
             fields=built,
             display_name=display_name,
             description=description,
@@ -180,10 +187,6 @@ def Container(**given: Any) -> dict[str, Any]:  # noqa: N802
     return _entry(CONTAINER, (), given)
 
 
-processing = Word("Processing", TABLES["Processing"])
-training = Word("Training", TABLES["Training"])
-tuning = Word("Tuning", TABLES["Tuning"])
-model = Word("Model", TABLES["Model"])
-transform = Word("Transform", TABLES["Transform"])
-model_version = Word("RegisterModel", TABLES["RegisterModel"])
-callback = Word("Callback", TABLES["Callback"])
+processing, training, tuning = Word(PROCESSING), Word(TRAINING), Word(TUNING)
+model, transform, model_version = Word(MODEL), Word(TRANSFORM), Word(MODEL_VERSION)
+callback = Word(CALLBACK)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from dataclasses import field
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import SpecError, did_you_mean, shown
@@ -47,11 +48,17 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a word; the first `positional` of them can be given without their keyword."""
+    """The rows of a word; the first `positional` of them can be given without their keyword.
+
+    The word of a step has the step's `type`, and `outputs` that each such step has: name -> path in the service's
+    description of it.
+    """
 
     word: str
     rows: tuple[Row, ...]
     positional: int = 0
+    type: str = ""
+    outputs: dict[str, str] = field(default_factory=dict[str, str])
 
     def write(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
         """The JSON of keywords.

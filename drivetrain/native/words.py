@@ -116,6 +116,7 @@ PROCESSING = Table(
         ),
         Row("reports", "PropertyFiles", named("PropertyFileName", fields("OutputName", "FilePath"))),
     ),
+    type="Processing",
 )
 
 
@@ -158,6 +159,8 @@ _RANGE = named("Name", fields("MinValue", "MaxValue", "ScalingType"))
 TRAINING = Table(
     "training",
     _job(*_trained("", "HyperParameters"), Row("experiment", "Arguments.ExperimentConfig", OBJECT)),
+    type="Training",
+    outputs={"model": "ModelArtifacts.S3ModelArtifacts"},
 )
 TUNING = Table(
     "tuning",
@@ -175,6 +178,7 @@ TUNING = Table(
         ),
         *_trained("TrainingJobDefinition.", "StaticHyperParameters"),
     ),
+    type="Tuning",
 )
 MODEL = Table(
     "model",
@@ -190,6 +194,8 @@ MODEL = Table(
         ),
         _RETRY,
     ),
+    type="Model",
+    outputs={"name": "ModelName"},
 )
 TRANSFORM = Table(
     "transform",
@@ -215,6 +221,8 @@ TRANSFORM = Table(
             Row("columns", "DataProcessing", OBJECT),
         )
     ),
+    type="Transform",
+    outputs={"output": "TransformOutput.S3OutputPath"},
 )
 MODEL_VERSION = Table(
     "model_version",
@@ -233,6 +241,8 @@ MODEL_VERSION = Table(
         ),
         _RETRY,
     ),
+    type="RegisterModel",
+    outputs={"version": "ModelPackageArn"},
 )
 CALLBACK = Table(
     "callback",
@@ -242,15 +252,8 @@ CALLBACK = Table(
         Row("outputs", "OutputParameters", _NAMES),
         _RETRY,
     ),
+    type="Callback",
 )
 
-TABLES = {
-    "Processing": PROCESSING,
-    "Training": TRAINING,
-    "Tuning": TUNING,
-    "Model": MODEL,
-    "Transform": TRANSFORM,
-    "RegisterModel": MODEL_VERSION,
-    "Callback": CALLBACK,
-}
+TABLES = {table.type: table for table in (PROCESSING, TRAINING, TUNING, MODEL, TRANSFORM, MODEL_VERSION, CALLBACK)}
 ENTRIES = (AT, TO, CHANNEL, CONTAINER)

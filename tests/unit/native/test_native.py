@@ -92,7 +92,7 @@ def test_any_step_is_read_without_a_loss(job: Any, data: st.DataObject) -> None:
     table = TABLES[job["Type"]]
     keywords, rest = table.read(fields)
     other = {"other": rest.pop("Arguments")} if isinstance(rest.get("Arguments"), dict) else {}
-    made = Word(job["Type"], table)(job["Name"], **value(keywords), **other, fields=rest)
+    made = Word(table)(job["Name"], **value(keywords), **other, fields=rest)
     assert json.dumps(made.fields, sort_keys=True) == json.dumps(fields, sort_keys=True)
 
 
@@ -144,7 +144,8 @@ def test_jobs_as_they_are_compile_with_references_to_each_other_and_to_other_ste
     assert (prepared["DisplayName"], prepared["StepFieldOfNextYear"]) == ("Prepare", 1)
     arguments = prepared["Arguments"]
     assert arguments["StoppingCondition"] == {"MaxRuntimeInSeconds": {"Get": "Parameters.Count"}}
-    assert arguments["Environment"]["RUN"] == {"Get": "Execution.PipelineExecutionId"}
+    fresh = {"Get": "Parameters.Fresh"}
+    assert arguments["Environment"] == {"RUN": {"Get": "Execution.PipelineExecutionId"}, "DRIVETRAIN_FRESH": fresh}
     assert arguments["ProcessingResources"]["ClusterConfig"]["VolumeSizeInGB"] == 30
     own, code = arguments["ProcessingInputs"]
     assert own["S3Input"]["S3Uri"] == {"Get": "Steps.ours.ModelArtifacts.S3ModelArtifacts"}

@@ -28,6 +28,7 @@ from drivetrain import (
     step,
 )
 from drivetrain.components.register_model import register_model
+from drivetrain.native import model_version
 from drivetrain.rules import trigger_rules
 from drivetrain.spec.resources import CHECK_SERVED, Program
 from drivetrain.spec.steps import NativeStep, ProcessingStep, TrainingStep
@@ -327,7 +328,7 @@ GROUP = (
     Parameter.string("Chosen", "other", choices=("other", "digits")),
     Parameter.string("Elsewhere", "other", choices=("other", "more")),
 )
-THIS_RUN = {"Get": "Execution.PipelineExecutionArn"}
+THIS_RUN, EXECUTION = {"Get": "Execution.PipelineExecutionArn"}, execution("PipelineExecutionArn")
 
 
 def registering(**given: Any) -> Any:
@@ -370,6 +371,7 @@ def test_rule_the_loop_guard_knows_who_registered(made: Any) -> None:
         native("other"),
         native("arn:aws:sagemaker:eu-west-1:123456789012:model-package-group/other"),
         native(MetadataProperties={"GeneratedBy": THIS_RUN}),
+        model_version("add", group="digits", other={"MetadataProperties": {"GeneratedBy": EXECUTION}}),
     ],
 )
 def test_a_registration_that_names_its_execution_or_another_group_is_no_loop(made: Any) -> None:

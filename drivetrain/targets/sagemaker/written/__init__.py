@@ -14,6 +14,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import printable
 from drivetrain.base.records import dataclass
+from drivetrain.native.words import TABLES
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document.difference.change import Change
 from drivetrain.targets.sagemaker.document.difference.difference import describe_all, differences
@@ -23,7 +24,6 @@ from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.written.writer import Writer
 
 FUNCTION = "pipeline"
-CONTROL = ("Condition", "ForEach", "Lambda", "Fail")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def write_code(definition: Definition, name: str, file: str = "pipeline.py") -> 
     """
     best = _proven(definition, name, file, {})
     if best.problem:  # perhaps by a rule of this package that the service does not have
-        control = {step.name: "it does not compile in words" for step in definition.walk() if step.type in CONTROL}
+        control = {step.name: "it does not compile in words" for step in definition.walk() if step.type not in TABLES}
         again = _proven(definition, name, file, control) if control else best
         best = best if again.problem else again
     while changed := {str(change.place[1]) for change in best.changes if change.place[0] == STEPS} - best.raw.keys():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from drivetrain.base.json_text import as_list, as_object
@@ -25,12 +25,24 @@ class Control:
         self.values, self.names, self.lines = values, names, lines
         self.read: dict[str, str] = {}
         """Code of a value that a condition compares -> its variable."""
-        self.words: Mapping[str, Callable[[StepNode, dict[str, Any]], Called]] = {
-            "Condition": self.condition,
-            "ForEach": self.for_each,
-            "Lambda": self.function,
-            "Fail": self.failure,
-        }
+
+    def said(self, step: StepNode, common: dict[str, Any]) -> Called:
+        """A step in words; `common` has what every word takes.
+
+        Raises:
+            UnsaidError: something of it has no word.
+        """
+        match step.type:
+            case "Condition":
+                return self.condition(step, common)
+            case "ForEach":
+                return self.for_each(step, common)
+            case "Lambda":
+                return self.function(step, common)
+            case "Fail":
+                return self.failure(step, common)
+            case _:
+                raise UnsaidError(f"type {step.type} has no word")
 
     def condition(self, step: StepNode, common: dict[str, Any]) -> Called:
         _only(step.raw, *_BESIDE)

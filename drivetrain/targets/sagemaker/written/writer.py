@@ -113,10 +113,8 @@ class Writer:
         """The step in words."""
         if step.name in self.raw:
             raise UnsaidError(self.raw[step.name])
-        if step.type in self.control.words:
-            return self.control.words[step.type](step, common)
         if step.type not in TABLES:
-            raise UnsaidError(f"type {step.type} has no word")
+            return self.control.said(step, common)
         table = TABLES[step.type]
         keywords, rest = table.read(_fields(step))
         more: dict[str, Any] = {}
