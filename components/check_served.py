@@ -3,13 +3,16 @@
     python -m drivetrain.components.check_served --data build/train --predictions build/predictions \\
         --labels labels.csv --report build/report --metrics build/metrics --group churn
 
-A drift or a drop is a finding, kept with the registry of the group: told once, again after some days while it is open,
-and closed when a look no longer sees it or another version is approved. The same look again changes nothing.
+A drift or a drop is a finding, kept with the registry of the group: told once, again after some days or with more
+columns while it is open, and closed when a look no longer sees it or another version is approved. The same look again
+changes nothing.
 """
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
@@ -95,7 +98,9 @@ def check_served(
     from drivetrain.registry.registry import checked_group, open_registry
 
     checked_group(group)
-    gates, on = night_rules(rules).gates, day_of(day, "day").isoformat()
+    gates, on = night_rules(rules).gates, day_of(day, "day")
+    if on > datetime.now(UTC).date() + timedelta(days=1):
+        raise InputError(f"day is {on}, which lies in the future. Give the day of the rows, or leave it out.")
     opened = open_registry(registry)
     version = opened.champion(group)
     if version is None:
@@ -140,7 +145,7 @@ def check_served(
     look = Look(
         group=group,
         version=version.version,
-        day=on,
+        day=on.isoformat(),
         rows=profile.rows,
         content_hash=manifest.content_hash,
         drifted=drifted,
@@ -149,7 +154,9 @@ def check_served(
         labels_moved=moved,
         notes=[*more, *notes],
     )
-    write(look, keep_look(opened, version, look, remind_days), report)
+    looks, untold = keep_look(opened, version, look, remind_days)
+    look = replace(look, notes=[*look.notes, untold] if untold else look.notes)
+    write(look, looks, report)
     print(f"served rows: {look.verdict}: {look.why[0] if look.why else 'nothing is judged.'}", flush=True)
     for line in look.seen.values():
         if line:

@@ -185,9 +185,9 @@ class Look:
             )
         return [*lines, *self.notes]
 
-    def findings(self, now: float) -> dict[str, Finding | None]:
-        """By kind what it saw."""
-        made: dict[str, Finding | None] = {}
+    def findings(self, now: float) -> dict[tuple[str, str], Finding | None]:
+        """By kind and metric what it saw."""
+        made: dict[tuple[str, str], Finding | None] = {}
         for kind, why in self.seen.items():
             given: dict[str, Any] = {"group": self.group, "version": self.version, "day": self.day, "why": why}
             if kind == DATA_DRIFT and self.drifted is not None:
@@ -199,7 +199,8 @@ class Look:
             elif self.quality is not None and self.quality.measured is not None:
                 promised, value = self.quality.promised.value, self.quality.measured.value
                 given |= {"metric": self.quality.metric, "value": value, "promised": promised}
-            made[kind] = Finding(kind=kind, told_at=now, **given) if why else None  # type: ignore[arg-type]
+            found = Finding(kind=kind, told_at=now, **given)  # type: ignore[arg-type]
+            made[found.key] = found if why else None
         return made
 
     def record(self) -> dict[str, Any]:
@@ -211,7 +212,7 @@ class Look:
             "version": self.version,
             "data": self.content_hash,
             "rows": self.rows,
-            "drifted": self.columns,
+            "drifted": None if self.drifted is None else self.columns,
             "labelled_share": self.labelled / self.rows if self.rows else 0.0,
             **({} if self.quality is None else record(self.quality)),
         }

@@ -52,6 +52,13 @@ class Finding:
     is_open: bool = True
     is_sent: bool = False
     """Its event went to EventBridge, where the evidence lies with a deployment."""
+    last_day: str = ""
+    """The newest day of data that it was seen on; "" for `day`."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its kind and metric: findings of a version with the same key are one."""
+        return self.kind, self.metric
 
     @property
     def id(self) -> str:
@@ -96,34 +103,57 @@ class Served:
 
 
 def looked(
-    served: Served, look: Mapping[str, Any], seen: Mapping[str, Finding | None], remind_seconds: float
+    served: Served,
+    look: Mapping[str, Any],
+    seen: Mapping[tuple[str, str], Finding | None],
+    remind_seconds: float,
 ) -> Served:
     """Enter a look: its findings open, those that it does not see any more are closed, and one that stays open is told
-    again when its time has come. The same look again changes nothing; one at an earlier day than the last opens and
-    closes nothing.
+    again when its time has come, or when more columns drift. The same look again changes nothing.
+
+    Labels arrive late, so days come in any order: a look closes no finding that was seen on a newer day, and `passed`
+    says which drift does not open.
 
     Args:
         look: of a `day` and a `version`.
-        seen: by kind what the look saw of the version, None for nothing; a kind that it could not judge is missing.
+        seen: by kind and metric what the look saw of the version, None for nothing; one that it could not judge is
+            missing.
     """
     if look in served.looks:
         return served
     day, version = look["day"], look["version"]
     before = [each for each in served.looks if (each["day"], each["version"]) != (day, version)]
     looks = sorted([*before, look], key=lambda each: each["day"])[-MOST:]  # (sorted keeps the order of equal days)
-    if any(each["day"] > day for each in served.looks):
-        return Served(findings=served.findings, looks=tuple(looks))
-    opened = {kind: found for kind, found in seen.items() if found is not None}
+    opened = {key: found for key, found in seen.items() if found is not None}
     findings: list[Finding] = []
     for each in served.findings:
-        if not each.is_open or (each.version == version and each.kind not in seen):
+        last = max(each.day, each.last_day)
+        if not each.is_open or (each.version == version and each.key not in seen):
             findings.append(each)
-        elif each.version != version or each.kind not in opened:
+        elif each.version != version:
             findings.append(replace(each, is_open=False))
+        elif each.key not in opened:
+            findings.append(replace(each, is_open=day < last))
         else:
-            found = opened.pop(each.kind)
-            findings.append(found if found.told_at - each.told_at >= remind_seconds else each)
-    return Served(findings=tuple([*findings, *opened.values()][-MOST:]), looks=tuple(looks))
+            findings.append(replace(_told(each, opened.pop(each.key), remind_seconds), last_day=max(day, last)))
+    new = [each for each in opened.values() if each.kind != DATA_DRIFT or not passed(served, day, version)]
+    return Served(findings=tuple([*findings, *new][-MOST:]), looks=tuple(looks))
+
+
+def passed(served: Served, day: str, version: int) -> str:
+    """The newest day after `day` on which the rows of a version had not drifted; "" for none. A drift of `day` is over
+    then."""
+    later = [each for each in served.looks if each["version"] == version and each["day"] > day]
+    return max((each["day"] for each in later if each.get("drifted") == []), default="")
+
+
+def _told(before: Finding, found: Finding, remind_seconds: float) -> Finding:
+    """An open finding after it was seen again. It keeps the columns that it told of, so each of them is told once."""
+    if found.told_at - before.told_at >= remind_seconds:
+        return found
+    if set(found.columns) <= set(before.columns):
+        return before
+    return replace(found, columns=tuple(dict.fromkeys((*found.columns, *before.columns))))
 
 
 def packed(served: Served) -> bytes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.aws.events import put_events
 from drivetrain.base.errors import warn
-from drivetrain.decision.served_findings import SOURCE, Served, looked, packed, unpacked
+from drivetrain.decision.served_findings import DATA_DRIFT, SOURCE, Served, looked, packed, passed, unpacked
 from drivetrain.registry.evidence import FOLDER_VARIABLE, SERVED, change_evidence, place_of
 
 if TYPE_CHECKING:
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
 
 
-def keep_look(registry: Registry, version: ModelVersion, look: Look, remind_days: float) -> Sequence[Mapping[str, Any]]:
+def keep_look(
+    registry: Registry, version: ModelVersion, look: Look, remind_days: float
+) -> tuple[Sequence[Mapping[str, Any]], str]:
     """Enter a look into what is kept of its group, and send the events of findings that were not sent yet.
 
     Returns:
-        The records of looks, this one among them.
+        The records of looks, this one among them; and why a drift of it is not told, in a sentence, "" where it is.
 
     Raises:
         InputError: what is kept is damaged, or cannot be written; EventBridge refuses an event. The look is kept then,
@@ -34,7 +36,7 @@ def keep_look(registry: Registry, version: ModelVersion, look: Look, remind_days
     place, now, entry = place_of(registry, look.group, version, SERVED), time.time(), look.record()
     if place is None:
         warn("this registry has no place for findings, so none is kept")
-        return [entry]
+        return [entry], ""
     made: list[Served] = []
 
     def enter(kept: bytes) -> bytes:
@@ -54,4 +56,6 @@ def keep_look(registry: Registry, version: ModelVersion, look: Look, remind_days
             return packed(replace(served, findings=tuple(marked)))
 
         change_evidence(place, mark)
-    return made[-1].looks
+    is_open = any(each.is_open and each.kind == DATA_DRIFT for each in made[-1].findings)
+    later = look.seen.get(DATA_DRIFT) and not is_open and passed(made[-1], look.day, look.version)
+    return made[-1].looks, f"The drift is not told: the newer rows of {later} had none." if later else ""

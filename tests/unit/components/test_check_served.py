@@ -103,6 +103,18 @@ def test_predicted_numbers_and_late_labels_are_held_against_the_report(group: Gr
     assert set(drift.columns) == {"x", "predicted"} and drop.metric == "mse"
 
 
+def test_a_drop_of_earlier_rows_is_told_and_a_drift_says_why_not(group: Group) -> None:
+    rows = group.rows(8)
+    assert group.check(captured(rows), {"id": rows["id"], "y": rows["y"]})["verdict"] == "passed"
+    assert not any(each.is_open for each in kept_findings(group.registry, "loads").findings)
+    moved = group.rows(9, shift=0.5, noise=0.6)
+    late = group.check(captured(moved), {"id": moved["id"], "y": moved["y"]}, day="2026-11-02")
+    assert late["verdict"] == "data drift and quality drop"
+    assert "The drift is not told: the newer rows of 2026-11-30 had none." in late["why"]
+    told = [each for each in kept_findings(group.registry, "loads").findings if each.day == "2026-11-02"]
+    assert [(each.metric, each.is_open) for each in told] == [("mse", True)]
+
+
 def test_an_accepted_column_has_not_drifted(group: Group) -> None:
     kept = (group.folder / "evidence" / "loads-data.npz").read_bytes()
     rows = {name: values for name, values in group.rows(4, shift=0.5).items() if name != "y"}
@@ -120,6 +132,7 @@ def test_an_accepted_column_has_not_drifted(group: Group) -> None:
     [
         ({}, {"group": "none"}, "no version of none is approved: drivetrain models approve none VERSION"),
         ({}, {"day": "today"}, "day is 'today'. Give a day"),
+        ({}, {"day": "2999-01-01"}, "day is 2999-01-01, which lies in the future"),
         ({}, {"metric": "auroc"}, r"metric: the report of version 1 of loads has no 'auroc'"),
         ({}, {"label": "left"}, "'left'"),
         ({"predicted": None}, {}, "labels are joined to predictions by key"),
