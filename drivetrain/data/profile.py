@@ -221,13 +221,17 @@ class Profile:
         yield from ((name, rows) for name, rows in listed.items() if name != self.key and len(rows) <= MAX_SHARES)
 
     def histogram(self, edges: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-        """By column about how many values lie in each interval between two of its edges, the last edge included;
-        float64 [intervals]. Values beyond the edges count for the first and the last interval. Off by less than
-        0.5 % of the rows at the grid's points, and by 1/64 more between them."""
+        """By column how many values lie in each interval between two of its edges, the last edge included; float64
+        [intervals]. Values beyond the edges count for the first and the last interval. Exact where `values` has the
+        column; else off by less than 0.5 % of the rows at the grid's points, and by 1/64 more between them."""
         np = numpy()
         found: dict[str, Any] = {}
         for name, each in edges.items():
             place = self.places[name]
+            if counted := self.values.get(name):
+                inside = np.searchsorted(np.asarray(each[1:-1], "float64"), np.array([*counted], "float64"), "right")
+                found[name] = np.bincount(inside, [*counted.values()], len(each) - 1)
+                continue
             rows = below(self.grid[place], np.asarray(each, "float64")) * self.arrays["count"][place]
             rows[0], rows[-1] = 0.0, self.arrays["count"][place]
             found[name] = np.diff(rows)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BINS = 10
 """Intervals of a number column, between the deciles of the baseline."""
 _MOST_VALUES = 40
-_OTHERS = "others"
+_OTHERS, _NOT_FINITE = "others", "not finite"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +36,7 @@ class Aligned:
 
 def aligned(batch: Profile, baseline: Profile) -> Aligned:
     """Count both in the baseline's bins: deciles of numbers, the values of columns with few, classes of the label.
+    Numbers that are NaN or infinite have a bin of their own.
 
     Columns without bins (texts and times of many values) are compared by their nulls alone.
     """
@@ -60,8 +61,10 @@ def aligned(batch: Profile, baseline: Profile) -> Aligned:
                 edges[name] = distinct
     ours, theirs = batch.histogram(edges), baseline.histogram(edges)
     for name, ends in edges.items():
-        counts[name] = ours[name], theirs[name]
-        bins[name] = tuple(f"{number(low)} to {number(high)}" for low, high in pairwise(ends))
+        apart = [np.nan_to_num(side.arrays["not_finite"][side.places[name]]) for side in (batch, baseline)]
+        names = (f"{number(low)} to {number(high)}" for low, high in pairwise(ends))
+        bins[name] = (*names, *((_NOT_FINITE,) if any(apart) else ()))
+        counts[name] = np.append(ours[name], apart[0]), np.append(theirs[name], apart[1])
     widest = max(map(len, bins.values()), default=1)
     sides: list[Side] = []
     for which, profile in enumerate((batch, baseline)):
@@ -69,7 +72,7 @@ def aligned(batch: Profile, baseline: Profile) -> Aligned:
         padded = np.zeros((len(columns), widest))
         for row, name in enumerate(columns):
             if name in counts:
-                padded[row, : len(bins[name])] = counts[name][which]
+                padded[row, : len(bins[name])] = counts[name][which][: len(bins[name])]
         statistics = profile.statistics
         sides.append(
             Side(
