@@ -36,7 +36,7 @@ def monitoring(
         labels: a file or folder of the labels that have arrived, with the key; "" for none yet.
         group: the registered models; the approved one is watched.
         label: the column of the label.
-        share_moved: a column has drifted where surely more of its rows have moved.
+        share_moved: a column has drifted where surely more of its rows have moved, or become empty or filled.
         max_drop: how much worse than promised the metric of the approval may be.
     """
     approved = step(find_previous, group=group)
@@ -49,7 +49,7 @@ def monitoring(
         data=rows["train"],
         predictions=scores["output"],
         group=group,
-        rules=json.dumps({"drift": {"share_moved": {"warn": share_moved}}}),
+        rules=json.dumps({"drift": {each: {"warn": share_moved} for each in ("share_moved", "nulls_moved")}}),
         label=label,
         max_drop=max_drop,
         labels=labels or None,

@@ -12,7 +12,7 @@ from drivetrain.base.json_text import object_in, text_in
 from drivetrain.data.arrow import Array, arrow
 from drivetrain.decision.data_baseline import aligned
 from drivetrain.decision.data_check import WARNED, Drifted, drifted_from, most_moved
-from drivetrain.decision.data_drift import SHARE_MOVED, Effect, Gate
+from drivetrain.decision.data_drift import NULLS_MOVED, SHARE_MOVED, Effect, Gate
 from drivetrain.decision.data_record import distributions, drift_record
 from drivetrain.decision.evaluation import EVALUATION_FILE, Evaluation, read_evaluation
 from drivetrain.decision.formatting import count
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 SERVED_CHECK_FILE, SERVED_CHECK_PAGE = "served_check.json", "served_check.md"
 FORMAT = 1
-DEFAULT_GATES = {SHARE_MOVED: Gate(warn=0.1)}
-"""The gates without a part `drift` in the rules: a tenth of a column's rows has surely moved."""
+DEFAULT_GATES = {SHARE_MOVED: Gate(warn=0.1), NULLS_MOVED: Gate(warn=0.1)}
+"""The gates without a part `drift` in the rules: a tenth of a column's rows has surely moved, or become
+empty or filled."""
 PASSED, DRIFTED, DROPPED, NOT_JUDGED = "passed", "data drift", "quality drop", "not judged"
 _BOOTSTRAP_FILE, _CURVES_FILE = "bootstrap.json", "curves.json"
 _NAMED = 3

@@ -12,6 +12,7 @@ from drivetrain.data.profile import Profile
 from drivetrain.data.statistics import TableStatistics
 from drivetrain.decision.data_baseline import aligned
 from drivetrain.decision.data_drift import SHARE_MOVED, Effect, drift
+from drivetrain.decision.served_check import drift_of_served
 
 
 def profile(**columns: Any) -> Profile:
@@ -48,3 +49,11 @@ def test_infinite_numbers_have_moved(value: float) -> None:
     assert moved(now, before).estimate == pytest.approx(0.5, abs=0.02)
     assert moved(np.full(3000, value), before).low > 0.9
     assert moved(before, now).low > 0.4
+
+
+def test_served_rows_drift_where_many_cells_are_empty_without_a_rule() -> None:
+    random = np.random.default_rng(4)
+    before, now = random.normal(size=3000), random.normal(size=3000).astype(object)
+    now[:600] = None
+    drifted, _ = drift_of_served(1, profile(x=now.tolist()), profile(x=before), {}, (), None)
+    assert drifted is not None and list(drifted.warned) == ["x"]
