@@ -322,7 +322,8 @@ def test_a_finding_in_served_data_starts_the_pipeline_each_time_that_it_is_told(
         found = Finding(kind=DATA_DRIFT, group="digits", version=1, day="2026-11-30", told_at=at, columns=columns)
         return found.event(region="eu-west-1", account="123456789012")
 
-    trigger = DataDrift(name="drift", group="digits", columns=("age",), parameters={"Mode": "$.detail.columns[0]"})
+    values = {"Mode": "$.detail.columns[0]", "Model": "the approved one"}
+    trigger = DataDrift(name="drift", group="digits", columns=("age",), parameters=values)
     send, _ = deployed(services, pipeline().model_copy(update={"triggers": (trigger,)}))
     # Sent twice by a job that was repeated; another column alone; told again.
     bodies = send(told(1.0, "income", "age"), told(1.0, "income", "age"), told(2.0, "income"), told(3.0, "age"))
