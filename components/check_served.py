@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from drivetrain.decision.served_quality import Quality
 
 _KEY = "key"
+_MOST_BAD = 0.05
 
 
 class ServedChecked(TypedDict):
@@ -95,6 +96,7 @@ def check_served(
     from drivetrain.decision.served_check import Look, drift_of_served, predictions_of, promised_of, write
     from drivetrain.decision.served_findings import DATA_DRIFT, QUALITY_DROP
     from drivetrain.decision.served_kept import keep_look
+    from drivetrain.decision.served_quality import labels_of, promised_by
     from drivetrain.registry.registry import checked_group, open_registry
 
     checked_group(group)
@@ -109,6 +111,7 @@ def check_served(
     profile = profile_of(data, manifest=manifest)
     answers = _answers(data, manifest, predictions)
     notes: list[str] = []
+    doubts: list[str] = []
     found = quality = moved = None
     labelled = 0
     with tempfile.TemporaryDirectory(prefix="drivetrain-served-") as room:
@@ -124,16 +127,25 @@ def check_served(
             found = None
         if labels is not None and not isinstance(promised, str):
             metric = metric or str((version.decision or {}).get("metric") or "")
-            arrived, is_labelled = _arrived(labels, answers, manifest, label)
+            promised_by(promised.evaluation, metric)  # before anything is read
+            arrived, is_labelled = _arrived(labels, answers, manifest, label, promised)
             labelled = len(arrived.keys)
             notes.append(f"{arrived.sentence(profile.rows)}.")
             moved = None if found is None else found.labels_moved(is_labelled)
-            quality = _quality(
-                *(arrived, answers, is_labelled, promised, metric, Path(room)),
-                level=min(warnings_a_year / looks_a_year, 0.5),
-                max_drop=max_drop,
-                min_labels=min_labels,
-            )
+            if arrived.unlike:
+                doubts.append(arrived.unlike)
+            if arrived.bad > _MOST_BAD * arrived.rows:
+                doubts.append(
+                    f"Quality is not judged: {arrived.bad:,} of {arrived.rows:,} labels of {labels} are none of the "
+                    f"task, such as {arrived.example!r:.40}. Allowed are {labels_of(promised.task)}"
+                )
+            elif labelled:
+                quality = _quality(
+                    *(arrived, answers, is_labelled, promised, metric, Path(room)),
+                    level=min(warnings_a_year / looks_a_year, 0.5),
+                    max_drop=max_drop,
+                    min_labels=min_labels,
+                )
     drifted, more = drift_of_served(
         version.version,
         profile,
@@ -152,13 +164,13 @@ def check_served(
         quality=quality,
         labelled=labelled,
         labels_moved=moved,
-        notes=[*more, *notes],
+        notes=[*more, *notes, *(f"{each}." for each in doubts)],
     )
     looks, untold = keep_look(opened, version, look, remind_days)
     look = replace(look, notes=[*look.notes, untold] if untold else look.notes)
     write(look, looks, report)
     print(f"served rows: {look.verdict}: {look.why[0] if look.why else 'nothing is judged.'}", flush=True)
-    for line in look.seen.values():
+    for line in (*look.seen.values(), *doubts):
         if line:
             warn(line)
     numbers: ServedChecked = {
@@ -198,10 +210,11 @@ def _is_answer(name: str, *more: str) -> bool:
     return name in ("predicted", "score", "margin", "text", *more) or name.startswith(("score_", "margin_"))
 
 
-def _arrived(labels: Path, answers: Any, manifest: Manifest, label: str) -> tuple[LateLabels, Any]:
+def _arrived(labels: Path, answers: Any, manifest: Manifest, label: str, promised: Promised) -> tuple[LateLabels, Any]:
     """The labels of served rows, and a mask of the rows that have one."""
     from drivetrain.data.arrow import arrow
     from drivetrain.data.late_labels import read_labels
+    from drivetrain.decision.served_quality import understood
 
     if answers is None or manifest.key is None:
         raise InputError(
@@ -209,7 +222,13 @@ def _arrived(labels: Path, answers: Any, manifest: Manifest, label: str) -> tupl
             "prepare_data was given a key of."
         )
     served = _keys(answers, manifest.key)
-    found = read_labels(labels, served, key=manifest.key, label=label)
+    found = read_labels(
+        labels,
+        served,
+        key=manifest.key,
+        label=label,
+        understood=lambda given: understood(given, promised.task),
+    )
     return found, arrow().compute.is_in(served, value_set=found.keys).to_numpy(zero_copy_only=False)
 
 
@@ -226,19 +245,16 @@ def _quality(
     metric: str,
     room: Path,
     **limits: Any,
-) -> Quality | None:
-    """Measure the answers to labelled rows as evaluate does; None without a label."""
+) -> Quality:
+    """Measure the answers to labelled rows as evaluate does."""
     import json
 
     from drivetrain.components.evaluate import evaluate
     from drivetrain.components.prepare_data import prepare_data
     from drivetrain.data.arrow import arrow
     from drivetrain.decision.evaluation import EVALUATION_FILE, read_evaluation
-    from drivetrain.decision.served_quality import judged_quality, promised_by
+    from drivetrain.decision.served_quality import judged_quality
 
-    promised_by(promised.evaluation, metric)  # before anything is measured
-    if not len(labels.keys):
-        return None
     pa = arrow()
     raw, table = room / "labels.parquet", room / "answers" / "predictions"
     pa.parquet.write_table(pa.table({_KEY: labels.keys, "label": labels.labels}), raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from drivetrain.data.reading import TableOptions, open_table
 from drivetrain.data.source import CellError
 
 KEY, LABEL = "key", "label"
+_FEWEST, _LEAST_SHARE = 20, 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,14 @@ class LateLabels:
     """Keys with different labels, which are left out."""
     never_served: int
     """Keys that no served row has."""
+    rows: int
+    """Rows with a key and a label, bad ones among them."""
+    bad: int = 0
+    """Rows whose label the task does not have. They are left out."""
+    example: str = ""
+    """A bad label."""
+    unlike: str = ""
+    """A sentence, where next to no label has the key of a served row."""
 
     def sentence(self, served: int) -> str:
         """The number of labels that have arrived, and what was left out."""
@@ -42,6 +52,9 @@ class LateLabels:
             )
             if number
         ]
+        if self.bad:
+            are = "is" if self.bad == 1 else "are"
+            left.append(f"{count(self.bad, 'label')} {are} none of the task, such as {self.example!r:.40}, left out")
         more = f" ({'; '.join(left)})" if left else ""
         return f"{len(self.keys):,} of {served:,} served rows have a label{more}"
 
@@ -54,7 +67,9 @@ def read_rows(folder: Path, columns: list[str], manifest: Manifest | None = None
     return pa.concat_tables(found).combine_chunks() if found else pa.table({name: pa.array([]) for name in columns})
 
 
-def read_labels(source: Path, served: Array, *, key: str, label: str) -> LateLabels:
+def read_labels(
+    source: Path, served: Array, *, key: str, label: str, understood: Callable[[Array], Array] = lambda labels: labels
+) -> LateLabels:
     """Join labels to served rows.
 
     Args:
@@ -62,10 +77,59 @@ def read_labels(source: Path, served: Array, *, key: str, label: str) -> LateLab
         served: the keys of the served rows, texts.
         key: the column of the key.
         label: that of the label; "" for the label of a set, or the only other column of a table.
+        understood: makes null of labels that the task does not have.
 
     Raises:
         InputError: no such column, or files that cannot be read.
     """
+    pa = arrow()
+    try:
+        table = _table(source, key, label)
+    except InputError as error:
+        more = " A schema is given to prepare_data: give the set that it makes." if "schema" in str(error) else ""
+        raise InputError(f"labels: {error}{more}") from None
+    given = table.column(LABEL)
+    labels = understood(given)
+    bad = given.filter(pa.compute.is_null(labels))
+    by_key = (
+        pa.table({KEY: table.column(KEY), LABEL: labels})
+        .drop_null()
+        .group_by(KEY)
+        .aggregate([(LABEL, "min"), (LABEL, "max"), (LABEL, "count")])
+    )
+    agree = pa.compute.equal(by_key.column(f"{LABEL}_min"), by_key.column(f"{LABEL}_max"))
+    known = pa.compute.is_in(by_key.column(KEY), value_set=served)
+    several = pa.compute.greater(by_key.column(f"{LABEL}_count"), 1)
+    found = by_key.filter(pa.compute.and_(agree, known))
+
+    def number(*conditions: Array) -> int:
+        both = conditions[0] if len(conditions) == 1 else pa.compute.and_(*conditions)
+        return pa.compute.sum(both).as_py() or 0
+
+    unlike, matched, keys = "", number(known), by_key.num_rows
+    # Labels of all rows ever served are many: they are unlike where the served rows lack one, too.
+    if len(served) and keys >= _FEWEST and matched < _LEAST_SHARE * min(keys, len(served)):
+        other = by_key.column(KEY).filter(pa.compute.invert(known))[0].as_py()
+        unlike = (
+            f"{matched:,} of {keys:,} labels have the key of a served row: {source} has {other!r:.60}, and the served "
+            f"rows have {served[0].as_py()!r:.60}. Write both keys alike"
+        )
+    return LateLabels(
+        key=key,
+        keys=found.column(KEY).combine_chunks(),
+        labels=found.column(f"{LABEL}_min").combine_chunks(),
+        twice=number(agree, several),
+        contradicting=number(pa.compute.invert(agree)),
+        never_served=number(pa.compute.invert(known)),
+        rows=table.num_rows,
+        bad=len(bad),
+        example=str(bad[0].as_py()) if len(bad) else "",
+        unlike=unlike,
+    )
+
+
+def _table(source: Path, key: str, label: str) -> Array:
+    """The rows of a label file with a key and a label."""
     pa = arrow()
     if (source / MANIFEST_FILE).is_file():
         manifest = Manifest.read(source)
@@ -82,25 +146,7 @@ def read_labels(source: Path, served: Array, *, key: str, label: str) -> LateLab
             opened = open_table(source, options, whole=True)
             batches = [batch for _, _, batch in opened.batches([key, label])]
         table = pa.Table.from_batches(batches, opened.schema.empty_table().select([key, label]).schema)
-    table = pa.table({KEY: table.column(key).cast("string"), LABEL: table.column(label)}).drop_null()
-    by_key = table.group_by(KEY).aggregate([(LABEL, "min"), (LABEL, "max"), (LABEL, "count")])
-    agree = pa.compute.equal(by_key.column(f"{LABEL}_min"), by_key.column(f"{LABEL}_max"))
-    known = pa.compute.is_in(by_key.column(KEY), value_set=served)
-    several = pa.compute.greater(by_key.column(f"{LABEL}_count"), 1)
-    found = by_key.filter(pa.compute.and_(agree, known))
-
-    def number(*conditions: Array) -> int:
-        both = conditions[0] if len(conditions) == 1 else pa.compute.and_(*conditions)
-        return pa.compute.sum(both).as_py() or 0
-
-    return LateLabels(
-        key=key,
-        keys=found.column(KEY).combine_chunks(),
-        labels=found.column(f"{LABEL}_min").combine_chunks(),
-        twice=number(agree, several),
-        contradicting=number(pa.compute.invert(agree)),
-        never_served=number(pa.compute.invert(known)),
-    )
+    return pa.table({KEY: table.column(key).cast("string"), LABEL: table.column(label)}).drop_null()
 
 
 def _label(given: str, key: str, names: list[str], source: Path) -> str:
@@ -110,6 +156,6 @@ def _label(given: str, key: str, names: list[str], source: Path) -> str:
     if not given and len(others) == 1:
         return others[0]
     if given not in others:
-        what = f"label: {source} has no column {given!r}" if given else f"label: say which column of {source} it is"
+        what = f"{source} has no column {given!r}" if given else f"say with label which column of {source} it is"
         raise InputError(f"{what}. There are: {and_more(others, 12)}.")
     return given

@@ -6,13 +6,15 @@ is surely larger than the user allows: each look has its share of the false find
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import InputError, did_you_mean
+from drivetrain.base.errors import InputError, and_more, did_you_mean
 from drivetrain.base.formatting import number
-from drivetrain.data.arrow import numpy
+from drivetrain.base.json_text import list_in
+from drivetrain.data.arrow import Array, arrow, numpy
 from drivetrain.decision.differences import FEWEST_OUTCOMES
 from drivetrain.decision.formatting import count
 from drivetrain.decision.intervals import Estimate, of_independent, of_mean
@@ -39,6 +41,41 @@ class Quality:
     dropped: bool = False
     why: str = ""
     """One sentence."""
+
+
+def understood(labels: Array, task: Mapping[str, Any]) -> Array:
+    """Labels as evaluate reads them, null where the task does not have one: a text is the name of a class, a number its
+    place; labels of a regression are finite numbers.
+
+    Args:
+        task: of the evaluation: `kind`, `class_names` and `num_classes`.
+    """
+    pa, kind, compute = arrow(), task.get("kind"), arrow().compute
+    is_text = pa.types.is_string(labels.type) or pa.types.is_large_string(labels.type)
+    is_number = any(each(labels.type) for each in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+    if kind not in ("regression", "binary", "multiclass") or not (is_text or is_number):
+        return labels
+    if kind == "regression":
+        values = pa.array([_number(each) for each in labels.to_pylist()]) if is_text else labels.cast("float64")
+        return compute.if_else(compute.is_finite(values), values, None)
+    places = range(int(task.get("num_classes") or 0))
+    known = [str(each) for each in list_in(task, "class_names") or places] if is_text else list(map(float, places))
+    values = labels if is_text else labels.cast("float64")
+    return compute.if_else(compute.is_in(values, value_set=pa.array(known, values.type)), labels, None)
+
+
+def labels_of(task: Mapping[str, Any]) -> str:
+    """The labels of a task, for people."""
+    if task.get("kind") == "regression":
+        return "finite numbers"
+    return and_more(list_in(task, "class_names") or range(int(task.get("num_classes") or 0)), 12)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def promised_by(evaluation: Evaluation, metric: str) -> Measured:

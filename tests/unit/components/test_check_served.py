@@ -115,6 +115,23 @@ def test_a_drop_of_earlier_rows_is_told_and_a_drift_says_why_not(group: Group) -
     assert [(each.metric, each.is_open) for each in told] == [("mse", True)]
 
 
+def test_bad_labels_and_labels_of_other_keys_lose_no_drift(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = group.rows(10, shift=0.5)
+    labels = rows["y"].copy()
+    labels[:3] = np.inf
+    few = group.check(captured(rows), {"id": rows["id"], "y": labels})
+    assert few["drift"] == 1 and few["metric"] == pytest.approx(0.09, rel=0.3)
+    assert "3 labels are none of the task, such as 'inf', left out" in few["why"]
+    labels[:100] = np.inf
+    many = group.check(captured(rows), {"id": rows["id"], "y": labels})
+    assert many["drift"] == 1 and many["quality_drop"] == 0 and "metric" not in many
+    other = group.check(captured(rows), {"id": np.char.zfill(rows["id"].astype(str), 8), "y": rows["y"]})
+    assert other["drift"] == 1 and "Quality" not in other["why"]
+    told = capsys.readouterr().out
+    assert "Quality is not judged: 100 of 1,000 labels of " in told and "Allowed are finite numbers" in told
+    assert "0 of 1,000 labels have the key of a served row: " in told and "'00010000'" in told
+
+
 def test_an_accepted_column_has_not_drifted(group: Group) -> None:
     kept = (group.folder / "evidence" / "loads-data.npz").read_bytes()
     rows = {name: values for name, values in group.rows(4, shift=0.5).items() if name != "y"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,31 @@ def test_types_that_later_rows_tell_are_found(tmp_path: Path) -> None:
     assert found.labels.to_pylist() == ["late"]
 
 
+def test_labels_that_the_task_does_not_have_are_left_out_and_named(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("id,left\n2,no\n3,maybe\n3,yes\n4,NO\n")
+
+    def understood(labels: Any) -> Any:
+        return pa.array([each if each in ("no", "yes") else None for each in labels.to_pylist()])
+
+    found = read_labels(tmp_path / "labels.csv", SERVED, key="id", label="", understood=understood)
+    assert dict(zip(found.keys.to_pylist(), found.labels.to_pylist(), strict=True)) == {"2": "no", "3": "yes"}
+    assert (found.bad, found.rows) == (2, 4)
+    assert found.sentence(5).endswith("(2 labels are none of the task, such as 'maybe', left out)")
+
+
+@pytest.mark.parametrize(("rows", "is_unlike"), [(range(1, 26), False), (range(6, 25), False), (range(6, 26), True)])
+def test_labels_of_other_keys_are_told_with_an_example(tmp_path: Path, rows: range, is_unlike: bool) -> None:
+    found = read(tmp_path, "id,left\n" + "".join(f"{row},no\n" for row in rows))
+    told = "0 of 20 labels have the key of a served row: .*labels.csv has '6', and the served rows have '1'"
+    assert bool(re.match(told, found.unlike)) == is_unlike and (is_unlike or not found.unlike)
+
+
 @pytest.mark.parametrize(
     ("text", "label", "message"),
     [
         ("customer,left\n1,no\n", "", "key"),
-        ("id,left,x\n1,no,2\n", "", "label: say which column of .*labels.csv it is. There are: left, x"),
+        ("id,left,x\n1,no,2\n", "", "labels: say with label which column of .*labels.csv it is. There are: left, x"),
+        ("id,left\n1.5,no\n", "", "labels: key: column 'id' is a .*A schema is given to prepare_data"),
         ("id,left,x\n1,no,2\n", "churn", "churn"),
     ],
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.decision.evaluation import Evaluation, Group, Measured
 from drivetrain.decision.row_forms import Is, Mean, Ranking
 from drivetrain.decision.rows import Rows
-from drivetrain.decision.served_quality import Quality, estimate_of, judged_quality
+from drivetrain.decision.served_quality import Quality, estimate_of, judged_quality, understood
 
 LOOKS = 365
 
@@ -105,3 +106,26 @@ def test_a_metric_that_is_not_there_or_has_no_direction_is_refused() -> None:
             max_drop=0.0,
             min_labels=1,
         )
+
+
+NAMED = {"kind": "binary", "class_names": ["no", "yes"], "num_classes": 2}
+COUNTED = {"kind": "multiclass", "class_names": [], "num_classes": 3}
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "kept"),
+    [
+        (NAMED, ["no", "NO", "maybe", "yes"], ["no", None, None, "yes"]),
+        (NAMED, [0, 1, 2], [0, 1, None]),
+        (NAMED, [True, False], [True, False]),
+        (COUNTED, ["0", "2", "3"], ["0", "2", None]),
+        (COUNTED, [0.0, 1.5, float("nan")], [0.0, None, None]),
+        ({"kind": "regression"}, [1.5, float("inf"), float("nan")], [1.5, None, None]),
+        ({"kind": "regression"}, ["2", "maybe", "inf"], [2.0, None, None]),
+        ({"kind": "multilabel", "num_classes": 2}, [[0, 1]], [[0, 1]]),
+    ],
+)
+def test_labels_that_a_task_does_not_have_become_null(
+    task: dict[str, object], given: list[object], kept: list[object]
+) -> None:
+    assert understood(pa.chunked_array([pa.array(given)]), task).to_pylist() == kept
