@@ -76,7 +76,7 @@ _CONTAINERS = Spelling(
     lambda json: [_CONTAINER.read(each) for each in OBJECTS.read(json)],
 )
 _RETRY = Row("retry", "RetryPolicies", OBJECTS)
-_NAMES = named("OutputName", fields("OutputType"))
+OUTPUTS = named("OutputName", fields("OutputType"))
 
 
 def _job(*rows: Row) -> tuple[Row, ...]:
@@ -249,7 +249,7 @@ CALLBACK = Table(
     (
         Row("queue", "SqsQueueUrl", TEXT),
         Row("arguments", "Arguments", OBJECT),
-        Row("outputs", "OutputParameters", _NAMES),
+        Row("outputs", "OutputParameters", OUTPUTS),
         _RETRY,
     ),
     type="Callback",

@@ -234,13 +234,14 @@ def test_written_code_has_the_types_that_it_says(code: Mapping[str, Path]) -> No
 
 @pytest.mark.slow
 @given(st.sampled_from(sorted({**BASES, **FORMS})), st.data())
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_code_of_a_mutated_definition_says_nothing_else(name: str, data: st.DataObject) -> None:
-    """Every difference is told, and no other than a field beside the steps that has no word."""
+    """Every difference is told, and none is in a job; odd names and edges are not carried, nor fields beside steps."""
     with contextlib.suppress(UserError):
         definition = from_json(data.draw(changed(BASES[name] if name in BASES else FORMS[name]())))
         written = write_code(definition, "p")
-        steps = [change for change in written.changes if change.place[0] in (STEPS, BRANCHES)]
+        steps = [change.place for change in written.changes if change.place[0] in (STEPS, BRANCHES)]
+        steps = [place for place in steps if place[2:3] not in (("DependsOn",), ("DisplayName",), ("Description",))]
         assert written.problem or steps == []
         names = {node.id for node in ast.walk(ast.parse(written.code)) if isinstance(node, ast.Name)}
         assert not names & {"exec", "eval", "open", "__import__"}

@@ -260,7 +260,7 @@ class _Compiler:
 
     def check(self, built: Json) -> None:
         """Refuse what the service would refuse, by the shapes of its own model."""
-        arguments = built.get("Arguments", {})
+        arguments: Json = built.get("Arguments") or {}
         checked = check_arguments(built["Type"], arguments, self._parameter_types, self._step_types)
         problems = [str(problem) for problem in checked]
         if any(parameter.name != FRESH_PARAMETER for parameter in self.pipeline.parameters):

@@ -4,9 +4,10 @@ and how its step is cached and retried.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from drivetrain.base.json_text import object_in
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import SOURCE_VERSION, CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
 from drivetrain.spec.steps import JobStep, NativeStep, TrainingStep
@@ -184,10 +185,10 @@ def input_uri(value: Value, graph: Graph) -> Any:
 def native_with_fresh(step: NativeStep) -> NativeStep:
     """A step that is carried through and cached, with the value of a fresh start in the environment that its cache
     compares; of the other types none is compared."""
-    cache: Mapping[str, Any] = step.fields.get("CacheConfig") or {}
+    cache = object_in(step.fields, "CacheConfig")
     if cache.get("Enabled") is not True or "Environment" not in (step_type(step.type).key or ()):
         return step
-    arguments: Mapping[str, Any] = step.fields.get("Arguments") or {}
+    arguments = object_in(step.fields, "Arguments")
     fresh = {FRESH_VARIABLE: {"Get": f"Parameters.{FRESH_PARAMETER}"}}
-    told = {**arguments, "Environment": {**arguments.get("Environment", {}), **fresh}}
+    told = {**arguments, "Environment": {**object_in(arguments, "Environment"), **fresh}}
     return step.model_copy(update={"fields": {**step.fields, "Arguments": told}})

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from drivetrain.base.json_text import as_list, as_object
-from drivetrain.native.table import is_function
+from drivetrain.native.table import MisfitError, is_function
+from drivetrain.native.words import OUTPUTS
 from drivetrain.spec.values import TYPE_OF_SCALAR, ValueType
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.written.layout import Called, Code, Item, assigned, spelled
 from drivetrain.targets.sagemaker.written.names import Names
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
 
-_TYPES: tuple[str, ...] = get_args(ValueType)
 _ORDER = {"Equals": "", "GreaterThan": ">", "GreaterThanOrEqualTo": ">=", "LessThan": "<", "LessThanOrEqualTo": "<="}
 _BESIDE = ("Name", "Type", "Arguments", "DisplayName", "Description", "DependsOn")
 
@@ -73,11 +73,12 @@ class Control:
 
     def function(self, step: StepNode, common: dict[str, Any]) -> Called:
         _only(step.raw, "Name", "Type", "Arguments", "DependsOn", "FunctionArn", "OutputParameters")
-        outputs: dict[str, Any] = {}
-        for each in map(as_object, as_list(step.raw.get("OutputParameters"))):
-            if each.keys() != {"OutputName", "OutputType"} or each["OutputType"] not in _TYPES:
-                raise UnsaidError("its OutputParameters are of another form")
-            outputs[each["OutputName"]] = each["OutputType"]
+        try:
+            outputs = OUTPUTS.read(step.raw.get("OutputParameters", []))
+        except MisfitError:
+            outputs = {"": ""}
+        if not {*map(str, outputs.values())} <= {*get_args(ValueType)}:
+            raise UnsaidError("its OutputParameters are of another form")
         given: dict[str, Any] = {"name": step.name}
         if step.arguments:
             given["payload"] = {name: self._payload(each) for name, each in step.arguments.items()}
@@ -159,7 +160,8 @@ class Control:
     def _selected(self, selector: Mapping[str, Any]) -> Called:
         _only(selector, "Pick", "Field")
         word = {"MaxBy": "largest", "MinBy": "smallest"}.get(str(selector.get("Pick")))
-        path = str(as_object(selector.get("Field")).get("Get"))
+        _only(field := as_object(selector.get("Field")), "Get")
+        path = str(field.get("Get"))
         if word is None or not path.startswith("IterationOutput."):
             raise UnsaidError("its Selector has no word")
         return Called(word, (self.values.value({"Get": path.replace("IterationOutput", "Steps", 1)}),))

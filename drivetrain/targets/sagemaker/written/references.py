@@ -63,14 +63,17 @@ class References:
         Raises:
             UnsaidError: anything else.
         """
+        found = self._value(value, type)
+        if found is None:
+            raise UnsaidError(f"{value!r:.80} has no word")
+        return found
+
+    def _value(self, value: Any, type: str = "String") -> Any:
         if isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
             return self._text(value)
-        reference = self.reference(value, type) if is_function(value) else None
-        if reference is None:
-            raise UnsaidError(f"{value!r:.80} has no word")
-        return reference
+        return self.reference(value, type) if is_function(value) else None
 
     def reference(self, value: Mapping[str, Any], type: str = "String") -> Any:
         """A reference to a value of a type; None where this package has no word for it, or the step comes later."""
@@ -78,12 +81,17 @@ class References:
         if function == "Get" and isinstance(operand, str):
             return self._got(operand, type)
         if function == "Std:Join" and as_object(operand).keys() == {"On", "Values"}:
-            parts = [self.value(each) if _is_value(each) else None for each in as_list(operand["Values"])]
+            parts = [self._value(each) for each in as_list(operand["Values"])]
             if isinstance(operand["On"], str) and None not in parts and isinstance(operand["Values"], list):
                 return Called("join", tuple(parts), {"on": operand["On"]} if operand["On"] else {})
         if function == "Std:JsonGet" and as_object(operand).keys() == {"PropertyFile", "Path"}:
             found = _STEP.fullmatch(str(as_object(operand["PropertyFile"]).get("Get")))
-            if found and found[2].startswith("PropertyFiles.") and isinstance(operand["Path"], str):
+            if (
+                found
+                and is_function(operand["PropertyFile"])
+                and found[2].startswith("PropertyFiles.")
+                and isinstance(operand["Path"], str)
+            ):
                 return self._reported(found[1], found[2].removeprefix("PropertyFiles."), operand["Path"], type)
         return None
 
@@ -125,10 +133,6 @@ class References:
         if not value.startswith("s3://") or not slash or name is None or not re.fullmatch(r"[^{}\"\\]*", key):
             return value
         return Code(f'f"{{{name}}}/{key}"') if key.isprintable() else value
-
-
-def _is_value(value: Any) -> bool:
-    return isinstance(value, str | bool | int | float) or is_function(value)
 
 
 def _typed(type: str, usual: str) -> dict[str, Any]:

@@ -81,7 +81,8 @@ class Writer:
         default, choices = raw.get("DefaultValue"), raw.get("EnumValues")
         given: dict[str, Any] = {"choices": tuple(choices)} if choices else {}
         if kind in _PARAMETERS:
-            positional = (name,) if default is None else (name, self.values.json(default))
+            value = self.values.json(default) if isinstance(default, str) else default
+            positional = (name,) if default is None else (name, value)
             call = Called(f"Parameter.{_PARAMETERS[kind]}", positional, given)
         else:
             call = Called("Parameter", (), {"name": name, "type": kind, "default": default, **given})

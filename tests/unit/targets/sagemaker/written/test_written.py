@@ -127,6 +127,26 @@ def test_what_has_no_word_stays_json_with_the_reason(step: Any, reason: str) -> 
     assert found.is_equal
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"Name": "a", "Type": "EMR", "Arguments": None},
+        {"Name": "a", "Type": "EMR", "Arguments": {}, "CacheConfig": 3},
+        {**called("a", {}), "OutputParameters": [{"OutputName": {"a": 1}, "OutputType": "String"}]},
+        {**called("a", {}), "OutputParameters": [{"OutputName": "x", "OutputType": ["String"]}]},
+        gate({"Type": ["Equals"], "LeftValue": get("Execution.PipelineName"), "RightValue": 1}),
+        {**model("a"), "Arguments": None},
+        {**model("a"), "Tags": {"Std:Join": {"On": "", "Values": [get("Parameters.NoSuch"), None]}}},
+        {"Name": "a", "Type": "Callback", "Arguments": {}, "OutputParameters": [{"Name": "a"}, 3]},
+    ],
+)
+def test_odd_json_is_carried_or_refused(step: Any) -> None:
+    found = written(step, parameters=[("Odd", "String", get("Parameters.Odd"))])
+    assert found.problem
+    found = written(step)
+    assert found.is_equal or found.problem
+
+
 def test_a_step_around_others_stays_json_with_all_of_them() -> None:
     found = written(gate(compared("Equals", 1, 1), then=[model("inner")]))
     assert list(found.raw) == ["gate"]
