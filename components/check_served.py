@@ -115,7 +115,7 @@ def check_served(
     found = quality = moved = None
     labelled = 0
     with tempfile.TemporaryDirectory(prefix="drivetrain-served-") as room:
-        promised = promised_of(version, Path(room) / "promised")
+        promised = promised_of(version, Path(room) / "promised", opened.objects)
         if isinstance(promised, str):
             if labels is not None:
                 raise InputError(f"labels have nothing to be held against: version {version.version}: {promised}.")
@@ -193,9 +193,10 @@ def _answers(data: Path, manifest: Manifest, predictions: Path | None) -> Any:
 
     from drivetrain.data.late_labels import read_rows
     from drivetrain.data.manifest import MANIFEST_FILE
+    from drivetrain.decision.served_predictions import is_answer
 
     if predictions is None:
-        names = [column.name for column in manifest.schema if _is_answer(column.name)]
+        names = [column.name for column in manifest.schema if is_answer(column.name)]
         keys = [] if manifest.key is None else [manifest.key]
         return read_rows(data, [*keys, *names], manifest) if names else None
     made: dict[str, Any] = json.loads((predictions / MANIFEST_FILE).read_bytes())
@@ -203,11 +204,9 @@ def _answers(data: Path, manifest: Manifest, predictions: Path | None) -> Any:
         raise InputError(
             f"{predictions} has no predictions of {data}. Give the output of batch_predict over these rows."
         )
-    return read_rows(predictions, [each["name"] for each in made["schema"] if _is_answer(each["name"], _KEY)])
-
-
-def _is_answer(name: str, *more: str) -> bool:
-    return name in ("predicted", "score", "margin", "text", *more) or name.startswith(("score_", "margin_"))
+    return read_rows(
+        predictions, [each["name"] for each in made["schema"] if each["name"] == _KEY or is_answer(each["name"])]
+    )
 
 
 def _arrived(labels: Path, answers: Any, manifest: Manifest, label: str, promised: Promised) -> tuple[LateLabels, Any]:
@@ -253,6 +252,7 @@ def _quality(
     from drivetrain.components.prepare_data import prepare_data
     from drivetrain.data.arrow import arrow
     from drivetrain.decision.evaluation import EVALUATION_FILE, read_evaluation
+    from drivetrain.decision.served_predictions import is_answer
     from drivetrain.decision.served_quality import judged_quality
 
     pa = arrow()
@@ -261,7 +261,7 @@ def _quality(
     sets: dict[str, Any] = {side: room / side for side in ("train", "validation", "test")}
     prepare_data(raw=raw, **sets, key=_KEY, label="label", validation_percent=0, test_percent=0, on_leakage="ignore")
     rows = answers.filter(pa.array(is_labelled))
-    columns = {name: rows.column(name) for name in rows.column_names if _is_answer(name)}
+    columns = {name: rows.column(name) for name in rows.column_names if is_answer(name)}
     table.mkdir(parents=True)
     pa.parquet.write_table(pa.table({**columns, _KEY: _keys(rows, labels.key)}), table / "part-00000.parquet")
     # Beside the table, as in a report: by it the classes have their names.

@@ -32,6 +32,8 @@ class Aligned:
     missing: tuple[str, ...]
     """Columns of the baseline that the batch lacks, or that are of another kind there."""
     added: tuple[str, ...]
+    empty: tuple[str, ...] = ()
+    """Those of `missing` that the batch has without a value."""
 
 
 def aligned(batch: Profile, baseline: Profile) -> Aligned:
@@ -83,13 +85,16 @@ def aligned(batch: Profile, baseline: Profile) -> Aligned:
                 rows=float(profile.rows),
             )
         )
+    nulls = dict(zip(batch.columns, batch.arrays["nulls"].tolist(), strict=True))
+    missing = tuple(name for name in baseline.columns if name not in columns and name != baseline.key)
     return Aligned(
         columns=tuple(columns),
         bins=bins,
         batch=sides[0],
         baseline=sides[1],
-        missing=tuple(name for name in baseline.columns if name not in columns and name != baseline.key),
+        missing=missing,
         added=tuple(name for name in batch.columns if name not in baseline.columns),
+        empty=tuple(name for name in missing if nulls.get(name) == batch.rows),
     )
 
 

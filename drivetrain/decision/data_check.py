@@ -267,7 +267,8 @@ def drifted_from(
             if fails[place] and name not in answered:
                 failed.add(name)
     for name in (each for each in sides.missing if each not in answered):
-        warned[name] = f"{name} is missing, or of another type, against the training set of version {version}"
+        what = "is empty, and was not in" if name in sides.empty else "is missing, or of another type, against"
+        warned[name] = f"{name} {what} the training set of version {version}"
         failed.add(name)
     return Drifted(
         version=version,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.errors import and_more
 from drivetrain.base.json_text import object_in, text_in
 from drivetrain.data.arrow import Array, arrow
 from drivetrain.decision.data_baseline import aligned
@@ -23,6 +24,7 @@ from drivetrain.decision.served_predictions import (
     Bins,
     as_predicted,
     deciles,
+    is_answer,
     moved,
     promised_classes,
     with_predictions,
@@ -106,18 +108,21 @@ def predictions_of(answers: Any, promised: Promised) -> Predictions | str:
     return Predictions(values=values, bins=bins, promised=bins.count(theirs))
 
 
-def promised_of(version: ModelVersion, folder: Path) -> Promised | str:
+def promised_of(version: ModelVersion, folder: Path, store: Path | None = None) -> Promised | str:
     """Bring the report of a version's evaluation to this machine; or why there is none, as a clause.
+
+    Args:
+        store: `objects` of the registry.
 
     Raises:
         InputError: a file is not the one that was registered.
     """
-    found = fetch_report(version, folder, (_BOOTSTRAP_FILE, ROWS_FILE, _CURVES_FILE))
+    found = fetch_report(version, folder, (_BOOTSTRAP_FILE, ROWS_FILE, _CURVES_FILE), store)
     if isinstance(found, str):
         return found
     content = json.loads((found / EVALUATION_FILE).read_bytes())
     if object_in(content, "task").get("kind") == "regression":
-        fetch_report(version, folder, predictions_in(content))
+        fetch_report(version, folder, predictions_in(content), store)
     evaluation = replace(read_evaluation(found), source=f"the report of version {version.version} of {version.group}")
     return Promised(evaluation=evaluation, content=content, folder=found)
 
@@ -175,7 +180,9 @@ class Look:
         if self.drifted is not None:
             lines += [f"{self.drifted.warned[name]}." for name in self.columns[1:]]
             if not self.columns:
-                lines.append(f"{count(len(self.drifted.sides.columns), 'column')} lie within their limits.")
+                columns = len(self.drifted.sides.columns)
+                lie = "lies within its" if columns == 1 else "lie within their"
+                lines.append(f"{count(columns, 'column')} {lie} limits.")
         if self.quality is not None and not self.quality.dropped:
             lines.append(f"{self.quality.why}.")
         if self.labels_moved is not None:
@@ -240,6 +247,9 @@ def drift_of_served(
         lacking = [name for name in lacking if name != training_set.label]
         if lacking:
             notes.append(f"Not among the served columns: {', '.join(lacking)}.")
+        added = [name for name in sides.added if not is_answer(name)]
+        if added:
+            notes.append(f"Not among the columns of the training set: {and_more(added, 12)}.")
     if predictions is not None:
         ours = predictions.bins.count(predictions.values)
         sides = with_predictions(sides, predictions.bins, ours, predictions.promised)
@@ -270,7 +280,7 @@ def write(look: Look, looks: Sequence[Mapping[str, Any]], folder: Path) -> None:
         "looks": [dict(each) for each in looks if each["version"] == look.version],
         "method": method,
     }
-    about = f"{look.group} version {look.version}, {look.day}, {look.rows:,} rows."
+    about = f"{look.group} version {look.version}, {look.day}, {count(look.rows, 'row')}."
     lines = [f"# Served rows: {look.verdict}", "", about]
     lines += ["", *(f"- {line}" for line in look.why), "", *method, ""]
     (folder / SERVED_CHECK_PAGE).write_text("\n".join(lines), encoding="utf-8")

@@ -45,6 +45,11 @@ class Bins:
         return np.bincount(np.asarray(found, "int64"), minlength=len(self.names)).astype("float64")
 
 
+def is_answer(name: str) -> bool:
+    """Return True for a column of a table of answers."""
+    return name in (PREDICTED, "score", "margin", "text") or name.startswith(("score_", "margin_"))
+
+
 def as_predicted(values: Array, task: Mapping[str, Any]) -> Array | None:
     """The predictions of a table: numbers as doubles, and classes by their names; None where they are lists.
 
@@ -108,6 +113,7 @@ def with_predictions(sides: Aligned | None, bins: Bins, ours: Floats, theirs: Fl
         baseline=more(sides and sides.baseline, theirs),
         missing=() if sides is None else sides.missing,
         added=() if sides is None else sides.added,
+        empty=() if sides is None else sides.empty,
     )
 
 

@@ -31,13 +31,14 @@ class AbsentArtifactError(InputError):
     """Nothing lies at the URI."""
 
 
-def fetch(uri: str, folder: Path) -> Path:
+def fetch(uri: str, folder: Path, store: Path | None = None) -> Path:
     """The folder or file that a URI names, on this machine.
 
     Args:
         uri: a path, file://, or s3://; of S3, the key of an object (a model.tar.gz), or a prefix that stands for a
             folder.
         folder: gets what has to be downloaded; it is made where that is needed, and untouched otherwise.
+        store: stands for S3 where $DRIVETRAIN_OBJECT_STORE is not set: `objects` of a registry, outside of a run.
 
     Raises:
         InputError: nothing is there; another scheme; S3 refuses it; boto3 or credentials are missing; the disk is
@@ -48,8 +49,8 @@ def fetch(uri: str, folder: Path) -> Path:
         raise InputError("the model's place is not known: its version names no ModelDataUrl.")
     if uri.startswith("s3://"):
         bucket, key = _parse(uri)
-        if store := os.environ.get(OBJECT_STORE):
-            return _there(Path(store).joinpath(bucket, *_segments(uri, key)), uri)
+        if beside := os.environ.get(OBJECT_STORE) or store:
+            return _there(Path(beside).joinpath(bucket, *_segments(uri, key)), uri)
         return _download(uri, bucket, key, folder)
     if uri.startswith("file://"):
         parts = urlsplit(uri)

@@ -32,12 +32,15 @@ class KeptAnswers(NamedTuple):
     task: str
 
 
-def fetch_report(version: ModelVersion, folder: Path, parts: Sequence[str] = ()) -> Path | str:
+def fetch_report(
+    version: ModelVersion, folder: Path, parts: Sequence[str] = (), store: Path | None = None
+) -> Path | str:
     """Bring evaluation.json of a version's report, and those of `parts` that it names, to this machine.
 
     Args:
         parts: names of files beside it, such as rows.npz.
         folder: gets what has to be downloaded.
+        store: as `fetch` takes it.
 
     Returns:
         The folder where they lie together; or why there is none, as a clause.
@@ -50,7 +53,7 @@ def fetch_report(version: ModelVersion, folder: Path, parts: Sequence[str] = ())
         return "the version names no report of an evaluation"
     registered = version.lineage.get(REPORT)
     try:
-        path = fetch(f"{place}/{EVALUATION_FILE}", folder)  # beside the predictions: it names their classes
+        path = fetch(f"{place}/{EVALUATION_FILE}", folder, store)  # beside the predictions: it names their classes
         evaluation = read_json(path, path.name, "Restore it.")
     except InputError as error:
         return f"its report cannot be read ({str(error).rstrip('.')})"
@@ -62,7 +65,7 @@ def fetch_report(version: ModelVersion, folder: Path, parts: Sequence[str] = ())
         )
     named = object_in(evaluation, PARTS)
     for name in (each for each in parts if each in named):
-        if hash_of(fetch(f"{place}/{name}", (folder / name).parent)) != named[name]:
+        if hash_of(fetch(f"{place}/{name}", (folder / name).parent, store)) != named[name]:
             raise InputError(f"{place}/{name} is not the file that {EVALUATION_FILE} names. Restore it.")
     return path.parent
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from drivetrain.components.evaluate import evaluate
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data.manifest import Manifest
 from drivetrain.decision.data_nights import accept
+from drivetrain.decision.served_check import Promised, promised_of
 from drivetrain.decision.served_findings import kept_findings
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registration import read_evaluation
@@ -130,6 +133,28 @@ def test_bad_labels_and_labels_of_other_keys_lose_no_drift(group: Group, capsys:
     told = capsys.readouterr().out
     assert "Quality is not judged: 100 of 1,000 labels of " in told and "Allowed are finite numbers" in told
     assert "0 of 1,000 labels have the key of a served row: " in told and "'00010000'" in told
+
+
+def test_columns_that_are_empty_or_new_are_said(group: Group) -> None:
+    rows = captured(group.rows(11))
+    got = group.check({**rows, "x": pa.nulls(ROWS, "string"), "colour": rows["x"]})
+    assert "x is empty, and was not in the training set of version 1." in got["why"]
+    assert "Not among the columns of the training set: colour." in got["why"] and got["drifted_columns"] == 1
+    alone = group.check({"id": [1], "x": [0.1]})
+    assert alone["why"].startswith("1 column lies within its limits.")
+    assert "2026-11-30, 1 row." in (group.folder / "seen" / "served_check.md").read_text()
+
+
+def test_a_report_of_a_local_run_is_read_outside_of_a_run(group: Group) -> None:
+    version = group.registry.champion("loads")
+    assert version is not None
+    assert group.registry.objects is not None
+    shutil.copytree(group.folder / "report", group.registry.objects / "drivetrain-local" / "report")
+    far = replace(version, record=replace(version.record, quality="s3://drivetrain-local/report/model_quality.json"))
+    assert isinstance(promised_of(far, group.folder / "fetched", group.registry.objects), Promised)
+    gone = replace(far, record=replace(far.record, quality="s3://drivetrain-local/gone/model_quality.json"))
+    told = promised_of(gone, group.folder / "fetched", group.registry.objects)
+    assert isinstance(told, str) and "there is nothing at s3://drivetrain-local/gone/evaluation.json" in told
 
 
 def test_an_accepted_column_has_not_drifted(group: Group) -> None:
