@@ -155,7 +155,7 @@ def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: py
             return [line.partition(",")[2] for line in drivetrain().splitlines() if line]
 
     assert words("drivetrain ru") == ["run", "runs"]
-    assert words("drivetrain runs show be") == ["best-of-all"]
+    assert words("drivetrain runs show bes") == ["best-of-all"]
     assert words("drivetrain run ni") == ["nightly_pipeline.py"] and "retraining" in words("drivetrain run re")
     assert words("drivetrain run --quie") == ["--quiet"]
     assert words("drivetrain runs list --on ku") == words("drivetrain plan --target ku") == ["kubeflow"]
