@@ -104,16 +104,8 @@ class History:
         return replace(self, records=(*self.records, record)[-MAX_RECORDS:])
 
     def restarted(self, columns: Iterable[str], day: datetime.date, **facts: Any) -> History:
-        """With nothing of some columns' earlier nights: an answer to alarms that says "this is the new normal".
-
-        Raises:
-            InputError: the history has no such column.
-        """
+        """With nothing of some columns' earlier nights: an answer to alarms that says "this is the new normal"."""
         np, names = numpy(), list(columns)
-        if unknown := [name for name in names if name not in self.columns]:
-            raise InputError(
-                f"the history has no column {unknown[0]!r}. It has: {', '.join(filter(None, self.columns[:20]))}."
-            )
         chosen = np.isin(self.columns, names)
         values = {name: np.where(chosen, np.nan, each) for name, each in self.values.items()}
         kinds = {name: kind for name, kind in self.kinds.items() if name not in names}

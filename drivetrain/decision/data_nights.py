@@ -14,7 +14,7 @@ from drivetrain.data.history import History
 from drivetrain.data.profile import Profile
 from drivetrain.decision.data_alarms import Alarm, without
 from drivetrain.decision.data_check import FAILED, NAMES, Before, Checked, check
-from drivetrain.decision.served_findings import kept_findings
+from drivetrain.decision.served_findings import Finding, kept_findings
 from drivetrain.registry.evidence import DATA, change_evidence, place_of, read_evidence
 
 if TYPE_CHECKING:
@@ -108,13 +108,22 @@ def judged(
 
 
 def kept_history(registry: Registry, group: str) -> History:
-    """The accepted nights of a group's data, and its open alarms.
+    """The accepted nights of a group's data, and its open alarms; none where only findings in served data are open.
 
     Raises:
         InputError: there are none, or they cannot be read.
     """
     place = place_of(registry, group, registry.champion(group), DATA)
-    return _history(group, read_evidence(place) if place else b"", place or "")
+    return _history(group, read_evidence(place) if place else b"", place or "", open_findings(registry, group))
+
+
+def open_findings(registry: Registry, group: str) -> list[Finding]:
+    """The open findings in a group's served data.
+
+    Raises:
+        InputError: they are damaged.
+    """
+    return [each for each in kept_findings(registry, group).findings if each.is_open]
 
 
 def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, why: str, day: date) -> History:
@@ -129,16 +138,15 @@ def accept(registry: Registry, group: str, columns: Sequence[str], *, who: str, 
     if place is None:
         return _history(group, b"", "")
     version = None if champion is None else champion.version
-    found = {name for each in kept_findings(registry, group).findings if each.is_open for name in each.columns}
+    found = open_findings(registry, group)
     made: list[History] = []
 
     def change(kept: bytes) -> bytes:
-        history = _history(group, kept, place)
+        history = _history(group, kept, place, found)
         alarms = [Alarm.from_json(each) for each in history.alarms]
-        served = found.intersection(history.columns) - {alarm.column for alarm in alarms}
+        served = {name for each in found for name in each.columns} - {alarm.column for alarm in alarms}
         left = without(alarms, [name for name in columns if name not in served])
-        known = [name for name in _placed(columns) if name in history.columns]
-        history = history.restarted(known, day, who=who, why=why, version=version)
+        history = history.restarted(_placed(columns), day, who=who, why=why, version=version)
         made.append(replace(history, alarms=tuple(alarm.as_json() for alarm in left)))
         return made[-1].to_bytes()
 
@@ -171,8 +179,8 @@ def forget(registry: Registry, group: str, *, who: str, why: str, day: date) -> 
     return made[-1]
 
 
-def _history(group: str, kept: bytes, place: str) -> History:
-    if not kept:
+def _history(group: str, kept: bytes, place: str, found: Sequence[Finding] = ()) -> History:
+    if not kept and not found:
         raise InputError(f"no night of the data of {group!r} is kept: check_data has not run for this group.")
     return History.from_bytes(kept, place)
 

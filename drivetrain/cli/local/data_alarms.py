@@ -1,11 +1,13 @@
-"""`drivetrain data alarms`: the open alarms on a group's data, and answers to them."""
+"""`drivetrain data alarms`: the open alarms on a group's data and findings in what is served, and answers to them."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.formatting import count
 from drivetrain.cli.declared import Option
 from drivetrain.cli.models.registry import NONE_GIVEN, Group, RegistryOptions
 from drivetrain.cli.options import Json
@@ -13,6 +15,7 @@ from drivetrain.telling.terminal import say, say_json, table
 
 if TYPE_CHECKING:
     from drivetrain.data.history import History
+    from drivetrain.decision.served_findings import Finding
 
 
 def alarms(
@@ -26,7 +29,8 @@ def alarms(
     where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
-    """Show the open alarms on a group's data, or answer some.
+    """Show the open alarms on a group's data and findings in what is served, or
+    answer some.
 
     An accepted column's nights begin anew: what its alarm told of is the new normal. A column without an answer warns
     or fails again each night.
@@ -54,20 +58,28 @@ def alarms(
         history = data_nights.forget(registry, group, who=who, why=why, day=today)
     else:
         history = data_nights.kept_history(registry, group)
+    found = data_nights.open_findings(registry, group)
     if as_json:
-        say_json({"group": group, "nights": len(history), "alarms": history.alarms, "records": history.records})
+        served = [{"kind": each.kind, **each.detail()} for each in found]
+        facts = {"nights": len(history), "alarms": history.alarms, "records": history.records, "served": served}
+        say_json({"group": group, **facts})
         return
-    _tell(group, history)
+    _tell(group, history, found, accept or ())
 
 
-def _tell(group: str, history: History) -> None:
+def _tell(group: str, history: History, found: Sequence[Finding], accepted: Collection[str]) -> None:
     last = f", the last one of {history.days[-1]}" if history.days else ""
-    say(f"{group}: {len(history):,} accepted nights{last}")
-    if not history.alarms:
+    say(f"{group}: {count(len(history), 'accepted night')}{last}")
+    if not history.alarms and not found:
         say("No alarm is open.")
-        return
-    rows = [
-        (str(each["column"]), str(each["since"]), str(each["nights"]), str(each["text"])) for each in history.alarms
-    ]
-    say(table(("column", "since", "nights", "alarm"), rows))
-    say(f'Accept one: drivetrain data alarms {group} --accept {history.alarms[0]["column"]} --why "..."')
+    if history.alarms:
+        names = ("column", "since", "nights", "text")
+        rows = [tuple(str(each[name]) for name in names) for each in history.alarms]
+        say(table(("column", "since", "nights", "alarm"), rows))
+    if found:
+        served = [(each.kind.removeprefix("Drivetrain ").lower(), each.day, each.why) for each in found]
+        say(table(("served", "since", "why"), served))
+    alarmed = [str(each["column"]) for each in history.alarms]
+    left = [*alarmed, *(name for each in found for name in each.columns if name not in accepted)]
+    if left:
+        say(f'Accept one: drivetrain data alarms {group} --accept {left[0]} --why "..."')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from datetime import date
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.cli.main import run
 from drivetrain.components.check_data import check_data
 from drivetrain.components.check_served import check_served
 from drivetrain.components.evaluate import evaluate
@@ -157,13 +159,23 @@ def test_a_report_of_a_local_run_is_read_outside_of_a_run(group: Group) -> None:
     assert isinstance(told, str) and "there is nothing at s3://drivetrain-local/gone/evaluation.json" in told
 
 
-def test_an_accepted_column_has_not_drifted(group: Group) -> None:
+def test_open_findings_are_shown_and_an_accepted_column_has_not_drifted(
+    group: Group, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     kept = (group.folder / "evidence" / "loads-data.npz").read_bytes()
-    rows = {name: values for name, values in group.rows(4, shift=0.5).items() if name != "y"}
-    assert group.check(rows)["drifted_columns"] == 1
+    rows = captured(group.rows(4, shift=0.5))
+    assert group.check(rows)["drifted_columns"] == 2
+    alarms = ["data", "alarms", "loads", "--registry", group.url]
+    capsys.readouterr()
+    assert run(alarms) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"SERVED +SINCE +WHY\s+data drift +2026-11-30 +x, predicted drifted: ", shown), shown
+    assert "Accept one: drivetrain data alarms loads --accept x" in shown
     with pytest.raises(InputError, match="no alarm is open on 'z'"):
         accept(group.registry, "loads", ["x", "z"], who="ann", why="a new sensor", day=date(2026, 11, 2))
-    accept(group.registry, "loads", ["x"], who="ann", why="a new sensor", day=date(2026, 11, 2))
+    assert run([*alarms, "--accept", "x", "--accept", "predicted", "--why", "a new sensor"]) == 0
+    assert "--accept" not in capsys.readouterr().out.split("SERVED")[1]
     assert group.check(rows)["drifted_columns"] == 0
     assert not any(each.is_open for each in kept_findings(group.registry, "loads").findings if each.columns)
     (group.folder / "evidence" / "loads-data.npz").write_bytes(kept)

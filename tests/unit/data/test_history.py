@@ -72,8 +72,6 @@ def test_a_restart_forgets_the_earlier_nights_of_the_named_columns_and_says_who_
     assert found.records == (
         {"what": "accepted", "day": "2026-11-02", "columns": ["a"], "who": "ann", "why": "a new sensor"},
     )
-    with pytest.raises(InputError, match=r"the history has no column 'z'\. It has: a, b\."):
-        found.restarted(["z"], FIRST)
 
 
 def test_a_history_comes_back_from_its_file_with_the_same_bytes() -> None:
