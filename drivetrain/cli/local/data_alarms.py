@@ -29,10 +29,9 @@ def alarms(
     where: RegistryOptions = NONE_GIVEN,
     as_json: Json = False,
 ) -> None:
-    """Show the open alarms on a group's data and findings in what is served, or
-    answer some.
+    """Show the open alarms on a group's data, or answer some.
 
-    An accepted column's nights begin anew: what its alarm told of is the new normal. A column without an answer warns
+    Findings in the data that it served are shown, too. An accepted column's nights begin anew: what its alarm told of is the new normal. A column without an answer warns
     or fails again each night.
 
     \b
