@@ -136,7 +136,7 @@ def check_served(
                 doubts.append(arrived.unlike)
             if arrived.bad > _MOST_BAD * arrived.rows:
                 doubts.append(
-                    f"Quality is not judged: {arrived.bad:,} of {arrived.rows:,} labels of {labels} are none of the "
+                    f"Quality is not judged: {arrived.bad:,} of {arrived.rows:,} labels are none of the "
                     f"task, such as {arrived.example!r:.40}. Allowed are {labels_of(promised.task)}"
                 )
             elif labelled:

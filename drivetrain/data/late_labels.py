@@ -111,8 +111,8 @@ def read_labels(
     if len(served) and keys >= _FEWEST and matched < _LEAST_SHARE * min(keys, len(served)):
         other = by_key.column(KEY).filter(pa.compute.invert(known))[0].as_py()
         unlike = (
-            f"{matched:,} of {keys:,} labels have the key of a served row: {source} has {other!r:.60}, and the served "
-            f"rows have {served[0].as_py()!r:.60}. Write both keys alike"
+            f"{matched:,} of {keys:,} labels have the key of a served row: keys of labels are such as {other!r:.60}, "
+            f"those of served rows such as {served[0].as_py()!r:.60}. Write both alike"
         )
     return LateLabels(
         key=key,

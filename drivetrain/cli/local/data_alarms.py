@@ -31,8 +31,8 @@ def alarms(
 ) -> None:
     """Show the open alarms on a group's data, or answer some.
 
-    Findings in the data that it served are shown, too. An accepted column's nights begin anew: what its alarm told of is the new normal. A column without an answer warns
-    or fails again each night.
+    Findings in the data that its approved version served are shown, too. An accepted column's nights begin anew: what
+    its alarm told of is the new normal. A column without an answer warns or fails again each night.
 
     \b
     Examples:

@@ -133,7 +133,10 @@ def test_bad_labels_and_labels_of_other_keys_lose_no_drift(group: Group, capsys:
     other = group.check(captured(rows), {"id": np.char.zfill(rows["id"].astype(str), 8), "y": rows["y"]})
     assert other["drift"] == 1 and "Quality" not in other["why"]
     told = capsys.readouterr().out
-    assert "Quality is not judged: 100 of 1,000 labels of " in told and "Allowed are finite numbers" in told
+    assert (
+        "Quality is not judged: 100 of 1,000 labels are none of the task, such as 'inf'. Allowed" in told
+        and "Allowed are finite numbers" in told
+    )
     assert "0 of 1,000 labels have the key of a served row: " in told and "'00010000'" in told
 
 
