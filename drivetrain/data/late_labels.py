@@ -112,7 +112,7 @@ def read_labels(
         other = by_key.column(KEY).filter(pa.compute.invert(known))[0].as_py()
         unlike = (
             f"{matched:,} of {keys:,} labels have the key of a served row: keys of labels are such as {other!r:.60}, "
-            f"those of served rows such as {served[0].as_py()!r:.60}. Write both alike"
+            f"those of served rows such as {served[0].as_py()!r:.60}. Write them alike if they mean the same rows"
         )
     return LateLabels(
         key=key,
