@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BINS = 10
 """Intervals of a number column, between the deciles of the baseline."""
 _MOST_VALUES = 40
-_OTHERS, _NOT_FINITE = "others", "not finite"
+OTHERS, _NOT_FINITE = "others", "not finite"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,7 +138,7 @@ def _by_value(ours: Mapping[Any, int], theirs: Mapping[Any, int]) -> tuple[tuple
     """The baseline's values, and one bin for all others."""
     np = numpy()
     others = sum(rows for value, rows in ours.items() if value not in theirs)
-    names = (*map(str, theirs), *((_OTHERS,) if others else ()))
+    names = (*map(str, theirs), *((OTHERS,) if others else ()))
     mine = [ours.get(value, 0) for value in theirs] + ([others] if others else [])
     its = [*theirs.values()] + ([0] if others else [])
     return names, (np.array(mine, "float64"), np.array(its, "float64"))

@@ -29,7 +29,7 @@ from drivetrain.decision.served_predictions import (
     promised_classes,
     with_predictions,
 )
-from drivetrain.registry.kept_answers import fetch_report, predictions_in
+from drivetrain.registry.kept_answers import fetch_parts, fetch_report, predictions_in
 
 if TYPE_CHECKING:
     from drivetrain.data.profile import Profile
@@ -117,12 +117,13 @@ def promised_of(version: ModelVersion, folder: Path, store: Path | None = None) 
     Raises:
         InputError: a file is not the one that was registered.
     """
-    found = fetch_report(version, folder, (_BOOTSTRAP_FILE, ROWS_FILE, _CURVES_FILE), store)
+    found = fetch_report(version, folder, store)
     if isinstance(found, str):
         return found
     content = json.loads((found / EVALUATION_FILE).read_bytes())
-    if object_in(content, "task").get("kind") == "regression":
-        fetch_report(version, folder, predictions_in(content), store)
+    is_number = object_in(content, "task").get("kind") == "regression"
+    parts = (_BOOTSTRAP_FILE, ROWS_FILE, _CURVES_FILE, *(predictions_in(content) if is_number else ()))
+    fetch_parts(version, content, folder, parts, store)
     evaluation = replace(read_evaluation(found), source=f"the report of version {version.version} of {version.group}")
     return Promised(evaluation=evaluation, content=content, folder=found)
 

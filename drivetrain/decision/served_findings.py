@@ -63,7 +63,8 @@ class Finding:
     @property
     def id(self) -> str:
         """The same for the same finding, told at the same time."""
-        return str(uuid.uuid5(_NAMESPACE, f"{self.group}/{self.version}/{self.kind}/{self.day}/{self.told_at!r}"))
+        told = f"{self.group}/{self.version}/{self.kind}/{self.metric}/{self.day}/{self.told_at!r}"
+        return str(uuid.uuid5(_NAMESPACE, told))
 
     def event(self, *, region: str, account: str) -> dict[str, Any]:
         """The event, as EventBridge delivers it."""

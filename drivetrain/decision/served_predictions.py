@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.formatting import number
 from drivetrain.base.json_text import list_in, object_in
 from drivetrain.data.arrow import Array, arrow, numpy
-from drivetrain.decision.data_baseline import BINS, Aligned
+from drivetrain.decision.data_baseline import BINS, OTHERS, Aligned
 from drivetrain.decision.data_drift import SHARE_MOVED, Effect, Side, drift
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 PREDICTED = "predicted"
-OTHERS = "others"
 
 
 @dataclass(frozen=True, kw_only=True)

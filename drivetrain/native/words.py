@@ -75,6 +75,12 @@ _CONTAINERS = Spelling(
     lambda given: [_CONTAINER.write(each) for each in OBJECTS.write(given)],
     lambda json: [_CONTAINER.read(each) for each in OBJECTS.read(json)],
 )
+_CLUSTER = (
+    Row("machine", "InstanceType", TEXT),
+    Row("count", "InstanceCount", COUNT, 1),
+    Row("volume", "VolumeSizeInGB", COUNT, 30),
+    Row("volume_key", "VolumeKmsKeyId", TEXT),
+)
 _RETRY = Row("retry", "RetryPolicies", OBJECTS)
 OUTPUTS = named("OutputName", fields("OutputType"))
 
@@ -96,13 +102,7 @@ PROCESSING = Table(
     _job(
         *_at("AppSpecification", Row("image", "ImageUri", TEXT), Row("command", "ContainerEntrypoint", TEXTS)),
         *_at("AppSpecification", Row("arguments", "ContainerArguments", TEXTS)),
-        *_at(
-            "ProcessingResources.ClusterConfig",
-            Row("machine", "InstanceType", TEXT),
-            Row("count", "InstanceCount", COUNT, 1),
-            Row("volume", "VolumeSizeInGB", COUNT, 30),
-            Row("volume_key", "VolumeKmsKeyId", TEXT),
-        ),
+        *_at("ProcessingResources.ClusterConfig", *_CLUSTER),
         *_at(
             "",
             Row("role", "RoleArn", TEXT),
@@ -131,13 +131,7 @@ def _trained(place: str, hyperparameters: str) -> tuple[Row, ...]:
             Row("mode", "TrainingInputMode", TEXT, "File"),
             Row("metrics", "MetricDefinitions", named("Name", fields("Regex"))),
         ),
-        *_at(
-            f"{place}ResourceConfig",
-            Row("machine", "InstanceType", TEXT),
-            Row("count", "InstanceCount", COUNT, 1),
-            Row("volume", "VolumeSizeInGB", COUNT, 30),
-            Row("volume_key", "VolumeKmsKeyId", TEXT),
-        ),
+        *_at(f"{place}ResourceConfig", *_CLUSTER),
         *_at(
             place.rstrip("."),
             Row("role", "RoleArn", TEXT),

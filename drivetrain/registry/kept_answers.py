@@ -32,21 +32,18 @@ class KeptAnswers(NamedTuple):
     task: str
 
 
-def fetch_report(
-    version: ModelVersion, folder: Path, parts: Sequence[str] = (), store: Path | None = None
-) -> Path | str:
-    """Bring evaluation.json of a version's report, and those of `parts` that it names, to this machine.
+def fetch_report(version: ModelVersion, folder: Path, store: Path | None = None) -> Path | str:
+    """Bring evaluation.json of a version's report to this machine.
 
     Args:
-        parts: names of files beside it, such as rows.npz.
         folder: gets what has to be downloaded.
         store: as `fetch` takes it.
 
     Returns:
-        The folder where they lie together; or why there is none, as a clause.
+        The folder where it lies; or why there is none, as a clause.
 
     Raises:
-        InputError: a file is not the one that was registered.
+        InputError: it is not the report that was registered.
     """
     place, _, file = version.record.quality.rpartition("/")
     if not file.endswith(".json") or not place:
@@ -63,11 +60,24 @@ def fetch_report(
         raise InputError(
             f"{place}/{EVALUATION_FILE} is not the report that was registered: it was replaced. Restore it."
         )
-    named = object_in(evaluation, PARTS)
+    return path.parent
+
+
+def fetch_parts(
+    version: ModelVersion, evaluation: Mapping[str, Any], folder: Path, parts: Sequence[str], store: Path | None = None
+) -> None:
+    """Bring those of `parts`, such as rows.npz, that a version's evaluation.json names beside it.
+
+    Args:
+        evaluation: the content of the evaluation.json that `fetch_report` has brought to the same folder.
+
+    Raises:
+        InputError: a file is not the one that was registered.
+    """
+    place, named = version.record.quality.rpartition("/")[0], object_in(evaluation, PARTS)
     for name in (each for each in parts if each in named):
         if hash_of(fetch(f"{place}/{name}", (folder / name).parent, store)) != named[name]:
             raise InputError(f"{place}/{name} is not the file that {EVALUATION_FILE} names. Restore it.")
-    return path.parent
 
 
 def predictions_in(evaluation: Mapping[str, Any]) -> list[str]:
@@ -103,10 +113,9 @@ def fetch_answers(
     parts = predictions_in(evaluation)
     if not parts:
         return "its report has no predictions (evaluate writes them with predictions=true)"
-    found = fetch_report(version, folder, parts)
-    assert isinstance(found, Path), "it was there a moment ago"
+    fetch_parts(version, evaluation, folder, parts)
     task = text_in(model, "task") or text_in(object_in(evaluation, "task"), "kind")
-    return KeptAnswers(found / "predictions", task or "")
+    return KeptAnswers(report / "predictions", task or "")
 
 
 def asked_or_kept(

@@ -1,4 +1,4 @@
-"""What trust in data costs: check_data on many columns, row rules in prepare_data, and the memory of both."""
+"""The cost of trust in data: check_data on many columns, row rules in prepare_data, and the memory of both."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ROWS = [(table, row) for table in (*TABLES.values(), *ENTRIES) for row in table.
 
 
 def value(given: Any) -> Any:
-    """What a table reads, as code would give it."""
+    """The value that a table reads, as code would give it."""
     if isinstance(given, Call):
         keywords = {name: value(each) for name, each in given.keywords.items()}
         return getattr(drivetrain.native, given.word)(*map(value, given.positional), **keywords)

@@ -51,7 +51,7 @@ class Pipeline:
         prepare_data(raw, **out, key="id", label="returned", **given)
 
     def alarms(self, raw: Path, number: int) -> Iterator[str]:
-        """What is said of a night: errors, warnings of rules, and the sentences of check_data."""
+        """The errors of a night, the warnings of rules, and the sentences of check_data."""
         said = io.StringIO()
         try:
             with contextlib.redirect_stdout(said):
