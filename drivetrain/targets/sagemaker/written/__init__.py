@@ -21,6 +21,7 @@ from drivetrain.targets.sagemaker.document.difference.difference import describe
 from drivetrain.targets.sagemaker.document.difference.place import STEPS
 from drivetrain.targets.sagemaker.document.difference.value_words import masked
 from drivetrain.targets.sagemaker.document.document import Definition
+from drivetrain.targets.sagemaker.written.names import Hints
 from drivetrain.targets.sagemaker.written.writer import Writer
 
 FUNCTION = "pipeline"
@@ -57,24 +58,25 @@ class Written:
         return {"raw": dict(self.raw), "problem": self.problem or None, "changes": changes, "equal": self.is_equal}
 
 
-def write_code(definition: Definition, name: str, file: str = "pipeline.py") -> Written:
+def write_code(definition: Definition, name: str, file: str = "pipeline.py", hints: Hints | None = None) -> Written:
     """The code of a definition, each step in words as far as they say the same.
 
     Args:
         name: the pipeline's.
         file: that of the code, for messages.
+        hints: names, comments and a docstring from a source of the definition.
 
     Raises:
         UserError: the body of a ForEach cannot be read.
     """
-    best = _proven(definition, name, file, {})
+    best = _proven(definition, name, file, hints, {})
     if best.problem:  # perhaps by a rule of this package that the service does not have
         control = {step.name: "it does not compile in words" for step in definition.walk() if step.type not in TABLES}
-        again = _proven(definition, name, file, control) if control else best
+        again = _proven(definition, name, file, hints, control) if control else best
         best = best if again.problem else again
     while changed := {str(change.place[1]) for change in best.changes if change.place[0] == STEPS} - best.raw.keys():
         again = _proven(
-            definition, name, file, {**best.raw, **dict.fromkeys(changed, "words would say something else")}
+            definition, name, file, hints, {**best.raw, **dict.fromkeys(changed, "words would say something else")}
         )
         if again.problem or len(again.changes) >= len(best.changes):
             break
@@ -82,8 +84,8 @@ def write_code(definition: Definition, name: str, file: str = "pipeline.py") -> 
     return best
 
 
-def _proven(definition: Definition, name: str, file: str, raw: Mapping[str, str]) -> Written:
-    code, raw = Writer(definition, name, raw).write()
+def _proven(definition: Definition, name: str, file: str, hints: Hints | None, raw: Mapping[str, str]) -> Written:
+    code, raw = Writer(definition, name, raw, hints).write()
     try:
         compiled = compile_pipeline(built(code, file))
     except UserError as error:

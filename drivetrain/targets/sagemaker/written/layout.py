@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
+from inspect import cleandoc
 from typing import Any, NamedTuple, cast
+
+from drivetrain.base.formatting import printable
 
 WIDTH = 88
 """Lines that are shorter stay as they are with any longer limit, too: what is split ends with a comma."""
@@ -59,6 +63,20 @@ def text(value: str) -> str:
         return f"'{body}'"
     body = re.sub(r"\\(.)", lambda found: "'" if found[1] == "'" else found[0], body)
     return '"' + body.replace('"', '\\"') + '"'
+
+
+def comment(lines: str) -> list[str]:
+    """Lines of comment in a function."""
+    wrapped = [part for line in lines.splitlines() for part in textwrap.wrap(printable(line), WIDTH - 6) or [""]]
+    return [f"    # {line}".rstrip() for line in wrapped]
+
+
+def docstring(given: str) -> str:
+    """Text as a docstring, its lines without what no terminal shows."""
+    lines = "\n".join(printable(line).rstrip() for line in cleandoc(given).splitlines()).replace("\\", "\\\\")
+    escaped = lines.replace('"', '\\"')
+    is_odd = lines.startswith('"') or lines.endswith('"') or '"""' in lines
+    return f'"""{escaped if is_odd else lines}"""'
 
 
 def _brackets(value: Any) -> tuple[str, str]:

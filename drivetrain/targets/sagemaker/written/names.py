@@ -5,7 +5,22 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from drivetrain.base.records import dataclass
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the source of a definition says beyond it."""
+
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Step or parameter -> its variable there."""
+    comments: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Step or parameter -> lines of text that stand above it."""
+    docstring: str = ""
+    """That of the file."""
 
 
 class Names:

@@ -10,14 +10,15 @@ from drivetrain.native.words import ENTRIES, TABLES
 from drivetrain.spec.pipeline import steps_got
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.written.control import Control
-from drivetrain.targets.sagemaker.written.layout import WIDTH, Called, Code, assigned, spelled
-from drivetrain.targets.sagemaker.written.names import Names
+from drivetrain.targets.sagemaker.written.layout import WIDTH, Called, Code, assigned, comment, docstring, spelled
+from drivetrain.targets.sagemaker.written.names import Hints, Names
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
 
 _NATIVE = {table.word for table in (*ENTRIES, *TABLES.values())}
 _STEPS = ("NativeStep", "call_lambda", "fail", "for_each", "when")
 _OURS = {*_STEPS, "Dependency", "Parameter", "Pipeline", "current_item", "execution", "join", "largest", "smallest"}
 _BESIDE = ("Name", "Type", "DisplayName", "Description", "DependsOn")
+_DOCSTRING = "A pipeline as SageMaker has it, written by drivetrain import --code."
 _EXPERIMENT = {
     "ExperimentName": {"Get": "Execution.PipelineName"},
     "TrialName": {"Get": "Execution.PipelineExecutionId"},
@@ -28,8 +29,9 @@ _PARAMETERS = {"String": "string", "Integer": "integer", "Float": "number", "Boo
 class Writer:
     """Writes one definition; steps of `raw` stay JSON, for the reason that it gives."""
 
-    def __init__(self, definition: Definition, name: str, raw: Mapping[str, str]) -> None:
+    def __init__(self, definition: Definition, name: str, raw: Mapping[str, str], hints: Hints | None = None) -> None:
         self.definition, self.name, self.raw = definition, name, dict(raw)
+        self.hints = hints or Hints()
 
     def write(self) -> tuple[str, dict[str, str]]:
         """The code, and the steps that stay JSON with the reasons."""
@@ -59,7 +61,7 @@ class Writer:
             given["experiment"] = experiment
         body = "\n".join([*self.lines, f"    return {spelled(Called('Pipeline', (), given), 4, len('return '))}"])
         used = {node.id for node in ast.walk(ast.parse(f"def pipeline():\n{body}")) if isinstance(node, ast.Name)}
-        head = ['"""A pipeline as SageMaker has it, written by drivetrain import --code."""', ""]
+        head = [docstring(self.hints.docstring or _DOCSTRING), ""]
         for module, words in (("drivetrain", _OURS), ("drivetrain.native", _NATIVE)):
             head += [_import(module, words & {*used, "Pipeline"})] if words & {*used, "Pipeline"} else []
         constants = [assigned(name, value, 0) for value, name in self.values.constants.items() if name in used]
@@ -76,7 +78,7 @@ class Writer:
 
     def _parameter(self, raw: Mapping[str, Any]) -> None:
         name, kind = raw["Name"], raw["Type"]
-        variable = self.names.give(name, otherwise="parameter")
+        variable = self._variable(name, "parameter")
         self.values.parameters[name], self.values.types[name] = variable, kind
         default, choices = raw.get("DefaultValue"), raw.get("EnumValues")
         given: dict[str, Any] = {"choices": tuple(choices)} if choices else {}
@@ -87,6 +89,11 @@ class Writer:
         else:
             call = Called("Parameter", (), {"name": name, "type": kind, "default": default, **given})
         self.lines.append(assigned(variable, call))
+
+    def _variable(self, name: str, otherwise: str) -> str:
+        """The variable of a parameter or a step, below its comment."""
+        self.lines += comment(self.hints.comments.get(name, ""))
+        return self.names.give(self.hints.names.get(name, name), otherwise=otherwise)
 
     def _step(self, step: StepNode) -> None:
         common: dict[str, Any] = {}
@@ -101,7 +108,7 @@ class Writer:
             del self.lines[before:]
             self.raw.setdefault(step.name, str(error))
             call = self._unsaid(step, common)
-        variable = self.names.give(step.name, otherwise="step")
+        variable = self._variable(step.name, "step")
         self.values.variables[step.name] = variable
         self.lines.append(assigned(variable, call))
 

@@ -8,7 +8,7 @@ import pytest
 from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.written import Written, built, write_code
 from drivetrain.targets.sagemaker.written.layout import Called, Code, Item, assigned, text
-from drivetrain.targets.sagemaker.written.names import Names
+from drivetrain.targets.sagemaker.written.names import Hints, Names
 from tests.fixtures.public_forms import FUNCTION, ROLE, definition, get
 
 
@@ -238,6 +238,39 @@ def test_names_hide_nothing() -> None:
         "step",
         "http_server2_go",
     ]
+
+
+def test_hints_of_a_source_name_and_explain() -> None:
+    said = 'Trains "nightly".\n\n        C:\\new """x"""\t\n    end'
+    hints = Hints(
+        names={"TrainStep": "trainer", "class": "class", "p": "import"},
+        comments={"TrainStep": "x " * 50 + "\n\n\u2028\x00\rimport os", "p": "Rows."},
+        docstring=said,
+    )
+    steps = [model("TrainStep"), model("class")]
+    found = write_code(from_json(definition(steps, [("p", "String", "x")])), "nightly", hints=hints)
+    assert found.is_equal
+    assert ast.get_docstring(ast.parse(found.code)) == 'Trains "nightly".\n\n    C:\\new """x"""\nend'
+    assert (
+        """\
+    # Rows.
+    import_2 = Parameter.string("p", "x")
+"""
+        in found.code
+    )
+    assert (
+        f"""\
+    # {"x " * 40}x
+    # {"x " * 8}x
+    #
+    #
+    # \ufffd
+    # import os
+    trainer = model("TrainStep", role=ROLE)
+    class_2 = model("class", role=ROLE)
+"""
+        in found.code
+    )
 
 
 def test_the_code_is_a_function_that_returns_the_pipeline() -> None:
