@@ -21,8 +21,8 @@ from drivetrain.targets.sagemaker.document.difference.difference import describe
 from drivetrain.targets.sagemaker.document.difference.place import STEPS
 from drivetrain.targets.sagemaker.document.difference.value_words import masked
 from drivetrain.targets.sagemaker.document.document import Definition
-from drivetrain.targets.sagemaker.written.names import Hints
 from drivetrain.targets.sagemaker.written.writer import Writer
+from drivetrain.targets.written.names import Hints
 
 FUNCTION = "pipeline"
 

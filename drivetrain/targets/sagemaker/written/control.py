@@ -10,9 +10,9 @@ from drivetrain.native.table import MisfitError, is_function
 from drivetrain.native.words import OUTPUTS
 from drivetrain.spec.values import TYPE_OF_SCALAR, ValueType
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.written.layout import Called, Code, Item, assigned, spelled
-from drivetrain.targets.sagemaker.written.names import Names
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
+from drivetrain.targets.written.layout import Called, Code, Item, assigned, spelled
+from drivetrain.targets.written.names import Names
 
 _ORDER = {"Equals": "", "GreaterThan": ">", "GreaterThanOrEqualTo": ">=", "LessThan": "<", "LessThanOrEqualTo": "<="}
 _BESIDE = ("Name", "Type", "Arguments", "DisplayName", "Description", "DependsOn")

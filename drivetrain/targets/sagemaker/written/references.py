@@ -13,8 +13,8 @@ from drivetrain.native.table import Call, is_function
 from drivetrain.native.words import TABLES
 from drivetrain.spec.values import ExecutionField
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-from drivetrain.targets.sagemaker.written.layout import Called, Code, Item, text
-from drivetrain.targets.sagemaker.written.names import Names
+from drivetrain.targets.written.layout import Called, Code, Item, text
+from drivetrain.targets.written.names import Names
 
 _STEP = re.compile(r"Steps\.([^.\[]+)\.(.+)", re.DOTALL)
 _IN_PARENTHESES = re.compile(r"OutputParameters\['([^']*)'\]")

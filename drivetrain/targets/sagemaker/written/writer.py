@@ -10,9 +10,9 @@ from drivetrain.native.words import ENTRIES, TABLES
 from drivetrain.spec.pipeline import steps_got
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.written.control import Control
-from drivetrain.targets.sagemaker.written.layout import WIDTH, Called, Code, assigned, comment, docstring, spelled
-from drivetrain.targets.sagemaker.written.names import Hints, Names
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
+from drivetrain.targets.written.layout import WIDTH, Called, Code, assigned, comment, docstring, spelled
+from drivetrain.targets.written.names import Hints, Names
 
 _NATIVE = {table.word for table in (*ENTRIES, *TABLES.values())}
 _STEPS = ("NativeStep", "call_lambda", "fail", "for_each", "when")

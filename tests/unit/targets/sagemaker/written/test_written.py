@@ -7,8 +7,8 @@ import pytest
 
 from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.written import Written, built, write_code
-from drivetrain.targets.sagemaker.written.layout import Called, Code, Item, assigned, text
-from drivetrain.targets.sagemaker.written.names import Hints, Names
+from drivetrain.targets.written.layout import Called, Code, Item, assigned, text
+from drivetrain.targets.written.names import Hints, Names
 from tests.fixtures.public_forms import FUNCTION, ROLE, definition, get
 
 
