@@ -29,3 +29,29 @@ def test_it_ends_with_one_and_says_why_where_the_code_means_something_else(drive
 def test_the_file_of_code_can_be_imported(drivetrain) -> None:
     said = drivetrain.error("import", drivetrain.write("d.json", FORMS["deploy"]()), "--code", "my-pipeline.py")
     assert said.startswith("error: --code my-pipeline.py: a pipeline's file is imported.")
+
+
+def test_a_state_machine_becomes_code_and_what_is_left_out_is_told(drivetrain, monkeypatch) -> None:
+    import boto3
+    from moto import mock_aws
+
+    machine = {
+        "StartAt": "Say",
+        "States": {
+            "Say": {"Type": "Task", "Resource": "arn:aws:lambda:eu-west-1:000000000000:function:f", "Next": "Tell"},
+            "Tell": {"Type": "Task", "Resource": "arn:aws:states:::sns:publish", "Parameters": {}, "End": True},
+        },
+    }
+    file, code = drivetrain.write("machine.asl.json", machine), drivetrain.folder / "nightly.py"
+    said = drivetrain("import", file, "--code", code, code=1)
+    assert "Tell is left out: no step calls arn:aws:states:::sns:publish." in said
+    assert "It compiles to the same definition." in said
+    assert f"Write it to a file: drivetrain import {file} -o machine.json" in said
+    for name, value in {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}.items():
+        monkeypatch.setenv(name, value)
+    with mock_aws():
+        client = boto3.client("stepfunctions", region_name="eu-west-1")
+        role = "arn:aws:iam::000000000000:role/r"
+        arn = client.create_state_machine(name="m", definition=json.dumps(machine), roleArn=role)["stateMachineArn"]
+        told = json.loads(drivetrain("import", arn, "--json", code=1))
+    assert told["lost"][1] == "Tell is left out: no step calls arn:aws:states:::sns:publish"

@@ -1,0 +1,1 @@
+"""State machines of Step Functions (the States Language), read as definitions."""
