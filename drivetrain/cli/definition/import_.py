@@ -3,36 +3,72 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import printable
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
 from drivetrain.telling.terminal import say, say_json
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.document.document import Definition
-    from drivetrain.targets.sagemaker.states.machine import Translated
     from drivetrain.targets.sagemaker.written import Written
+    from drivetrain.targets.written.names import Hints
 
 app = App()
 
 DIFFERENT = 1
+_SCRIPTS = (".py", ".ipynb")
+
+
+class _Source(NamedTuple):
+    """A definition, with facts beyond it."""
+
+    definition: Definition
+    name: str
+    """The pipeline's."""
+    hints: Hints | None = None
+    lost: tuple[str, ...] = ()
+    """Parts of its source that it leaves out."""
+    notes: tuple[str, ...] = ()
+    """Facts about how it was read, for people."""
+    arn: str | None = None
+    again: str = ""
+    """The way to write it to a file, if it is in none."""
 
 
 @app.command(name="import")
 def import_(
     what: Annotated[
-        str, Argument(metavar="WHAT", help="A FILE as DescribePipeline gives it, or a deployed pipeline's NAME or ARN.")
+        str,
+        Argument(
+            metavar="WHAT",
+            help="A FILE as DescribePipeline gives it, a script, or a deployed pipeline's NAME or ARN.",
+        ),
     ],
     output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the definition there.")] = None,
     region: Annotated[
-        str | None, Option("--region", metavar="REGION", help="The deployed pipeline's region  [default: AWS_REGION]")
+        str | None,
+        Option("--region", metavar="REGION", help="Region of a deployed pipeline or a script  [default: AWS_REGION]"),
     ] = None,
     code: Annotated[
         Path | None,
         Option("--code", metavar="FILE.py", help="Write the pipeline's code there; 1 unless it means the same."),
+    ] = None,
+    run_script: Annotated[
+        bool, Option("--run-script", help="Run a script of the SageMaker SDK, whatever it holds.")
+    ] = False,
+    python: Annotated[
+        Path | None, Option("--python", metavar="FILE", help="A Python with the SDK, to run it  [default: this one]")
+    ] = None,
+    pipeline: Annotated[
+        str | None, Option("--pipeline", metavar="NAME", help="One of several pipelines that a script makes.")
+    ] = None,
+    role: Annotated[
+        str | None, Option("--role", metavar="ARN", help="The role that a script's get_execution_role() gives.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -48,10 +84,15 @@ def import_(
     A state machine of Step Functions, a file or an ARN, becomes a definition: its SageMaker tasks, functions, choices,
     parallel branches and maps. The rest is named; the command ends with 1 if a state or a value is left out.
 
+    A script (.py or .ipynb) of the SageMaker Python SDK is run, with --run-script, without network and credentials.
+    Its pipeline's definition is read, and its names and comments go into the code. It must make the pipeline without
+    arguments; calls such as upsert() and start() have no effect, and are listed.
+
     \b
     Examples:
       drivetrain import nightly --code nightly.py
       drivetrain import machine.asl.json --code machine.py
+      drivetrain import old.py --run-script --python sdk/bin/python --code new.py
       drivetrain import exported.json
       drivetrain import exported.json -o pipeline.json
       drivetrain import nightly --region eu-west-1 -o nightly.json
@@ -61,27 +102,28 @@ def import_(
 
     if code is not None:
         _refuse_code(code)
-    definition, arn, again, machine = _read(what, region)
+    script = {"python": python, "pipeline": pipeline, "role": role}
+    source = _script(Path(what), region, script) if run_script else _read(what, region, script)
+    definition = source.definition
     found = inspect(definition)
-    written = None if code is None else _written(definition, code, what)
-    is_whole = machine is None or not machine.lost
-    status = 0 if is_whole and (written is None or written.is_equal) else DIFFERENT
+    written = None if code is None else _written(source, code)
+    status = 0 if not source.lost and (written is None or written.is_equal) else DIFFERENT
     if output is not None:
         from drivetrain.base.files import write_text
         from drivetrain.targets.sagemaker.document.document import write
 
         write_text(output, write(definition))
     if as_json:
-        deployed = {} if arn is None else {"pipeline_arn": arn}
+        deployed = {} if source.arn is None else {"pipeline_arn": source.arn}
         coded = {} if written is None else {"code": {"file": str(code), **written.to_json()}}
-        states = {} if machine is None else {"lost": list(machine.lost), "notes": list(machine.notes)}
-        say_json({**found.to_json(), **deployed, **states, "file": None if output is None else str(output), **coded})
+        noted = {"lost": list(source.lost), "notes": list(source.notes)}
+        say_json({**found.to_json(), **deployed, **noted, "file": None if output is None else str(output), **coded})
         return status
-    said = found.lines(definition) + ([] if machine is None else machine.lines())
+    said = [*found.lines(definition), *(f"{printable(each)}." for each in (*source.lost, *source.notes))]
     if written is not None:
         said += written.lines(str(code))
-    if again and output is None:
-        say("\n".join([*said, f"Write it to a file: {again}"]))
+    if source.again and output is None:
+        say("\n".join([*said, f"Write it to a file: {source.again}"]))
         return status
     if output is not None:
         said.append(f"Wrote {output}.")
@@ -98,38 +140,50 @@ def _refuse_code(path: Path) -> None:
         raise UserError(f"--code {path}: the file is there already. Give another name, or remove it.")
 
 
-def _written(definition: Definition, path: Path, what: str) -> Written:
-    """The definition as code, in a file; the pipeline has the name that it is deployed by, or that of its file."""
+def _written(source: _Source, path: Path) -> Written:
+    """The definition as code, in a file."""
     from drivetrain.base.files import write_text
     from drivetrain.targets.sagemaker.written import write_code
 
-    written = write_code(definition, _name(what), path.name)
+    written = write_code(source.definition, source.name, path.name, source.hints)
     write_text(path, written.code)
     return written
 
 
-def _name(what: str) -> str:
-    from drivetrain.operations.operands import name_of
-
-    return name_of(Path(re.split("[/:]", what)[-1].replace(".asl.", ".")))
-
-
-def _read(what: str, region: str | None) -> tuple[Definition, str | None, str, Translated | None]:
-    """The definition; the ARN of a deployed one, and the command that writes it to a file; what came of a machine."""
+def _read(what: str, region: str | None, script: Mapping[str, Any]) -> _Source:
+    """A definition; the pipeline has the name that it is deployed by, or that of its file."""
     from drivetrain.base.json_text import parse
-    from drivetrain.operations.operands import definition_text
+    from drivetrain.operations.operands import definition_text, name_of
     from drivetrain.targets.sagemaker.deploy.listing import fetch, fetch_machine, is_name
     from drivetrain.targets.sagemaker.document.document import MAX_BYTES, from_json, read
     from drivetrain.targets.sagemaker.states.machine import is_machine, read_machine
 
+    if given := next((f"--{option}" for option, value in script.items() if value is not None), ""):
+        raise UserError(f"{given} is of a script that is run. Add --run-script, or leave it out.")
+    if Path(what).suffix in _SCRIPTS:
+        raise UserError(f"{what} is a script. It would be executed, whatever it holds: read it, then add --run-script.")
+    name = name_of(Path(re.split("[/:]", what)[-1].replace(".asl.", ".")))
     if is_name(what) and not (region is None and Path(what).is_file()) and ":states:" not in what:
         there, where = fetch(what, region)
         definition = read(there.text, f"pipeline {there.name!r} in {where}")
-        return definition, there.arn, f"drivetrain import {what} --region {where} -o {there.name}.json", None
+        again = f"drivetrain import {what} --region {where} -o {there.name}.json"
+        return _Source(definition, name, arn=there.arn, again=again)
     if region is not None:
         raise UserError(f"--region is of a deployed pipeline, and {what} is no name of one. Give one of both.")
     text = fetch_machine(what) if what.startswith("arn:") else definition_text(Path(what))
     if len(text) > MAX_BYTES or not is_machine(raw := parse(text, what)):
-        return read(text, what), None, "", None
+        return _Source(read(text, what), name)
     machine = read_machine(cast("dict[str, Any]", raw), what)
-    return from_json(machine.definition, what), None, f"drivetrain import {what} -o {_name(what)}.json", machine
+    again = f"drivetrain import {what} -o {name}.json"
+    return _Source(from_json(machine.definition, what), name, lost=machine.lost, notes=machine.notes, again=again)
+
+
+def _script(path: Path, region: str | None, options: Mapping[str, Any]) -> _Source:
+    """The definition that a script makes."""
+    from drivetrain.targets.sagemaker.account import region_or_default
+    from drivetrain.targets.sagemaker.recorded import record
+
+    if path.suffix not in _SCRIPTS or not path.is_file():
+        raise UserError(f"--run-script runs a script, and {path} is no file that ends with {' or '.join(_SCRIPTS)}.")
+    made = record(path, region=region_or_default(region), **options)
+    return _Source(made.definition, made.name, made.hints, notes=made.notes, again=f"add -o {made.name}.json")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -153,10 +151,8 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
         UserError: what it says is wrong with the rows, or how it failed.
     """
     import importlib.util
-    import signal
-    import subprocess
 
-    from drivetrain.processes.mounts import CONFINED
+    from drivetrain.processes.confining import run_confined
     from drivetrain.processes.supervised import clean_environment
 
     description = _description(folder)
@@ -171,33 +167,19 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
     command = [*program, f"--input={source}", f"--output={output}", f"--keep={keep}"]
     temporary = scratch / "tmp"
     temporary.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(CONFINED), *command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(str(temporary)),
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=time_limit_s)
-    except subprocess.TimeoutExpired:
+    if (ended := run_confined(command, clean_environment(str(temporary)), time_limit_s)) is None:
         raise UserError(
             f"the model's own code took more than {time_limit_s:g} s and was ended. Give fewer rows, or more time by "
             "--time-limit SECONDS."
-        ) from None
-    finally:
-        with suppress(ProcessLookupError):  # with all that it started
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        )
+    code, out, err = ended
     print(out, end="", file=sys.stderr)  # whatever a recipe of the user's own prints
     lines = err.strip().splitlines()
-    if process.returncode == BAD_INPUT and lines:
+    if code == BAD_INPUT and lines:
         raise UserError(lines[-1].removeprefix("error: "))
-    if process.returncode:
+    if code:
         print(err, end="", file=sys.stderr)
-        raise UserError(f"the model's own code failed: {lines[-1] if lines else f'exit code {process.returncode}'}")
+        raise UserError(f"the model's own code failed: {lines[-1] if lines else f'exit code {code}'}")
 
 
 def _answer(line: str) -> dict[str, Any]:

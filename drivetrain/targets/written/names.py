@@ -13,7 +13,7 @@ from drivetrain.base.records import dataclass
 
 @dataclass(frozen=True)
 class Hints:
-    """What the source of a definition says beyond it."""
+    """Names and texts of the source of a definition, beyond it."""
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     """Step or parameter -> its variable there."""

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.formatting import printable
 from drivetrain.base.json_text import as_list, as_object, object_in, objects_in
 from drivetrain.base.records import dataclass
 from drivetrain.catalog.quotas import MAX_FOREACH_CONCURRENCY
@@ -63,10 +62,6 @@ class Translated:
     """The states and values that the definition leaves out, with the reasons."""
     notes: tuple[str, ...]
     """Differences that leave nothing out of the definition."""
-
-    def lines(self) -> list[str]:
-        """The findings for people."""
-        return [printable(line) + "." for line in (*self.lost, *self.notes)]
 
 
 class Walk(NamedTuple):
