@@ -112,7 +112,7 @@ def check_served(
     answers = _answers(data, manifest, predictions)
     notes: list[str] = []
     doubts: list[str] = []
-    found = quality = moved = None
+    found = quality = moved = unread = None
     labelled = 0
     with tempfile.TemporaryDirectory(prefix="drivetrain-served-") as room:
         promised = promised_of(version, Path(room) / "promised", opened.objects)
@@ -128,24 +128,28 @@ def check_served(
         if labels is not None and not isinstance(promised, str):
             metric = metric or str((version.decision or {}).get("metric") or "")
             promised_by(promised.evaluation, metric)  # before anything is read
-            arrived, is_labelled = _arrived(labels, answers, manifest, label, promised)
-            labelled = len(arrived.keys)
-            notes.append(f"{arrived.sentence(profile.rows)}.")
-            moved = None if found is None else found.labels_moved(is_labelled)
-            if arrived.unlike:
-                doubts.append(arrived.unlike)
-            if arrived.bad > _MOST_BAD * arrived.rows:
-                doubts.append(
-                    f"Quality is not judged: {arrived.bad:,} of {arrived.rows:,} labels are none of the "
-                    f"task, such as {arrived.example!r:.40}. Allowed are {labels_of(promised.task)}"
-                )
-            elif labelled:
-                quality = _quality(
-                    *(arrived, answers, is_labelled, promised, metric, Path(room)),
-                    level=min(warnings_a_year / looks_a_year, 0.5),
-                    max_drop=max_drop,
-                    min_labels=min_labels,
-                )
+            try:
+                arrived, is_labelled = _arrived(labels, answers, manifest, label, promised)
+            except InputError as error:  # the drift is kept before it ends the step
+                unread = error
+            else:
+                labelled = len(arrived.keys)
+                notes.append(f"{arrived.sentence(profile.rows)}.")
+                moved = None if found is None else found.labels_moved(is_labelled)
+                if arrived.unlike:
+                    doubts.append(arrived.unlike)
+                if arrived.bad > _MOST_BAD * arrived.rows:
+                    doubts.append(
+                        f"Quality is not judged: {arrived.bad:,} of {arrived.rows:,} labels are none of the "
+                        f"task, such as {arrived.example!r:.40}. Allowed are {labels_of(promised.task)}"
+                    )
+                elif labelled:
+                    quality = _quality(
+                        *(arrived, answers, is_labelled, promised, metric, Path(room)),
+                        level=min(warnings_a_year / looks_a_year, 0.5),
+                        max_drop=max_drop,
+                        min_labels=min_labels,
+                    )
     drifted, more = drift_of_served(
         version.version,
         profile,
@@ -169,6 +173,8 @@ def check_served(
     looks, untold = keep_look(opened, version, look, remind_days)
     look = replace(look, notes=[*look.notes, untold] if untold else look.notes)
     write(look, looks, report)
+    if unread is not None:
+        raise unread
     print(f"served rows: {look.verdict}: {look.why[0] if look.why else 'nothing is judged.'}", flush=True)
     for line in (*look.seen.values(), *doubts):
         if line:

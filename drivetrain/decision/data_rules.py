@@ -26,7 +26,7 @@ from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.profile import STATISTICS
 from drivetrain.data.row_rules.declared import declared_rules
 from drivetrain.decision.data_alarms import warn_after
-from drivetrain.decision.data_drift import MEASURES, Gate
+from drivetrain.decision.data_drift import MEAN_MOVED, MEASURES, Gate
 from drivetrain.decision.data_sizes import Limit, size
 
 OF_TABLE = ("rows",)
@@ -85,7 +85,10 @@ def night_rules(written: str) -> NightRules:
         if measure not in MEASURES:
             raise InputError(f"rules: drift: {measure!r} is no measure. {did_you_mean(measure, MEASURES)}")
         levels = _levels(content, f"drift: {measure}")
-        gates[measure] = Gate(**{level: _number(at, f"drift: {measure}: {level}") for level, at in levels.items()})
+        most = float("inf") if measure == MEAN_MOVED else 1.0  # the others are shares
+        gates[measure] = Gate(
+            **{level: _number(at, f"drift: {measure}: {level}", most) for level, at in levels.items()}
+        )
     newest = _mapping(everything.get("fresh", {}), "fresh")
     fresh = {column: _number(days, f"fresh: {column}") for column, days in newest.items()}
     unanswered = nights.get("unanswered")
@@ -118,7 +121,8 @@ def _mapping(value: object, place: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _number(value: object, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise InputError(f"rules: {place}: {value!r} is not allowed. Give a number from 0.")
+def _number(value: object, place: str, most: float = float("inf")) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most or value == float("inf"):
+        bound = "" if most == float("inf") else f" to {most:g}"
+        raise InputError(f"rules: {place}: {value!r} is not allowed. Give a number from 0{bound}.")
     return float(value)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.errors import InputError, warn
 from drivetrain.decision.served_findings import Finding, kept_findings
 from drivetrain.run_store.reader import Ledger
 from drivetrain.run_store.statuses import ACCOUNT, REGION
@@ -33,12 +34,14 @@ class Watch:
             groups: the model groups in whose served data findings are events.
 
         Raises:
-            InputError: kept findings are damaged.
+            InputError: kept findings are damaged. Of a group where they become so later none is told, with a warning.
         """
         self._registry = registry
         self._home = home
         self._groups = sorted(set(groups))
-        self._seen_findings = {finding.id for finding in self._findings()}
+        self._warned: set[str] = set()
+        kept = [kept_findings(registry, group).findings for group in self._groups]
+        self._seen_findings = {finding.id for findings in kept for finding in findings}
         self._last_model = max((event.id for event in registry.events()), default=0)
         with self._ledger() as ledger:
             self._last_execution = ledger.last_event()
@@ -61,8 +64,14 @@ class Watch:
                 yield finding.event(region=REGION, account=ACCOUNT)
                 self._seen_findings.add(finding.id)
 
-    def _findings(self) -> list[Finding]:
-        return [each for group in self._groups for each in kept_findings(self._registry, group).findings]
+    def _findings(self) -> Iterator[Finding]:
+        for group in self._groups:
+            try:
+                yield from kept_findings(self._registry, group).findings
+            except InputError as error:
+                if str(error) not in self._warned:
+                    warn(str(error))
+                    self._warned.add(str(error))
 
     def _ledger(self) -> Ledger:
         return Ledger(self._home)

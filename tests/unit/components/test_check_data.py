@@ -244,6 +244,10 @@ def test_model_monitors_files_name_the_violations(group: Group) -> None:
         ({"rules": '{"nights": {"columns": {"age": {"null": {"fail": 1}}}}}'}, "'null' is no statistic"),
         ({"rules": '{"nights": {"columns": {"agee": {"nulls": {"fail": 1}}}}}'}, "no column is called 'agee'"),
         ({"rules": '{"drift": {"psi": {"fail": 1}}}'}, "'psi' is no measure"),
+        (
+            {"rules": '{"drift": {"share_moved": {"fail": 2}}}'},
+            "share_moved: fail: 2 is not allowed. Give a number from 0 to 1",
+        ),
         ({"rules": '{"fresh": {"age": "old"}}'}, "fresh: age: 'old' is not allowed"),
         ({"rules": '{"fresh": {"age": 2}}'}, "fresh: 'age' is no column of dates or time stamps"),
         ({"rules": '{"nights": {"columns": {"id": {"mean": {"fail": 1}}}}}'}, "Nothing of a key is judged"),

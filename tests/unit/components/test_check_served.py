@@ -208,3 +208,11 @@ def test_predictions_of_other_rows_are_refused(group: Group) -> None:
     other = group.folder / "trained" / "train"
     with pytest.raises(InputError, match="has no predictions of"):
         group.check(captured(group.rows(7)), predictions=other)
+
+
+def test_a_drift_is_kept_before_labels_that_cannot_be_read_end_the_look(group: Group) -> None:
+    rows = captured(group.rows(14, shift=0.5))
+    with pytest.raises(InputError, match="labels"):
+        group.check(rows, {"id": rows["id"], "other": rows["x"]}, day="2026-11-29", label="y")
+    assert group.found()["day"] == "2026-11-29"
+    assert "2026-11-29" in {look["day"] for look in kept_findings(group.registry, "loads").looks}

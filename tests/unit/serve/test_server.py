@@ -274,6 +274,19 @@ def test_damaged_findings_are_told_before_the_server_begins(world: World) -> Non
         world.serve(pipeline(DataDrift(name="drift", group="digits")))
 
 
+def test_findings_that_are_damaged_later_hide_no_other_groups(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    place = place_of(world.registry, "a", None, SERVED)
+    assert place is not None
+    triggers = [DataDrift(name=f"of-{group}", group=group) for group in ("a", "digits")]
+    server = world.serve(pipeline(*triggers))
+    change_evidence(place, lambda kept: b"{")
+    world.find(finding(1e9))
+    server.poll()
+    server.poll()
+    assert [name.rpartition("-")[0] for name in world.started()] == ["of-digits"]
+    assert capsys.readouterr().out.count("a-served.json is damaged") == 1
+
+
 @pytest.mark.parametrize(
     ("trigger", "seen"),
     [
