@@ -28,6 +28,7 @@ from drivetrain.authoring.binding import (
     refuse_unwritten,
     retries,
     take_marks,
+    unchanged,
 )
 from drivetrain.base.call_site import record
 from drivetrain.base.errors import SpecError, shown
@@ -159,7 +160,7 @@ def step(
             **common,
             checkpoint=checkpoint,
             logs=_logs(component, parameters),
-            resumable_parameters=(*component.resumable, *_as_before(component, parameters)),
+            resumable_parameters=(*component.resumable, *unchanged(component, parameters)),
             options=options or TrainingOptions(),
         )
     if checkpoint is not None:
@@ -211,15 +212,6 @@ def _libraries(component: Component[..., Any]) -> tuple[str, ...]:
         value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "") for value in values
     ]
     return tuple(sorted(MODEL_LIBRARIES & {str(name).partition(".")[0] for name in (*names, *modules)}))
-
-
-def _as_before(component: Component[..., Any], parameters: Mapping[str, Any]) -> list[str]:
-    """The parameters that came later and say what their absence did: they move no checkpoints."""
-    return [
-        name
-        for name, declared in component.parameters.items()
-        if declared.since and parameters.get(name) == declared.since.before
-    ]
 
 
 def script(
@@ -322,9 +314,17 @@ def when(
     )
 
 
-def fail(message: Any, *, name: str = "stop", description: str | None = None) -> FailStep:
+def fail(
+    message: Any,
+    *,
+    name: str = "stop",
+    display_name: str | None = None,
+    description: str | None = None,
+    after: Sequence[BaseStep | Dependency] = (),
+) -> FailStep:
     """End the execution as failed; `message` may be joined from references."""
-    return FailStep(name=name, description=description, message=as_value(message))
+    given, edges = as_value(message), dependencies(after)
+    return FailStep(name=name, display_name=display_name, description=description, depends_on=edges, message=given)
 
 
 def call_lambda(

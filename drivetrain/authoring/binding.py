@@ -384,3 +384,12 @@ def refuse_beyond(where: str, declared: ComponentParameter, value: Any) -> None:
             f"{where}: {declared.name} is {value!r}. {did_you_mean(str(value), map(str, declared.choices))}"
         )
     raise SpecError(f"{where}: {declared.name} is {value!r}. Allowed: {declared.described()}.")
+
+
+def unchanged(component: Component[..., Any], parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters that came later and say what their absence did: they move no checkpoints."""
+    return [
+        name
+        for name, declared in component.parameters.items()
+        if declared.since and parameters.get(name) == declared.since.before
+    ]

@@ -24,6 +24,7 @@ from drivetrain.native.words import (
     CALLBACK,
     CHANNEL,
     CONTAINER,
+    FUNCTION,
     MODEL,
     MODEL_VERSION,
     PROCESSING,
@@ -86,7 +87,7 @@ def output_paths(type: str, fields: Mapping[str, Any]) -> dict[str, str]:
         outputs = object_in(object_in(fields, "Arguments"), "ProcessingOutputConfig").get("Outputs")
         names = names_in(outputs, "OutputName")
         return {name: f"ProcessingOutputConfig.Outputs['{name}'].S3Output.S3Uri" for name in names}
-    if type == "Callback":
+    if type in (CALLBACK.type, FUNCTION.type):
         names = names_in(fields.get("OutputParameters"), "OutputName")
         return {name: f"OutputParameters['{name}']" for name in names}
     return TABLES[type].outputs
@@ -189,4 +190,4 @@ def Container(**given: Any) -> dict[str, Any]:  # noqa: N802
 
 processing, training, tuning = Word(PROCESSING), Word(TRAINING), Word(TUNING)
 model, transform, model_version = Word(MODEL), Word(TRANSFORM), Word(MODEL_VERSION)
-callback = Word(CALLBACK)
+callback, function = Word(CALLBACK), Word(FUNCTION)

@@ -249,5 +249,18 @@ CALLBACK = Table(
     type="Callback",
 )
 
-TABLES = {table.type: table for table in (PROCESSING, TRAINING, TUNING, MODEL, TRANSFORM, MODEL_VERSION, CALLBACK)}
+FUNCTION = Table(
+    "function",
+    (
+        Row("arn", "FunctionArn", TEXT),
+        Row("payload", "Arguments", OBJECT),
+        Row("outputs", "OutputParameters", OUTPUTS),
+        Row("cache", "CacheConfig", CACHE),
+        _RETRY,
+    ),
+    type="Lambda",
+)
+
+_WORDS = (PROCESSING, TRAINING, TUNING, MODEL, TRANSFORM, MODEL_VERSION, CALLBACK, FUNCTION)
+TABLES = {table.type: table for table in _WORDS}
 ENTRIES = (AT, TO, CHANNEL, CONTAINER)

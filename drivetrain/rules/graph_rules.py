@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from drivetrain.base.errors import did_you_mean, nearest
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
-from drivetrain.spec.pipeline import Graph, find_cycle
+from drivetrain.spec.pipeline import Graph, Parameter, find_cycle
 from drivetrain.spec.steps import BaseStep, ConditionStep, LambdaStep, NativeStep, ProcessingStep, RegisterStep
 from drivetrain.spec.values import (
     TYPE_OF_SCALAR,
@@ -27,7 +27,7 @@ from drivetrain.spec.values import (
     ValueType,
     value_type,
 )
-from drivetrain.steps import FRESH_PARAMETER
+from drivetrain.steps import FRESH_PARAMETER, NOT_FRESH
 
 rule = RuleBook()
 
@@ -79,7 +79,7 @@ def parameters_are_legal(graph: Graph) -> Iterator[str]:
     for parameter in graph.pipeline.parameters:
         if not PARAMETER_NAME.fullmatch(parameter.name):
             yield f"parameter name {parameter.name!r} is not allowed. Use up to 64 letters, digits, - and _."
-        if parameter.name == FRESH_PARAMETER:
+        if parameter.name == FRESH_PARAMETER and parameter != Parameter.string(FRESH_PARAMETER, NOT_FRESH):
             yield f"parameter name {FRESH_PARAMETER!r} is taken by starts with --fresh. Give yours another name."
         for value in parameter.values:
             if not _fits(TYPE_OF_SCALAR[type(value)], parameter.type):

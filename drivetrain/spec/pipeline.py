@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from drivetrain.base.json_text import object_in, objects_in
 from drivetrain.catalog import quotas
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily, Matching
 from drivetrain.spec.deployment import Deployment
@@ -237,6 +238,8 @@ class Pipeline(Frozen):
     """SageMaker's PipelineExperimentConfig; None leaves it out, and an empty one is the deployment's."""
     metadata: FrozenMap[Any] = Field(default_factory=FrozenDict)
     """The Metadata of the definition, as SageMaker keeps it."""
+    other: FrozenMap[Any] = Field(default_factory=FrozenDict)
+    """Fields of SageMaker's definition beside its steps and parameters, as JSON; None leaves one out."""
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None
     """An argument of the start call, not of the definition."""
 
@@ -270,13 +273,16 @@ class Graph:
     @cached_property
     def needs(self) -> dict[str, set[str]]:
         """Step name -> names of the steps it waits for, by reference or by depends_on."""
-        return {
+        native = [step for step in self.steps if isinstance(step, NativeStep)]
+        inside = {name: step.name for step in native for name in inner_steps(step.fields)}
+        needed: dict[str, set[str]] = {
             step.name: {ref.step for ref in self.references[step.name] if hasattr(ref, "step")}
             | {dependency.step for dependency in step.depends_on}
             | (set(steps_got(step.fields)) if isinstance(step, NativeStep) else set())
             | (self._body_needs(step) if isinstance(step, ForEachStep) else set())
             for step in self.steps
         }
+        return {of: {inside.get(one, one) for one in names if inside.get(one) != of} for of, names in needed.items()}
 
     def _body_needs(self, loop: ForEachStep) -> set[str]:
         """The steps outside of a loop that its body needs."""
@@ -359,6 +365,13 @@ def steps_got(node: Any) -> list[str]:
     if isinstance(node, list | tuple):
         return [name for item in node for name in steps_got(item)]  # type: ignore[reportUnknownVariableType]
     return []
+
+
+def inner_steps(fields: Mapping[str, Any]) -> list[str]:
+    """Names of the steps in the branches or the body of a raw one."""
+    arguments = object_in(fields, "Arguments")
+    steps = [each for key in ("IfSteps", "ElseSteps", "ForEachBody") for each in objects_in(arguments, key)]
+    return [name for step in steps for name in (str(step.get("Name")), *inner_steps(step))]
 
 
 def find_cycle(needs: Mapping[str, Iterable[str]]) -> list[str] | None:

@@ -297,6 +297,7 @@ def with_fresh(pipeline: Pipeline, native: Callable[[NativeStep], NativeStep] = 
         else:
             yield native(step) if isinstance(step, NativeStep) else step
 
-    changed = {"parameters": (*pipeline.parameters, parameter), "steps": replaced(pipeline.steps, told)}
+    others = (each for each in pipeline.parameters if each != parameter)  # which an imported one has
+    changed = {"parameters": (*others, parameter), "steps": replaced(pipeline.steps, told)}
     # The spec's own: the rules hold for what the author wrote.
     return Pipeline.model_copy(pipeline, update=changed)

@@ -139,6 +139,7 @@ def test_rule_parameters_are_legal() -> None:
     assert "Did you mean 'small'?" in message
     assert "at most 1,024" in refusal(parameters=[Parameter.string("text", default="x" * 1025)])
     assert "'Fresh' is taken by starts with --fresh. Give yours" in refusal(parameters=[Parameter.string("Fresh")])
+    accept(parameters=[Parameter.string("Fresh", "no")])  # an imported pipeline's
     accept(parameters=[Parameter.string("text", default="x" * 1024)])
     accept(parameters=[Parameter(name="n", type="Float", default=1)])
 

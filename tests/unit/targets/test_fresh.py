@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain import CachePolicy, NativeStep, Pipeline, step
+from drivetrain import CachePolicy, NativeStep, Parameter, Pipeline, step
 from drivetrain.pipelines.retraining import Retraining, retraining
 from drivetrain.steps import fresh_token
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline as compile_for_kubeflow
@@ -55,7 +55,8 @@ def test_every_key_of_the_service_differs_in_a_fresh_start() -> None:
 def test_a_step_that_is_carried_through_is_in_no_cache_of_a_fresh_start(kind: str) -> None:
     arguments = {"Environment": {"A": "b"}}
     fields = {"Arguments": arguments, "CacheConfig": {"Enabled": True}}
-    pipeline = Pipeline(name="p", steps=[NativeStep(name="own", type=kind, fields=fields)])
+    imported = [Parameter.string("Fresh", "no")]
+    pipeline = Pipeline(name="p", parameters=imported, steps=[NativeStep(name="own", type=kind, fields=fields)])
     told = with_fresh(pipeline, native_with_fresh)
     assert [one.name for one in told.parameters] == ["Fresh"]
     (own,) = told.steps

@@ -148,14 +148,16 @@ class _Compiler:
         self._step_types = {step.name: type_name(step) for step in self.graph.steps}
 
     def compile(self) -> Compiled:
-        definition: Json = {
+        built: Json = {
             "Version": VERSION,
             "Metadata": dict(self.pipeline.metadata),
             "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
             **self.experiment(),
             **self.mlflow(),
+            **spell_json(self.pipeline.other, self.graph),
             "Steps": [self.step(step) for step in self.pipeline.steps],
         }
+        definition = {name: value for name, value in built.items() if value is not None}
         assets = tuple(self.assets[uri] for uri in sorted(self.assets))
         if any(isinstance(step, TrainingStep) and step.options.debugger for step in self.graph.steps):
             from drivetrain.targets.sagemaker.compile.debugger import debugger_notes
@@ -188,9 +190,9 @@ class _Compiler:
     def step(self, step: Step) -> Json:
         """One step's JSON; fields stand in the order in which the service's own documents show them."""
         built: Json = {"Name": step.name, "Type": type_name(step)}
-        if step.display_name:
+        if step.display_name is not None:
             built["DisplayName"] = step.display_name
-        if step.description:
+        if step.description is not None:
             built["Description"] = step.description
         if step.depends_on:
             built["DependsOn"] = [

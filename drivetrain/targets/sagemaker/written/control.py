@@ -37,8 +37,6 @@ class Control:
                 return self.condition(step, common)
             case "ForEach":
                 return self.for_each(step, common)
-            case "Lambda":
-                return self.function(step, common)
             case "Fail":
                 return self.failure(step, common)
             case _:
@@ -87,7 +85,7 @@ class Control:
         return Called("call_lambda", (self.values.value(step.raw.get("FunctionArn")),), {**given, **common})
 
     def failure(self, step: StepNode, common: dict[str, Any]) -> Called:
-        _only(step.raw, "Name", "Type", "Arguments", "Description")
+        _only(step.raw, *_BESIDE)
         _only(step.arguments, "ErrorMessage")
         message = self.values.value(step.arguments.get("ErrorMessage"))
         return Called("fail", (message,), {"name": step.name, **common})

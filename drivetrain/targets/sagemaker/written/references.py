@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, cast, get_args
 
-from drivetrain.base.json_text import as_list, as_object
+from drivetrain.base.json_text import as_list, as_object, parsed_object
 from drivetrain.native import names_in, output_paths
 from drivetrain.native.table import Call, is_function
-from drivetrain.native.words import TABLES
-from drivetrain.spec.values import ExecutionField
+from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionField
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.written.layout import Called, Code, Item, text
 from drivetrain.targets.written.names import Names
@@ -38,7 +37,11 @@ class References:
         """Parameter -> its type."""
         self.variables: dict[str, str] = {}
         """Step -> its variable, once it is written."""
+        self.jobs: set[str] = set()
+        """Steps that a word of drivetrain.native gives."""
         self.steps: Mapping[str, StepNode] = {step.name: step for step in definition.all_steps}
+        self.items = _item_types(definition)
+        """Field of an item of a ForEach, empty for the item itself -> its type."""
         self.constants = _constants(definition, names)
         """Text -> its name; a place `s3://bucket` is that of all below it."""
 
@@ -96,7 +99,7 @@ class References:
         return None
 
     def _reported(self, step: str, file: str, path: str, type: str) -> Any:
-        if step not in self.variables or self.steps[step].type not in TABLES or step in self.raw:
+        if step not in self.jobs:
             return None
         if file not in names_in(self.steps[step].raw.get("PropertyFiles"), "PropertyFileName"):
             return None
@@ -110,16 +113,17 @@ class References:
             return Called("execution", (rest,))
         if path == _ITEM or path.startswith(f"{_ITEM}."):
             field = path.removeprefix(_ITEM)[1:]
+            type = self.items.get(field, type)
             return Called("current_item", (), {**_typed(type, "String"), **({"field": field} if field else {})})
         found = _STEP.fullmatch(path)
         if not found or found[1] not in self.variables:
             return None
         step, variable = self.steps[found[1]], self.variables[found[1]]
-        if step.type in TABLES and step.name not in self.raw:
+        if step.name in self.jobs:
             for name, place in output_paths(step.type, step.raw).items():
                 if place == found[2] and type == "String":
                     return Item(variable, name)
-        if step.type == "Lambda" and step.name not in self.raw and (named := _IN_PARENTHESES.fullmatch(found[2])):
+        elif step.type == "Lambda" and step.name not in self.raw and (named := _IN_PARENTHESES.fullmatch(found[2])):
             if named[1] not in names_in(step.raw.get("OutputParameters"), "OutputName"):
                 return None
             return Called(f"{variable}.value", (named[1],))
@@ -137,6 +141,13 @@ class References:
 
 def _typed(type: str, usual: str) -> dict[str, Any]:
     return {} if type == usual else {"type": type}
+
+
+def _item_types(definition: Definition) -> dict[str, str]:
+    items = [each for step in definition.all_steps for each in as_list(step.arguments.get("IterableItems"))]
+    objects = [(isinstance(item, str) and parsed_object(item)) or {"": item} for item in items]
+    fields = [field for each in objects for field in each.items()]
+    return {name: TYPE_OF_SCALAR[type(value)] for name, value in fields if type(value) in TYPE_OF_SCALAR}
 
 
 def _constants(definition: Definition, names: Names) -> dict[str, str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
+from drivetrain.native.table import is_function
 from drivetrain.native.words import ENTRIES, TABLES
 from drivetrain.spec.pipeline import steps_got
+from drivetrain.targets.sagemaker.compile.compile import VERSION
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.written.control import Control
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
@@ -55,10 +58,18 @@ class Writer:
         if self.values.parameters:
             given["parameters"] = [Code(name) for name in self.values.parameters.values()]
         given["steps"] = [Code(self.values.variables[step.name]) for step in self.definition.steps]
-        if raw.get("Metadata"):
-            given["metadata"] = raw["Metadata"]
-        if (experiment := raw.get("PipelineExperimentConfig")) != _EXPERIMENT:
-            given["experiment"] = experiment
+        other = {"Version": None, **{name: each for name, each in raw.items() if name not in ("Parameters", "Steps")}}
+        if other["Version"] == VERSION:
+            del other["Version"]
+        if isinstance(raw.get("Metadata"), dict) and (metadata := other.pop("Metadata")):
+            given["metadata"] = metadata
+        if (experiment := other.pop("PipelineExperimentConfig", None)) != _EXPERIMENT:
+            is_usual = isinstance(experiment, dict) and bool(cast("object", experiment))
+            given["experiment"] = experiment if is_usual else None
+            other |= {} if is_usual else {"PipelineExperimentConfig": experiment}
+        other = {name: each for name, each in other.items() if each is not None or name == "Version"}
+        if other:
+            given["other"] = other
         body = "\n".join([*self.lines, f"    return {spelled(Called('Pipeline', (), given), 4, len('return '))}"])
         used = {node.id for node in ast.walk(ast.parse(f"def pipeline():\n{body}")) if isinstance(node, ast.Name)}
         head = [docstring(self.hints.docstring or _DOCSTRING), ""]
@@ -123,14 +134,18 @@ class Writer:
             raise UnsaidError(self.raw[step.name])
         if step.type not in TABLES:
             return self.control.said(step, common)
+        if step.type == "Lambda":
+            with suppress(UnsaidError):  # function(...) takes what call_lambda(...) does not
+                return self.control.function(step, common)
         table = TABLES[step.type]
         keywords, rest = table.read(_fields(step))
         more: dict[str, Any] = {}
-        if isinstance(rest.get("Arguments"), dict):
+        if isinstance(rest.get("Arguments"), dict) and not is_function(rest["Arguments"]):
             more["other"] = rest.pop("Arguments")
         if rest:
             more["fields"] = rest
         written = {name: self.values.json(value) for name, value in {**keywords, **more}.items()}
+        self.values.jobs.add(step.name)
         return Called(table.word, (step.name,), {**written, **common})
 
     def _unsaid(self, step: StepNode, common: dict[str, Any]) -> Called:

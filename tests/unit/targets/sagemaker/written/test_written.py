@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import ast
+import json
 from typing import Any
 
 import pytest
 
+from drivetrain import Pipeline, step
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.written import Written, built, write_code
 from drivetrain.targets.written.layout import Called, Code, Item, assigned, text
 from drivetrain.targets.written.names import Hints, Names
+from tests.fixtures.kubeflow_examples import fit
 from tests.fixtures.public_forms import FUNCTION, ROLE, definition, get
 
 
@@ -110,8 +114,6 @@ def pipeline() -> Pipeline:
     ("step", "reason"),
     [
         ({"Name": "a", "Type": "EMR", "Arguments": {"ClusterId": "j-1", "StepConfig": {}}}, "type EMR has no word"),
-        (called("a", {"x": None}), "None has no word"),
-        (called("a", {}, CacheConfig={"Enabled": False}), "CacheConfig has no word"),
         (gate(compared("Equals", 1, 1)), "a literal on a condition's left has no word"),
         (
             gate({"Type": "Or", "Conditions": [compared("Equals", get("Execution.PipelineName"), "x")]}),
@@ -163,13 +165,77 @@ def test_a_step_is_written_after_those_that_it_takes_from() -> None:
 
 
 def test_what_no_code_can_say_is_a_difference_and_what_is_refused_a_problem() -> None:
-    found = written(model("a"), FieldOfNextYear=1)
+    given = definition([model("a")], [("p", "String", "x")])
+    given["Parameters"][0]["FieldOfNextYear"] = 1
+    found = write_code(from_json(given), "nightly")
     assert (len(found.changes), found.problem) == (1, "")
-    assert found.lines("p.py")[-1] == "FieldOfNextYear removed (was 1)"
+    assert found.lines("p.py")[-1] == "parameter p: FieldOfNextYear removed (was 1)"
     refused = written({"Name": "a", "Type": "Model", "Arguments": {"ExecutionRoleArn": "no role"}})
     assert "Arguments.ExecutionRoleArn" in refused.problem
     assert "role=ROLE" in refused.code
     assert refused.to_json()["equal"] is False
+
+
+def test_steps_are_found_inside_of_one_that_stays_json() -> None:
+    """Its steps refer to each other, and others to them."""
+    inner = [model("made"), {**model("again"), "DisplayName": ""}]
+    inner[1]["Arguments"]["PrimaryContainer"] = {"ModelDataUrl": get("Steps.made.ModelName")}
+    later = model("later", DependsOn=["made"])
+    later["Arguments"]["PrimaryContainer"] = {"ModelDataUrl": get("Steps.again.ModelName")}
+    found = written(gate(compared("Equals", 1, 1), then=inner), later)
+    assert (list(found.raw), found.is_equal) == (["gate"], True)
+
+
+def test_a_function_has_what_every_job_has() -> None:
+    cached = called("Ask", {"x": None, "y": get("Parameters.p")}, [("score", "Float")], CacheConfig={"Enabled": True})
+    cached |= {"DisplayName": "Ask it", "RetryPolicies": [{"ExceptionType": ["Step.SERVICE_FAULT"]}]}
+    low = compared("LessThan", get("Steps.Ask.OutputParameters['score']"), 0.5)
+    told = called("Tell", {"score": get("Steps.Ask.OutputParameters['score']")})
+    stop = {
+        "Name": "Stop",
+        "Type": "Fail",
+        "DisplayName": "Stop",
+        "DependsOn": ["Tell"],
+        "Arguments": {"ErrorMessage": "low"},
+    }
+    found = written(cached, told, gate(low, then=[stop]), parameters=[("p", "String", "x")])
+    assert (found.is_equal, found.raw) == (True, {})
+    assert 'payload={"x": None, "y": p},\n        outputs={"score": "Float"},\n        cache=True,' in found.code
+    assert 'payload={"score": ask["score"]}' in found.code
+
+
+@pytest.mark.parametrize("items", [[1, 2], ["a"], ['{"n": 1, "s": "x"}', '{"n": 2, "s": "y"}']])
+def test_fields_of_listed_items_have_their_types(items: list[Any]) -> None:
+    fields = {name: get(f"ForEach.CurrentItem.{name}") for name in ("n", "s")}
+    payload = fields if "{" in str(items) else {"all": get("ForEach.CurrentItem")}
+    each = {"IterableItems": items, "MaxConcurrency": 2, "ForEachBody": [called("Score", payload)]}
+    found = written({"Name": "Each", "Type": "ForEach", "Arguments": each})
+    assert (found.is_equal, found.raw) == (True, {})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"FieldOfNextYear": {"deep": [1, {"x": get("Parameters.p")}]}, "MlflowConfig": {"MlflowResourceArn": "arn"}},
+        {"PipelineExperimentConfig": {"ExperimentName": "e"}, "Metadata": {"owner": "vision"}},
+        {"PipelineExperimentConfig": "", "Metadata": []},
+        {"PipelineExperimentConfig": None, "Metadata": None, "Version": None, "Parameters": None},
+        {"Version": "2031-01-01"},
+    ],
+)
+def test_fields_beside_the_steps_are_kept(fields: dict[str, Any]) -> None:
+    whole = {**definition([model("a")]), **fields}
+    found = write_code(from_json({name: each for name, each in whole.items() if each is not None}), "p")
+    assert found.is_equal, found
+
+
+def test_a_definition_of_this_package_is_written_with_its_parameter_of_fresh_starts() -> None:
+    made = compile_pipeline(Pipeline(name="p", steps=[step(fit, name="ours", data="s3://b/d/")])).definition
+    assert [each["Name"] for each in made["Parameters"]] == ["Fresh"]
+    found = write_code(from_json(json.loads(json.dumps(made))), "p")
+    assert (found.is_equal, found.raw) == (True, {})
+    again = compile_pipeline(built(found.code + "\n", "p.py"))
+    assert again.definition["Parameters"] == made["Parameters"]
 
 
 def test_experiment_and_metadata_are_kept() -> None:
