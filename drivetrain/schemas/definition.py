@@ -76,7 +76,7 @@ def _condition() -> dict[str, Any]:
     operator = {"Type": {"enum": list(OPERATORS)}}
     others = {
         "In": object_of(("QueryValue", "Values"), **operator, QueryValue=True, Values=_several(True)),
-        # The SDK writes Expression, the service's documents have Condition.
+        # Older versions of the SDK write Expression, which the service refuses.
         "Not": {**object_of((), **operator, Condition=inner, Expression=inner), "minProperties": 2},
         "Or": object_of(("Conditions",), **operator, Conditions=_several(inner)),
     }

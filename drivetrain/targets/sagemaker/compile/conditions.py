@@ -64,7 +64,7 @@ def _check_size(clauses: int) -> None:
 
 def _negated(literal: dict[str, Any]) -> dict[str, Any]:
     opposite = OPPOSITE.get(literal["Type"])
-    return {**literal, "Type": opposite} if opposite else {"Type": "Not", "Expression": literal}
+    return {**literal, "Type": opposite} if opposite else {"Type": "Not", "Condition": literal}
 
 
 def _literal(condition: Comparison | In, graph: Graph) -> dict[str, Any]:

@@ -133,8 +133,8 @@ def _parts(condition: Json) -> tuple[str, list[Json]]:
     if not isinstance(kind, str) or kind not in OPERATORS:
         raise UserError(f"condition type {kind!r:.80} is not known. {did_you_mean(str(kind), OPERATORS)}")
     if kind == "Not":
-        # The SDK writes Expression; the service has been seen to refuse that word.
-        return kind, [_part(condition, "Condition" if "Condition" in condition else "Expression")]
+        # Older versions of the SDK write Expression, which the service refuses (aws/sagemaker-python-sdk#2746).
+        return kind, [_part(condition, "Expression" if "Expression" in condition else "Condition")]
     if kind == "Or":
         return kind, _several(condition, "Conditions")
     if kind == "In":

@@ -51,7 +51,7 @@ def _condition(rule: Mapping[str, Any], data: Any, typed: Typed) -> dict[str, An
     if "Or" in rule:
         return {"Type": "Or", "Conditions": [_condition(each, data, typed) for each in objects_in(rule, "Or")]}
     if "Not" in rule:
-        return {"Type": "Not", "Expression": _condition(as_object(rule["Not"]), data, typed)}
+        return {"Type": "Not", "Condition": _condition(as_object(rule["Not"]), data, typed)}
     if isinstance(text := rule.get("Condition"), str):
         return _of_jsonata(text, data, typed)
     for key, right in rule.items():

@@ -107,8 +107,8 @@ class Control:
         condition = as_object(given)
         kind = str(condition.get("Type"))
         if kind == "Not":
-            _only(condition, "Type", "Expression")
-            inner = as_object(condition.get("Expression"))
+            _only(condition, "Type", "Condition")
+            inner = as_object(condition.get("Condition"))
             if inner.get("Type") not in ("Equals", "In"):
                 raise UnsaidError("Not around an order has no word")
             return f"~{self._literal(inner)}"

@@ -398,6 +398,14 @@ def test_conditions_mean_what_was_written(_: str, combine: Callable[[Any, Any, A
         assert found == bool(combine(*(Truth(value) for value in values))), values
 
 
+def test_a_negation_has_the_field_that_the_service_takes() -> None:
+    """It refuses `Expression` (aws/sagemaker-python-sdk#2746)."""
+    site = Parameter.string("Site", "a")
+    gate = when(~site.equals("b"), then=[fail("x")])
+    equal = {"Type": "Equals", "LeftValue": {"Get": "Parameters.Site"}, "RightValue": "b"}
+    assert only(gate, parameters=[site])["Arguments"]["Conditions"] == [{"Type": "Not", "Condition": equal}]
+
+
 def test_a_missing_recipe_is_reported_before_anything_runs(tmp_path: Path) -> None:
     from drivetrain.components.train import train
 

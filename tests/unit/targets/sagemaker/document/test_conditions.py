@@ -111,7 +111,7 @@ def test_a_member_of_another_kind_is_refused() -> None:
         ({"Type": "Equals", "LeftValue": 1, "Rightvalue": 2}, "Did you mean 'Rightvalue'"),
         ({"Type": "In", "QueryValue": 1}, "of type In has no Values"),
         ({"Type": "In", "QueryValue": 1, "Values": []}, "Allowed: a filled list"),
-        ({"Type": "Not"}, "of type Not has no Expression"),
+        ({"Type": "Not"}, "of type Not has no Condition"),
         ({"Type": "Or", "Conditions": TRUE}, "Allowed: a filled list"),
         ({"Type": "Not", "Expression": {"Type": "Or", "Conditions": [{"Type": "Never"}]}}, "'Never' is not known"),
         ([TRUE, 5], "a condition is 5"),

@@ -60,7 +60,7 @@ def test_loops_functions_and_conditions_have_the_words_of_authors() -> None:
     message = {"Std:Join": {"On": " ", "Values": ["stopped", get("Execution.PipelineName")]}}
     stop = {"Name": "Stop", "Type": "Fail", "Arguments": {"ErrorMessage": message}}
     listed = {"Type": "In", "QueryValue": get("Parameters.Items"), "Values": ["[]", "[1]"]}
-    nothing = {"Type": "Not", "Expression": listed}
+    nothing = {"Type": "Not", "Condition": listed}
     found = written(each, gate(either, nothing, then=[stop]), parameters=[("Items", "String", "[1]")])
     assert (found.is_equal, found.raw) == (True, {})
     assert (
