@@ -116,13 +116,13 @@ def _problems(definition: Definition) -> Iterator[str]:
                 )
         yield from _own_problems(step)
         try:
-            got = step.references
+            unknown = [(get, _unknown(get, definition, parameters, step)) for get in step.references]
         except UserError as error:
             readable = False
             yield str(error)
             continue
-        for get in got:
-            if problem := _unknown(get, definition, parameters, step):
+        for get, problem in unknown:
+            if problem:
                 yield f"{step.place}: Get {get.text!r}: {problem}"
         if step.type == "Condition":
             yield from _mistyped(step, definition)

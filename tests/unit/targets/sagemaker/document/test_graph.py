@@ -176,6 +176,14 @@ def test_property_files_lie_in_an_output(output: str, path: str, said: str) -> N
     assert said in problem(of(with_outputs("a", "metrics", PropertyFiles=[file])))
 
 
+def test_an_unreadable_property_file_is_a_fault_of_each_step_that_reads_it() -> None:
+    read = {"Std:JsonGet": {"PropertyFile": {"Get": "Steps.a.PropertyFiles.M"}, "Path": "x"}}
+    files = [{"PropertyFileName": "M", "OutputName": "metrics", "FilePath": ""}]
+    found = faults(of(with_outputs("a", "metrics", PropertyFiles=files), step("b", Arguments={"x": read})))
+    assert len(found) == 2
+    assert all("FilePath is ''. Allowed: text." in said for said in found)
+
+
 def test_a_thousand_mistakes_are_refused_as_quickly_as_twenty() -> None:
     steps = [
         step(f"step-number-{n:04d}-with-a-long-name", f"stepp-number-{n:04d}-with-a-long-name") for n in range(1000)
