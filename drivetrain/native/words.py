@@ -6,6 +6,7 @@ CreateModelPackage. The defaults are those that the SageMaker Python SDK writes.
 
 from __future__ import annotations
 
+from drivetrain.native.retries import RETRIES
 from drivetrain.native.table import (
     CACHE,
     COUNT,
@@ -81,7 +82,7 @@ _CLUSTER = (
     Row("volume", "VolumeSizeInGB", COUNT, 30),
     Row("volume_key", "VolumeKmsKeyId", TEXT),
 )
-_RETRY = Row("retry", "RetryPolicies", OBJECTS)
+_RETRY = Row("retry", "RetryPolicies", RETRIES)
 OUTPUTS = named("OutputName", fields("OutputType"))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.catalog import quotas
+from drivetrain.native.retries import EXCEPTIONS
 from drivetrain.schemas import DIALECT, object_of
 from drivetrain.spec.binding import TYPES
-from drivetrain.targets.sagemaker.compile.job_options import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS
 from drivetrain.targets.sagemaker.document.graph import TRIGGERS, reached

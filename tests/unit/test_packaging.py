@@ -283,7 +283,6 @@ OF_ONE_TARGET = {
     "drivetrain.cli.local.triggers": "the account of a role",
     "drivetrain.operations.operands": "a definition with its edits",
     "drivetrain.infra": "the stack of an account, the manifests of a cluster",
-    "drivetrain.schemas.definition": "the schema of SageMaker's definitions",
     "drivetrain.studio": "SageMaker Studio's edits",
 }
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drivetrain.native
-from drivetrain import Cluster, Dependency, Parameter, Pipeline, SpecError, execution, join, step, when
+from drivetrain import Cluster, Dependency, Parameter, Pipeline, RetryPolicy, SpecError, execution, join, step, when
 from drivetrain.native import At, Channel, Container, To, Word, callback, model, processing, training, transform, tuning
 from drivetrain.native.table import Call, MisfitError, Row, Table
 from drivetrain.native.words import ENTRIES, TABLES
@@ -21,7 +21,7 @@ from tests.fixtures.public_forms import FORMS
 PAGE = Path(__file__).parents[3] / "docs" / "coming_from.md"
 SAMPLES: tuple[Any, ...] = (
     *("text", 3, True, ["a", "b"], {"a": "b"}, {"a": ["b"]}, ("a", "b"), {"a": ("b", "c")}, {"a": ("b", "c", "d")}),
-    *([{"A": 1}], {"a": {"b": [1]}}),
+    *([{"A": 1}], {"a": {"b": [1]}}, [RetryPolicy(causes=("quota",), backoff_rate=1.5)]),
 )
 ROWS = [(table, row) for table in (*TABLES.values(), *ENTRIES) for row in table.rows]
 
@@ -30,7 +30,7 @@ def value(given: Any) -> Any:
     """The value that a table reads, as code would give it."""
     if isinstance(given, Call):
         keywords = {name: value(each) for name, each in given.keywords.items()}
-        return getattr(drivetrain.native, given.word)(*map(value, given.positional), **keywords)
+        return getattr(drivetrain.native, given.word, RetryPolicy)(*map(value, given.positional), **keywords)
     if isinstance(given, dict):
         return {name: value(each) for name, each in given.items()}
     return [value(each) for each in given] if isinstance(given, list) else given
@@ -106,6 +106,7 @@ def example() -> Pipeline:
         count=count,
         role="arn:aws:iam::000000000000:role/r",
         cache="30d",
+        retry=[RetryPolicy(causes=("throttling",)), {"ExceptionType": ["Step.SERVICE_FAULT"], "MaxAttempts": 1}],
         inputs={"own": At(ours["model"], "/in"), "code": At("s3://b/code/", "/code", mode="Pipe", compression=None)},
         outputs={"train": To("s3://b/train/", "/out")},
         reports={"Report": ("train", "report.json")},
@@ -140,6 +141,8 @@ def test_jobs_as_they_are_compile_with_references_to_each_other_and_to_other_ste
     assert [each for each in definition["Parameters"] if each["Name"] == "Fresh"]  # by the step of this package
     prepared = built["prepare"]
     assert prepared["CacheConfig"] == {"Enabled": True, "ExpireAfter": "30d"}
+    policy = {"ExceptionType": ["Step.THROTTLING"], "IntervalSeconds": 1, "BackoffRate": 2.0, "MaxAttempts": 3}
+    assert prepared["RetryPolicies"] == [policy, {"ExceptionType": ["Step.SERVICE_FAULT"], "MaxAttempts": 1}]
     assert prepared["DependsOn"] == [{"Step": "ours", "Trigger": "Any"}]
     assert (prepared["DisplayName"], prepared["StepFieldOfNextYear"]) == ("Prepare", 1)
     arguments = prepared["Arguments"]
@@ -197,6 +200,7 @@ def test_nothing_is_added_to_a_pipeline_of_jobs_as_they_are() -> None:
         (lambda: model("m", containers=Container(image="i")), "Give a list of Container(...)."),
         (lambda: processing("p", reports={"R": "r.json"}), "Give (OutputName, FilePath) by name."),
         (lambda: tuning("t", cache=1), "tuning('t'): cache=1. Give True, False, or how long a result is kept"),
+        (lambda: processing("p", retry=3), "Give a list of RetryPolicy(...)."),
         (lambda: processing("p", other=json.loads('["x"]')), "processing('p'): other=['x']. Give JSON by name"),
         (lambda: processing("p", other={"Tags": object()}), "Give JSON by name, as the service has it."),
         (

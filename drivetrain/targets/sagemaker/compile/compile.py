@@ -46,7 +46,6 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     cache_fields,
     mlflow_fields,
     native_with_fresh,
-    retry_fields,
 )
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
@@ -241,6 +240,8 @@ class _Compiler:
         if isinstance(step, JobStep):
             built |= cache_fields(step.cache or self.pipeline.cache)
         if isinstance(step, JobStep | RegisterStep) and step.retry:
+            from drivetrain.native.retries import retry_fields  # most have none
+
             built["RetryPolicies"] = [retry_fields(policy) for policy in step.retry]
         self.check(built)
         return built

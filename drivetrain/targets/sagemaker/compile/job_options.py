@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.base.json_text import object_in
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import SOURCE_VERSION, CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
+from drivetrain.spec.resources import SOURCE_VERSION, CachePolicy, Cluster, Mlflow, file_system
 from drivetrain.spec.steps import JobStep, NativeStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
 from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE
@@ -17,15 +17,6 @@ from drivetrain.targets.sagemaker.compile import Constant, Generated, join, spel
 from drivetrain.targets.sagemaker.document.step_types import step_type
 from drivetrain.targets.sagemaker.option_rules import MAIN_GROUP, instance_types, network_of
 from drivetrain.targets.sagemaker.settings import settings_of
-
-# https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
-EXCEPTIONS: dict[RetryCause, str] = {
-    "service_error": "Step.SERVICE_FAULT",
-    "throttling": "Step.THROTTLING",
-    "job_error": "SageMaker.JOB_INTERNAL_ERROR",
-    "no_capacity": "SageMaker.CAPACITY_ERROR",
-    "quota": "SageMaker.RESOURCE_LIMIT",
-}
 
 
 def cache_fields(policy: CachePolicy) -> Json:
@@ -35,15 +26,6 @@ def cache_fields(policy: CachePolicy) -> Json:
     if policy.expire_after:
         config["ExpireAfter"] = policy.expire_after
     return {"CacheConfig": config}
-
-
-def retry_fields(policy: RetryPolicy) -> Json:
-    return {
-        "ExceptionType": [EXCEPTIONS[cause] for cause in policy.causes],
-        "IntervalSeconds": policy.interval_seconds,
-        "BackoffRate": policy.backoff_rate,
-        "MaxAttempts": policy.max_attempts,
-    }
 
 
 Json = dict[str, Any]

@@ -19,7 +19,8 @@ from drivetrain.targets.written.names import Hints, Names
 
 _NATIVE = {table.word for table in (*ENTRIES, *TABLES.values())}
 _STEPS = ("NativeStep", "call_lambda", "fail", "for_each", "when")
-_OURS = {*_STEPS, "Dependency", "Parameter", "Pipeline", "current_item", "execution", "join", "largest", "smallest"}
+_VALUES = ("Dependency", "Parameter", "RetryPolicy", "current_item", "execution", "join", "largest", "smallest")
+_OURS = {"Pipeline", *_STEPS, *_VALUES}
 _BESIDE = ("Name", "Type", "DisplayName", "Description", "DependsOn")
 _DOCSTRING = "A pipeline as SageMaker has it, written by drivetrain import --code."
 _EXPERIMENT = {

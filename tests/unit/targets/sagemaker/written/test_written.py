@@ -15,6 +15,13 @@ from drivetrain.targets.written.names import Hints, Names
 from tests.fixtures.kubeflow_examples import fit
 from tests.fixtures.public_forms import FUNCTION, ROLE, definition, get
 
+RETRY = {
+    "ExceptionType": ["SageMaker.CAPACITY_ERROR", "SageMaker.RESOURCE_LIMIT"],
+    "IntervalSeconds": 1,
+    "BackoffRate": 2.0,
+    "MaxAttempts": 9,
+}
+
 
 def written(*steps: Any, parameters: Any = (), **fields: Any) -> Written:
     return write_code(from_json(definition(steps, parameters, **fields)), "nightly")
@@ -188,7 +195,7 @@ def test_steps_are_found_inside_of_one_that_stays_json() -> None:
 
 def test_a_function_has_what_every_job_has() -> None:
     cached = called("Ask", {"x": None, "y": get("Parameters.p")}, [("score", "Float")], CacheConfig={"Enabled": True})
-    cached |= {"DisplayName": "Ask it", "RetryPolicies": [{"ExceptionType": ["Step.SERVICE_FAULT"]}]}
+    cached |= {"DisplayName": "Ask it", "RetryPolicies": [RETRY, {**RETRY, "ExpireAfterMin": 5}]}
     low = compared("LessThan", get("Steps.Ask.OutputParameters['score']"), 0.5)
     told = called("Tell", {"score": get("Steps.Ask.OutputParameters['score']")})
     stop = {
@@ -202,6 +209,7 @@ def test_a_function_has_what_every_job_has() -> None:
     assert (found.is_equal, found.raw) == (True, {})
     assert 'payload={"x": None, "y": p},\n        outputs={"score": "Float"},\n        cache=True,' in found.code
     assert 'payload={"score": ask["score"]}' in found.code
+    assert 'RetryPolicy(causes=("no_capacity", "quota"), max_attempts=9),' in found.code
 
 
 @pytest.mark.parametrize("items", [[1, 2], ["a"], ['{"n": 1, "s": "x"}', '{"n": 2, "s": "y"}']])
