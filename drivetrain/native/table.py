@@ -59,6 +59,8 @@ class Table:
     positional: int = 0
     type: str = ""
     outputs: dict[str, str] = field(default_factory=dict[str, str])
+    order: str = ""
+    """Keywords in the order in which the SDK writes their JSON; the others follow as they stand in `rows`."""
 
     def write(self, given: Mapping[str, Any], where: str) -> dict[str, Any]:
         """The JSON of keywords.
@@ -72,7 +74,8 @@ class Table:
                 advice = did_you_mean(name, keywords)
                 raise SpecError(f"{where} does not take {name!r}. {advice} Other fields go into other={{...}}.")
         built: dict[str, Any] = {}
-        for row in self.rows:
+        first = self.order.split()
+        for row in sorted(self.rows, key=lambda row: first.index(row.keyword) if row.keyword in first else len(first)):
             value = given.get(row.keyword, row.default)
             if value is None:
                 continue
@@ -228,11 +231,12 @@ OBJECTS = Spelling("a list of JSON, as the service has it", _listed(_mapped(json
 CACHE = Spelling("True, False, or how long a result is kept, such as '30d'", _cache, _read_cache)
 
 
-def named(key: str, item: Spelling) -> Spelling:
-    """A list of objects that have a name each, as a dict: name -> the rest."""
+def named(key: str, item: Spelling, *, last: bool = False) -> Spelling:
+    """A list of objects that have a name each, in the first or the last field, as a dict: name -> the rest."""
 
     def write(given: Any) -> Any:
-        return [{key: name, **value} for name, value in _mapped(item.write)(given).items()]
+        written = _mapped(item.write)(given).items()
+        return [{**value, key: name} if last else {key: name, **value} for name, value in written]
 
     def read(json: Any) -> Any:
         found: dict[str, Any] = {}
@@ -267,14 +271,18 @@ def entry(table: Table, *, bare: bool = False) -> Spelling:
     return Spelling(f"{table.word}(...)", write, read)
 
 
-def fields(*keys: str, of: Spelling = TEXT) -> Spelling:
-    """An object of exactly these fields, as a tuple of them in this order; of a single one the value itself."""
+def fields(*keys: str, of: Spelling = TEXT, last: str = "") -> Spelling:
+    """An object of exactly these fields, as a tuple of them in this order; of a single one the value itself.
+
+    Args:
+        last: the field that the SDK writes last, if that is another one.
+    """
 
     def write(given: Any) -> Any:
         values = [given] if len(keys) == 1 else _list(given)
         if len(values) != len(keys):
             raise MisfitError
-        return dict(zip(keys, map(of.write, values), strict=True))
+        return dict(sorted(zip(keys, map(of.write, values), strict=True), key=lambda pair: pair[0] == last))
 
     def read(json: Any) -> Any:
         if _object(json).keys() != {*keys}:

@@ -36,6 +36,7 @@ AT = Table(
         Row("managed", "AppManaged", FLAG, False),
     ),
     positional=2,
+    order="managed uri path data_type mode distribution compression",
 )
 TO = Table(
     "To",
@@ -46,6 +47,7 @@ TO = Table(
         Row("managed", "AppManaged", FLAG, False),
     ),
     positional=2,
+    order="managed uri path upload",
 )
 CHANNEL = Table(
     "Channel",
@@ -59,6 +61,7 @@ CHANNEL = Table(
         Row("wrapper", "RecordWrapperType", TEXT),
     ),
     positional=1,
+    order="data_type uri distribution content_type",
 )
 CONTAINER = Table(
     "Container",
@@ -68,6 +71,7 @@ CONTAINER = Table(
         Row("environment", "Environment", TEXT_OF_NAME),
         Row("package", "ModelPackageName", TEXT),
     ),
+    order="image environment data",
 )
 
 _CONTAINER = entry(CONTAINER)
@@ -118,6 +122,7 @@ PROCESSING = Table(
         Row("reports", "PropertyFiles", named("PropertyFileName", fields("OutputName", "FilePath"))),
     ),
     type="Processing",
+    order="machine count volume image arguments command role inputs outputs",
 )
 
 
@@ -136,7 +141,7 @@ def _trained(place: str, hyperparameters: str) -> tuple[Row, ...]:
         *_at(
             place.rstrip("."),
             Row("role", "RoleArn", TEXT),
-            Row("channels", "InputDataConfig", named("ChannelName", entry(CHANNEL, bare=True))),
+            Row("channels", "InputDataConfig", named("ChannelName", entry(CHANNEL, bare=True), last=True)),
             Row("output", "OutputDataConfig.S3OutputPath", TEXT),
             Row("output_key", "OutputDataConfig.KmsKeyId", TEXT),
             Row("hyperparameters", hyperparameters, TEXT_OF_NAME),
@@ -155,6 +160,8 @@ TRAINING = Table(
     "training",
     _job(*_trained("", "HyperParameters"), Row("experiment", "Arguments.ExperimentConfig", OBJECT)),
     type="Training",
+    order="mode image output output_key max_seconds max_wait_seconds count machine volume role channels "
+    "hyperparameters",
     outputs={"model": "ModelArtifacts.S3ModelArtifacts"},
 )
 TUNING = Table(
@@ -162,7 +169,7 @@ TUNING = Table(
     _job(
         *_at(
             "HyperParameterTuningJobConfig",
-            Row("objective", "HyperParameterTuningJobObjective", fields("MetricName", "Type")),
+            Row("objective", "HyperParameterTuningJobObjective", fields("MetricName", "Type", last="MetricName")),
             Row("continuous", "ParameterRanges.ContinuousParameterRanges", _RANGE),
             Row("integer", "ParameterRanges.IntegerParameterRanges", _RANGE),
             Row("categorical", "ParameterRanges.CategoricalParameterRanges", named("Name", fields("Values", of=TEXTS))),
@@ -174,6 +181,8 @@ TUNING = Table(
         *_trained("TrainingJobDefinition.", "StaticHyperParameters"),
     ),
     type="Tuning",
+    order="strategy max_jobs max_parallel early_stopping objective continuous categorical integer hyperparameters role "
+    "output output_key count machine volume max_seconds max_wait_seconds mode image channels",
 )
 MODEL = Table(
     "model",
@@ -190,6 +199,7 @@ MODEL = Table(
         _RETRY,
     ),
     type="Model",
+    order="role image environment data",
     outputs={"name": "ModelName"},
 )
 TRANSFORM = Table(
@@ -217,6 +227,7 @@ TRANSFORM = Table(
         )
     ),
     type="Transform",
+    order="model data_type data content_type compression split output accept assemble output_key count machine",
     outputs={"output": "TransformOutput.S3OutputPath"},
 )
 MODEL_VERSION = Table(
@@ -237,6 +248,7 @@ MODEL_VERSION = Table(
         _RETRY,
     ),
     type="RegisterModel",
+    order="group quality",
     outputs={"version": "ModelPackageArn"},
 )
 CALLBACK = Table(

@@ -9,11 +9,12 @@ import pytest
 from drivetrain import Pipeline, step
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document.document import from_json
+from drivetrain.targets.sagemaker.document.step_types import key_fields
 from drivetrain.targets.sagemaker.written import Written, built, write_code
 from drivetrain.targets.written.layout import Called, Code, Item, assigned, text
 from drivetrain.targets.written.names import Hints, Names
 from tests.fixtures.kubeflow_examples import fit
-from tests.fixtures.public_forms import FUNCTION, ROLE, definition, get
+from tests.fixtures.public_forms import FORMS, FUNCTION, ROLE, definition, get
 
 RETRY = {
     "ExceptionType": ["SageMaker.CAPACITY_ERROR", "SageMaker.RESOURCE_LIMIT"],
@@ -235,6 +236,21 @@ def test_fields_beside_the_steps_are_kept(fields: dict[str, Any]) -> None:
     whole = {**definition([model("a")]), **fields}
     found = write_code(from_json({name: each for name, each in whole.items() if each is not None}), "p")
     assert found.is_equal, found
+
+
+def test_fields_of_the_cache_keep_their_bytes() -> None:
+    """By which the service knows that a step ran already; the SDK writes them in this order."""
+    compared = 0
+    for name, form in FORMS.items():
+        found = write_code(from_json(form()), "p")
+        if found.problem:
+            continue
+        again = from_json(dict(compile_pipeline(built(found.code, "p.py")).definition))
+        for before in from_json(form()).walk():
+            old, new = (key_fields(before.type, each.arguments) for each in (before, again.by_name[before.name]))
+            assert json.dumps(new) == json.dumps(old), (name, before.name)
+            compared += old is not None
+    assert compared >= 20
 
 
 def test_a_definition_of_this_package_is_written_with_its_parameter_of_fresh_starts() -> None:
