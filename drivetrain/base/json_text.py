@@ -10,18 +10,22 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii  # type: ignore[reportUnknownVariableType]
 from typing import Any, TypeAlias, cast
 
 from drivetrain.base.errors import UserError
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Segment = str | int
 
 # Real definitions are about 20 levels deep; a condition in a branch of another one adds four.
 MAX_LEVELS = 200
 # The service takes 1,048,576 characters in a request and more through S3; this bounds memory, not use.
 MAX_BYTES = 32 * 1024 * 1024
 
+# A key in brackets ends at its quote and bracket: the SDK writes it without any escaping.
+_SEGMENT = re.compile(r"""\.([^.\[\]'"]+)|\[([0-9]{1,9})\]|\['(.*?)'\]|\["(.*?)"\]""", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _Container: TypeAlias = "dict[str, Json] | list[Json]"
@@ -249,3 +253,29 @@ def _duplicate_key(text: str, source: str) -> str:
                 )
             seen.add(key)
     raise AssertionError("a duplicate key that cannot be found again")
+
+
+@lru_cache(maxsize=8192)
+def parse_path(text: str) -> tuple[Segment, ...]:
+    """The segments of a path: keys as text, positions in a list as int.
+
+    Raises:
+        UserError: naming the place from which the text is no path.
+    """
+    dotted = text if text.startswith("[") else "." + text
+    found: list[Segment] = []
+    position = 0
+    while position < len(dotted):
+        segment = _SEGMENT.match(dotted, position)
+        if segment is None:
+            rest = dotted[position:] if position else text
+            raise UserError(
+                f"{text[:120]!r} is not a path: cannot read {rest[:40]!r}. Allowed: names with dots, ['key'] and [0]."
+            )
+        name, index, single, double = segment.groups()
+        if index is not None:
+            found.append(int(index))
+        else:
+            found.append(next(key for key in (name, single, double) if key is not None))
+        position = segment.end()
+    return tuple(found)

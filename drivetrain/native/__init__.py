@@ -17,7 +17,6 @@ from typing import Any, cast
 from drivetrain.authoring.binding import dependencies
 from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.base.json_text import as_list, as_object, object_in
-from drivetrain.base.records import dataclass
 from drivetrain.native.table import OBJECT, MisfitError, Table
 from drivetrain.native.words import (
     AT,
@@ -34,8 +33,9 @@ from drivetrain.native.words import (
     TRANSFORM,
     TUNING,
 )
+from drivetrain.spec.reports import Report
 from drivetrain.spec.steps import BaseStep, Dependency, NativeStep
-from drivetrain.spec.values import MetricRef, PropertyRef, ValueType
+from drivetrain.spec.values import PropertyRef
 
 _OF_STEP = ("after", "display_name", "description", "other", "fields")
 
@@ -67,18 +67,6 @@ class Job(NativeStep):
         if name not in names:
             raise SpecError(f"Step {self.name!r} has no report {name!r}. {did_you_mean(str(name), names)}")
         return Report(self.name, name)
-
-
-@dataclass(frozen=True)
-class Report:
-    """A JSON file of a step that the service reads."""
-
-    step: str
-    name: str
-
-    def value(self, path: str, type: ValueType = "Float") -> MetricRef:
-        """The value at a path of the file, such as metrics.mse.value."""
-        return MetricRef(step=self.step, name=path, file=self.name, type=type)
 
 
 def output_paths(type: str, fields: Mapping[str, Any]) -> dict[str, str]:

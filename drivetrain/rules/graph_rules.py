@@ -134,14 +134,16 @@ def references_find_their_step(step: BaseStep, graph: Graph) -> Iterator[str]:
 @rule.each(BaseStep)
 def references_find_their_output(step: BaseStep, graph: Graph) -> Iterator[str]:
     for reference in graph.references[step.name]:
-        if isinstance(reference, OutputRef):
+        if isinstance(reference, MetricRef) and reference.file:
+            yield from _reported(step, reference, graph.by_name[reference.step])
+        elif isinstance(reference, OutputRef):
             allowed = graph.by_name[reference.step].output_names()
             if reference.output not in allowed:
                 yield (
                     f"step {step.name!r} reads output {reference.output!r} of {reference.step!r}, which has none "
                     f"of that name. {did_you_mean(reference.output, allowed)}"
                 )
-        elif isinstance(reference, MetricRef) and not reference.file:  # a report names its own
+        elif isinstance(reference, MetricRef):
             source = graph.by_name[reference.step]
             names = source.metrics if isinstance(source, ProcessingStep) else ()
             texts = source.texts if isinstance(source, ProcessingStep) else ()
@@ -164,6 +166,23 @@ def references_find_their_output(step: BaseStep, graph: Graph) -> Iterator[str]:
                     f"step {step.name!r} reads {reference.name!r} ({reference.type}) of {reference.step!r}, which "
                     f"returns no such value. {did_you_mean(reference.name, outputs)}"
                 )
+
+
+def _reported(step: BaseStep, reference: MetricRef, source: BaseStep) -> Iterator[str]:
+    """That no value can be read from a file of a step; a native step names its files itself."""
+    output, _, file = reference.file.partition("/")
+    if isinstance(source, NativeStep):
+        return
+    if not isinstance(source, ProcessingStep):
+        yield (
+            f"step {step.name!r} reads {reference.file!r} of {source.name!r}, which is no processing step. Take what a "
+            "training logs, .logged('loss'), or let a script read the file."
+        )
+    elif output not in source.output_names() or not file:
+        yield (
+            f"step {step.name!r} reads {reference.file!r} of {source.name!r}. Give a file in one of its outputs. "
+            + did_you_mean(output, source.output_names())
+        )
 
 
 @rule

@@ -48,7 +48,7 @@ def evaluations_measure_what_they_are_told(step: JobStep, graph: Graph) -> Itera
 @rule.each(BaseStep)
 def decided_metrics_are_measured(step: BaseStep, graph: Graph) -> Iterator[str]:
     for reference in graph.references[step.name]:
-        if isinstance(reference, MetricRef) and reference.type == "Float":
+        if isinstance(reference, MetricRef) and reference.type == "Float" and not reference.file:
             yield from _unmeasured(graph, step.name, "metric", reference.name, reference.step)
     if not isinstance(step, JobStep) or step.program.target != COMPARE:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field
 
@@ -29,6 +29,9 @@ from drivetrain.spec.values import (
     Value,
     ValueType,
 )
+
+if TYPE_CHECKING:
+    from drivetrain.spec.reports import Report
 
 Trigger = Literal["Failed", "Stopped", "Any"]
 
@@ -112,6 +115,12 @@ class JobStep(BaseStep):
     cache: CachePolicy | None = None
     """The pipeline's policy unless given."""
     retry: tuple[RetryPolicy, ...] = ()
+
+    def report(self, output: str, file: str) -> Report:
+        """A JSON file in an output; `.value("metrics.accuracy")` can be decided on."""
+        from drivetrain.spec.reports import Report
+
+        return Report(self.name, f"{self[output].output}/{file}")
 
 
 class ProcessingStep(JobStep, defer_build=False):
@@ -368,18 +377,8 @@ class NativeStep(BaseStep):
     """The step's JSON without Name, Type, DisplayName, Description and DependsOn."""
 
 
-Step = Annotated[
-    ProcessingStep
-    | TrainingStep
-    | TuningStep
-    | RegisterStep
-    | ConditionStep
-    | FailStep
-    | LambdaStep
-    | ForEachStep
-    | NativeStep,
-    Lazily("kind"),
-]
+_Job = ProcessingStep | TrainingStep | TuningStep
+Step = Annotated[_Job | RegisterStep | ConditionStep | FailStep | LambdaStep | ForEachStep | NativeStep, Lazily("kind")]
 ConditionStep.model_rebuild()
 
 

@@ -138,7 +138,7 @@ class OutputRef(Reference, defer_build=False):
 
 
 class MetricRef(Reference, defer_build=False):
-    """A number or text that a processing step returned, read from its property file; `file` is one of its own."""
+    """A number or text that a processing step returned; of `file` (spec/reports.py) the value at the path `name`."""
 
     kind: Literal["metric"] = "metric"
     step: str

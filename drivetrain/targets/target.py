@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from drivetrain.assets.assets import Asset
     from drivetrain.run_store.events import ExecutionFinished, Observer
     from drivetrain.spec.deployment import Deployment
-    from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.spec.steps import JobStep, NativeStep, Step, TrainingStep
+    from drivetrain.spec.pipeline import Graph, Pipeline
+    from drivetrain.spec.steps import JobStep, NativeStep, ProcessingStep, Step, TrainingStep
 
 DEFAULT = "sagemaker"
 # What a component with `registry: str = "auto"` asks: the registry of the platform that it runs on.
@@ -251,6 +251,20 @@ def environment_of(step: JobStep, given: Mapping[str, Any], registry: str | None
     if isinstance(step.cluster.spot, Spot) and step.cluster.spot.max_interruptions is not None:
         environment["DRIVETRAIN_MAX_INTERRUPTIONS"] = str(step.cluster.spot.max_interruptions)
     return environment
+
+
+def files_read(step: ProcessingStep, graph: Graph) -> list[str]:
+    """The step's files, as OUTPUT/FILE, from which values are read: that of its numbers, then what it writes itself."""
+    from drivetrain.spec.values import MetricRef
+    from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT
+
+    own = {
+        reference.file
+        for references in graph.references.values()
+        for reference in references
+        if isinstance(reference, MetricRef) and reference.file and reference.step == step.name
+    }
+    return [*([f"{METRICS_OUTPUT}/{METRICS_FILE}"] if step.metrics != () else []), *sorted(own)]
 
 
 def checkpoint_folder(step: TrainingStep, parameters: Mapping[str, Any]) -> str:

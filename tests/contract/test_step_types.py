@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import parse_path
 from drivetrain.run_store.reader import Ledger
-from drivetrain.targets.sagemaker.document import descend, parse_path
+from drivetrain.targets.sagemaker.document import descend
 from drivetrain.targets.sagemaker.document.service import property_type
 from drivetrain.targets.sagemaker.run import step_types
 from drivetrain.targets.sagemaker.run.step_types._absent import ABSENT

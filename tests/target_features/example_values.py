@@ -56,6 +56,15 @@ def returned_text() -> Pipeline:
     return of(prepared, model, scores, compared, data("told", salt=compared.text("why")))
 
 
+@feature(GROUP, "a number in a JSON file that a step writes")
+def reported_number() -> Pipeline:
+    prepared = data()
+    model = training(prepared)
+    scores = step(evaluate, model=model["model"], data=prepared["test"])
+    good = scores.report("report", "evaluation.json").value("metrics.accuracy.value") >= 0.9
+    return of(prepared, model, scores, when(good, then=[data("more")]))
+
+
 @feature(GROUP, "the last value of a training metric")
 def logged_metric() -> Pipeline:
     prepared = data()

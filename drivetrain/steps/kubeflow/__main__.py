@@ -11,6 +11,7 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     outputs                      names of the folders that it writes
     metrics                      output parameter -> the number or text of the output `metrics` that it is
     texts                        the same as JSON text, in which nothing looks like a placeholder of the platform
+    reports                      output parameter -> [output, file, path, type]: the value in a JSON file that it is
     logs                         training metric -> the regular expression that finds it in the program's log
     logged                       output parameter -> the training metric whose last value it is
     archives                     inputs that the program finds as one archive of that name (model.tar.gz)
@@ -51,6 +52,7 @@ from drivetrain.steps.kubeflow.program import (
     start,
     tell,
 )
+from drivetrain.steps.kubeflow.reports import as_json, reported
 from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, Json, RetryError, Task, TaskError, local_path, stored
 
 METRICS, METRICS_FILE = "metrics", "metrics.json"
@@ -90,7 +92,7 @@ def run(task: Task, report: Reporter) -> int:
             earlier.write(code, reason)
         report("ended", code=code, seconds=seconds, reason=reason)
         return code
-    values = {**_metrics(task), **log.last(task.document.get("logged", {}))}
+    values = {**_metrics(task), **reported(task), **log.last(task.document.get("logged", {}))}
     _write_outputs(task, values)
     report("ended", code=0, seconds=seconds, parameters=values, outputs=_made(task), inputs=inputs)
     return 0
@@ -162,13 +164,7 @@ def _metrics(task: Task) -> Json:
             f"{', '.join(returned) or 'nothing'}."
         )
     found = {key: returned[name] for key, name in values.items()}
-    for key, value in found.items():
-        if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
-            raise TaskError(
-                f"step {task.step!r} returned {values[key]} = {value}, which is compared as a double there. Allowed: "
-                "-2**53 to 2**53."
-            )
-    return found | {key: json.dumps(returned[name]).replace("{{", "{\\u007b") for key, name in texts.items()}
+    return found | {key: as_json(returned[name]) for key, name in texts.items()}
 
 
 def _numbers(file: Path) -> Json:
@@ -184,6 +180,11 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise TaskError(f"step {task.step!r} gave {key} = {value}. Allowed there: finite numbers.")
+        if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+            raise TaskError(
+                f"step {task.step!r} returned {key} = {value}, which is compared as a double there. Allowed: "
+                "-2**53 to 2**53."
+            )
     artifacts: Json = {}
     for name, artifact in task.made.items():
         local_path(artifact["uri"]).mkdir(parents=True, exist_ok=True)

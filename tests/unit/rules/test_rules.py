@@ -188,6 +188,11 @@ def test_rule_references_find_their_output() -> None:
     called = LambdaStep(name="a", function="arn:aws:lambda:us-east-1:1:function:f", outputs={"size": "Integer"})
     reader = processing("reader", parameters={"x": LambdaOutputRef(step="a", name="siz", type="Integer")})
     assert "Did you mean 'size'?" in refusal(called, reader)
+    for file, said in (("outt/a.json", "Did you mean 'out'?"), ("out", "Give a file in one of its outputs")):
+        reader = processing("reader", parameters={"x": MetricRef(step="a", name="mse", file=file)})
+        assert f"reads {file!r} of 'a'" in (message := refusal(processing("a"), reader)) and said in message
+    reader = processing("reader", parameters={"x": training("t").report("model", "a.json").value("mse")})
+    assert "'t', which is no processing step. Take what a training logs" in refusal(training("t"), reader)
 
 
 def test_rule_steps_make_no_cycle() -> None:

@@ -80,6 +80,10 @@ def key_of(metric: str) -> str:
     return f"{plain}_{hashlib.sha256(metric.encode()).hexdigest()[:8]}"
 
 
+def metric_name(metric: MetricRef) -> str:
+    return f"{metric.file}:{metric.name}" if metric.file else metric.name
+
+
 def text_key_of(metric: str) -> str:
     """The output parameter in which it is handed on as JSON text."""
     return f"{_TEXT}{key_of(metric)}"

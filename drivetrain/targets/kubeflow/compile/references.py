@@ -9,6 +9,7 @@ from typing import Any
 
 from drivetrain.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.assets.step_code import StepCode, Used
+from drivetrain.base.json_text import parse_path
 from drivetrain.spec.pipeline import Graph, Pipeline, find_cycle
 from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, TrainingStep
 from drivetrain.spec.values import (
@@ -183,10 +184,10 @@ class References:
                 return {"parameter": task.take_constant(EXECUTION_INPUT, RUN_ID), "type": "String"}
             case OutputRef() | IterationRef(of=OutputRef()):
                 return {"uri": task.take_value(self.channel(reference))}
-            case MetricRef(step=step, name=metric):
+            case MetricRef():
                 # As JSON: the platform has numbers as doubles, 7 as 7.0, and looks for placeholders in texts.
-                source = self.task(self.graph.by_name[step])
-                channel = source.give(checks.text_key_of(metric), "STRING", "texts", metric)
+                key = checks.text_key_of(checks.metric_name(reference))
+                channel = self.returned(reference, key, "STRING", "texts", "JSON")
                 return {"parameter": task.take_value(channel), "type": "JSON"}
             case ItemRef(path=path):
                 channel = Channel("parameters", ITEM_INPUT, task.scope, type="STRING")
@@ -208,11 +209,19 @@ class References:
                 return self.task(training).give(f"logged-{checks.key_of(name)}", _NUMBER, "logged", name)
             case IterationRef():
                 return self.iterated(reference)
-            case MetricRef(step=step, name=name):
-                task = self.task(self.graph.by_name[step])
-                return task.give(checks.key_of(name), parameter_type(reference), "metrics", name)
+            case MetricRef(type=type):
+                key = checks.key_of(checks.metric_name(reference))
+                return self.returned(reference, key, parameter_type(reference), "metrics", type)
             case _:
                 raise AssertionError(f"check() lets no {reference.described()} pass")
+
+    def returned(self, reference: MetricRef, key: str, type: str, source: str, kind: str) -> Channel:
+        """The output parameter of a step with what it returned (of that part of the document), or wrote into a file."""
+        task = self.task(self.graph.by_name[reference.step])
+        if not reference.file:
+            return task.give(key, type, source, reference.name)
+        output, _, file = reference.file.partition("/")
+        return task.give(key, type, "reports", [output, file, list(parse_path(reference.name)), kind])
 
 
 class Imports:

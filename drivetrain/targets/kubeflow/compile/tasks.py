@@ -64,11 +64,11 @@ class Task:
             self.take(name, channel)
         return name
 
-    def give(self, key: str, type: str, source: str, name: str) -> Channel:
+    def give(self, key: str, type: str, source: str, name: Any) -> Channel:
         """Let the task hand on a value as an output parameter.
 
         Args:
-            source: the part of the document that says where it comes from (`metrics`, `texts`, `logged`).
+            source: the part of the document that says where it comes from (`metrics`, `texts`, `logged`, `reports`).
             name: what it is there.
         """
         self.parameters[key] = type

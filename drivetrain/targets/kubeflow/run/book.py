@@ -245,8 +245,8 @@ class Book:
         match reference:
             case ParameterRef(name=name):
                 return self.parameters[name]
-            case MetricRef(step=step, name=name):
-                return self.values[step, checks.key_of(name)]
+            case MetricRef(step=step):
+                return self.values[step, checks.key_of(checks.metric_name(reference))]
             case LoggedRef(step=step, name=name):
                 return self.values[step, f"logged-{checks.key_of(name)}"]
             case IterationRef(step=step, index=index, of=LoggedRef() as of):

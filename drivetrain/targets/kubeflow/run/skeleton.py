@@ -11,7 +11,7 @@ from drivetrain.base.json_text import text_of
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import ConditionStep, ForEachStep, ProcessingStep, Step
 from drivetrain.spec.values import ParameterRef, references_in
-from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT
+from drivetrain.targets.target import files_read
 
 Json = dict[str, Any]
 TYPES = {
@@ -66,8 +66,9 @@ def _step(step: Step, graph: Graph) -> Json:
             "MaxConcurrency": step.max_concurrency,
             "ForEachBody": [_step(each, graph) for each in step.body],
         }
-    elif isinstance(step, ProcessingStep) and step.metrics != ():
+    elif isinstance(step, ProcessingStep):
         built["PropertyFiles"] = [
-            {"PropertyFileName": METRICS_OUTPUT, "OutputName": METRICS_OUTPUT, "FilePath": METRICS_FILE}
+            dict(zip(("PropertyFileName", "OutputName", "FilePath"), (each, *each.split("/", 1)), strict=True))
+            for each in files_read(step, graph)
         ]
     return {**built, "Arguments": arguments}

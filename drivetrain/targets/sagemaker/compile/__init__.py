@@ -4,6 +4,7 @@ field, and values of the spec as it spells them: literals, `Get`, `Std:Join`, `S
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +34,7 @@ from drivetrain.spec.values import (
     Value,
     value_type,
 )
-from drivetrain.steps import METRICS_OUTPUT
+from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
 
@@ -90,6 +91,8 @@ def spell(value: NestedValue, graph: Graph) -> Any:
             return _output(step, output, graph)
         case MetricRef(step=step, name=name, file=file):
             path = name if file or _PLAIN_KEY.fullmatch(name) else f"['{name}']"
+            if file and isinstance(graph.by_name[step], JobStep):
+                file = property_file(file)
             place = get(f"Steps.{step}.PropertyFiles.{file or METRICS_OUTPUT}")
             return {"Std:JsonGet": {"PropertyFile": place, "Path": path}}
         case LoggedRef() | BestRef() | PropertyRef() | LambdaOutputRef():
@@ -105,6 +108,16 @@ def spell(value: NestedValue, graph: Graph) -> Any:
             return join(on, *(spell(part, graph) for part in values))
         case _:
             return value
+
+
+def property_file(report: str) -> str:
+    """The name of a property file for OUTPUT/FILE: evaluation-scores for evaluation/scores.json."""
+    if report == f"{METRICS_OUTPUT}/{METRICS_FILE}":
+        return METRICS_OUTPUT
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", report.removesuffix(".json"))
+    if re.fullmatch(r"[A-Za-z0-9]+/[A-Za-z0-9]+\.json", report):
+        return plain
+    return f"{plain}-{hashlib.sha256(report.encode()).hexdigest()[:8]}"
 
 
 def spell_json(value: Any, graph: Graph) -> Any:

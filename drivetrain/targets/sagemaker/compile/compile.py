@@ -201,7 +201,7 @@ class _Compiler:
         match step:
             case ProcessingStep():
                 built |= {"Arguments": processing_arguments(step, self.site(step))}
-                if files := property_files(step):
+                if files := property_files(step, self.graph):
                     built["PropertyFiles"] = files
             case TuningStep():
                 from drivetrain.targets.sagemaker.compile.tuning import tuning_arguments

@@ -16,12 +16,10 @@ from drivetrain.steps import (
     CODE_CHANNEL,
     FRESH_PARAMETER,
     FRESH_VARIABLE,
-    METRICS_FILE,
-    METRICS_OUTPUT,
     START_COMMAND,
     spread,
 )
-from drivetrain.targets.sagemaker.compile import Constant, Generated, get, join, spell, text
+from drivetrain.targets.sagemaker.compile import Constant, Generated, get, join, property_file, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,
     channel,
@@ -31,7 +29,14 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     training_options,
 )
 from drivetrain.targets.sagemaker.settings import settings_of
-from drivetrain.targets.target import EVIDENCE_VARIABLE, REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
+from drivetrain.targets.target import (
+    EVIDENCE_VARIABLE,
+    REGISTRY_VARIABLE,
+    checkpoint_folder,
+    environment_of,
+    files_read,
+    flag,
+)
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.compile.spark_job import SparkJob
@@ -148,11 +153,12 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
     return arguments | _tags(step, graph)
 
 
-def property_files(step: ProcessingStep) -> list[Json]:
-    """The file from which conditions read the step's numbers."""
-    if step.metrics == ():
-        return []
-    return [{"PropertyFileName": METRICS_OUTPUT, "OutputName": METRICS_OUTPUT, "FilePath": METRICS_FILE}]
+def property_files(step: ProcessingStep, graph: Graph) -> list[Json]:
+    """The files from which values are read: the step's numbers, and what it writes itself."""
+    keys = ("PropertyFileName", "OutputName", "FilePath")
+    return [
+        dict(zip(keys, (property_file(each), *each.split("/", 1)), strict=True)) for each in files_read(step, graph)
+    ]
 
 
 def training_arguments(step: TrainingStep, site: Site) -> Json:

@@ -9,44 +9,12 @@ take what has another shape for left out: where a definition was checked before,
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.base.json_text import Json
-
-Segment = str | int
-
-# A key in brackets ends at its quote and bracket: the SDK writes it without any escaping.
-_SEGMENT = re.compile(r"""\.([^.\[\]'"]+)|\[([0-9]{1,9})\]|\['(.*?)'\]|\["(.*?)"\]""", re.DOTALL)
+from drivetrain.base.json_text import Json, Segment
 
 # Where a describe call gives a list, the service lets a path select an entry by its name.
 _NAMES_OF_ENTRIES = ("OutputName", "InputName", "MetricName", "ChannelName", "Name", "Key")
-
-
-@lru_cache(maxsize=8192)
-def parse_path(text: str) -> tuple[Segment, ...]:
-    """The segments of a path: keys as text, positions in a list as int.
-
-    Raises:
-        UserError: naming the place from which the text is no path.
-    """
-    dotted = text if text.startswith("[") else "." + text
-    found: list[Segment] = []
-    position = 0
-    while position < len(dotted):
-        segment = _SEGMENT.match(dotted, position)
-        if segment is None:
-            rest = dotted[position:] if position else text
-            raise UserError(
-                f"{text[:120]!r} is not a path: cannot read {rest[:40]!r}. Allowed: names with dots, ['key'] and [0]."
-            )
-        name, index, single, double = segment.groups()
-        if index is not None:
-            found.append(int(index))
-        else:
-            found.append(next(key for key in (name, single, double) if key is not None))
-        position = segment.end()
-    return tuple(found)
 
 
 def path_text(path: tuple[Segment, ...]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.base.json_text import Json
+from drivetrain.base.json_text import Json, as_object, object_in
 from drivetrain.targets.sagemaker.document import path_text
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ def evaluate(condition: Any, resolve: Resolve) -> bool:
     values: list[Json] = [resolve(part) for part in parts]
     if kind == "In":
         return any(_compared("Equals", values[0], option) for option in values[1:])
-    return _compared(kind, values[0], values[1])
+    try:
+        return _compared(kind, values[0], values[1])
+    except UserError as error:
+        raise UserError(f"{_where(parts[0])}: {error}") from None
 
 
 def check_condition(condition: Any) -> None:
@@ -177,6 +180,11 @@ def _kind(value: Json) -> str | None:
 
 def _shown(value: Json) -> str:
     return f"{value!r:.80} ({_kind(value) or 'neither number nor text'})"
+
+
+def _where(node: Json) -> str:
+    file = object_in(object_in(as_object(node), "Std:JsonGet"), "PropertyFile").get("Get")
+    return expression_text(node) + (f" ({file})" if file else "")
 
 
 def expression_text(node: Json) -> str:

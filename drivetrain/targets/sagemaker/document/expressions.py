@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.base.json_text import Json
+from drivetrain.base.json_text import Json, Segment, parse_path
 from drivetrain.base.records import dataclass
-from drivetrain.targets.sagemaker.document import Segment, descend, parse_path, path_text
+from drivetrain.targets.sagemaker.document import descend, path_text
 
 ROOTS = ("Parameters", "Execution", "Steps", "ForEach", "IterationOutput", "PipelineExperimentConfig")
 FUNCTIONS = ("Std:Join", "Std:JsonGet")

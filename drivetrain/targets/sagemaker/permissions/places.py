@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import Segment, descend
+from drivetrain.base.json_text import Json, Segment
+from drivetrain.targets.sagemaker.document import descend
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get, parse_get
 from drivetrain.targets.sagemaker.document.for_each import selector

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.json_text import as_list, as_object, objects_in
-from drivetrain.targets.sagemaker.document import Segment, parse_path, path_text
+from drivetrain.base.json_text import Segment, as_list, as_object, objects_in, parse_path
+from drivetrain.targets.sagemaker.document import path_text
 
 _EXECUTION = {
     "Execution.Id": "PipelineExecutionArn",

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from drivetrain.steps.kubeflow.program import Log, Reporter, command_of, environment_of, start, tell
+from drivetrain.steps.kubeflow.reports import reported
 from drivetrain.steps.kubeflow.task import REGISTER, Task, TaskError, local_path, spelled, stored
 
 MODULE = """
@@ -149,6 +151,35 @@ def test_an_integer_that_is_rounded_is_not_compared(store: Path) -> None:
     assert code == 2 and "step 'work' returned rows = 9007199254740993, which is compared as a double" in printed
     assert run(store, working(texts={"text-of-rows": "rows"}))[0] == 0
     assert made(store)["parameterValues"] == {"text-of-rows": "9007199254740993"}
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "kind", "said"),
+    [
+        (None, ["mse"], "Float", "mse in scores.json of output 'made': there is no such file. The output has a.txt."),
+        ("{", ["mse"], "Float", "the file is not JSON: "),
+        ('{"m": {"mae": 1}}', ["m", "mse"], "Float", "there is no 'mse' in {'mae': 1}."),
+        ('{"m": "abc"}', ["m", 0], "Float", "there is no 0 in 'abc'."),
+        ('{"m": [1]}', ["m", 1], "Float", "there is no 1 in [1]."),
+        ('{"m": "1"}', ["m"], "Float", "is '1', and another step reads it. Allowed: int or float."),
+        ('{"m": true}', ["m"], "Float", "is True, and another step reads it. Allowed: int or float."),
+        ('{"m": [1]}', ["m"], "JSON", "is [1], and another step reads it. Allowed: str or int or float or bool."),
+        ('{"m": [1, {"a b": 2.5}]}', ["m", 1, "a b"], "Float", 2.5),
+        ('{"m": "{{x}}"}', ["m"], "JSON", '"{\\u007bx}}"'),
+    ],
+)
+def test_values_of_files_are_read(
+    content: str | None, path: list[str | int], kind: str, said: object, tmp_path: Path
+) -> None:
+    (tmp_path / ("a.txt" if content is None else "scores.json")).write_text(content or "")
+    made = {"outputFile": str(tmp_path / "out.json"), "artifacts": {"made": {"artifacts": [{"uri": str(tmp_path)}]}}}
+    document = {"step": "work", "outputs": ["made"], "reports": {"key": ["made", "scores.json", path, kind]}}
+    task = Task(json.dumps({"inputs": {}, "outputs": made}), json.dumps(document))
+    if isinstance(said, str) and kind + said[:1] != 'JSON"':
+        with pytest.raises(TaskError, match=rf"step 'work', .*{re.escape(said)}"):
+            reported(task)
+    else:
+        assert reported(task) == {"key": said}
 
 
 def test_a_lost_attempt_is_retried(store: Path) -> None:

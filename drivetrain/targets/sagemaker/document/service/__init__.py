@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.sagemaker.document import parse_path
+from drivetrain.base.json_text import parse_path
 
 
 @cache

@@ -460,3 +460,31 @@ def test_gpus_that_the_image_has_no_code_for_are_refused(cluster: Cluster) -> No
         }
     )
     compile_pipeline(Pipeline(name="p", parameters=[kind], steps=[fitted], deployment=last))
+
+
+def test_values_of_files_are_read_from_property_files() -> None:
+    scores = script("scores.py", outputs=["evaluation", "more"])
+    report = scores.report("evaluation", "evaluation.json")
+    good = (
+        report.value("metrics.acc['value']") >= 0.8,
+        report.value("mse") < 1,
+        scores.report("more", "a/b.json").value("x") < 1,
+    )
+    made = compiled(
+        script("other.py"), scores, when(*good, then=[fail(join("at ", report.value("name", "String")))])
+    ).definition
+    evaluation = {
+        "PropertyFileName": "evaluation-evaluation",
+        "OutputName": "evaluation",
+        "FilePath": "evaluation.json",
+    }
+    more = {"PropertyFileName": "more-a-b-2e0f631f", "OutputName": "more", "FilePath": "a/b.json"}
+    assert [step.get("PropertyFiles") for step in made["Steps"]] == [None, [evaluation, more], None]
+    place = {"Get": "Steps.scores.PropertyFiles.evaluation-evaluation"}
+    first = made["Steps"][-1]["Arguments"]["Conditions"][0]["LeftValue"]
+    assert first == {"Std:JsonGet": {"PropertyFile": place, "Path": "metrics.acc['value']"}}
+
+
+def test_an_output_of_a_report_is_checked_where_it_is_written() -> None:
+    with pytest.raises(SpecError, match=r"Step 'scores' has no output 'evaluatoin'. Did you mean 'evaluation'\?"):
+        script("scores.py", outputs=["evaluation"]).report("evaluatoin", "evaluation.json")

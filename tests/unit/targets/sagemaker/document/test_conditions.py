@@ -94,6 +94,13 @@ def test_incomparable_values_are_refused(operator: str, left: Any, right: Any) -
         evaluate(compare(operator, left, right), same)
 
 
+def test_a_value_of_a_file_that_cannot_be_compared_is_named() -> None:
+    file = {"PropertyFile": {"Get": "Steps.scores.PropertyFiles.evaluation-scores"}, "Path": "metrics.acc.value"}
+    said = r"scores\.metrics\.acc\.value \(Steps\.scores\.PropertyFiles\.evaluation-scores\): cannot compare 'high'"
+    with pytest.raises(UserError, match=said):
+        evaluate(compare("GreaterThan", {"Std:JsonGet": file}, 1), lambda part: "high" if part != 1 else part)
+
+
 def test_a_member_of_another_kind_is_refused() -> None:
     with pytest.raises(UserError, match="cannot compare"):
         evaluate({"Type": "In", "QueryValue": "1", "Values": [1]}, same)

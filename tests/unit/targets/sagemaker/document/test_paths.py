@@ -1,7 +1,8 @@
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.document import descend, parse_path, path_text
+from drivetrain.base.json_text import parse_path
+from drivetrain.targets.sagemaker.document import descend, path_text
 
 JSON = {
     "metrics": {"mse": {"value": 2.5}, "a.b": [10, {"it's": 1}], "": "empty"},
