@@ -15,9 +15,9 @@ RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/requ
  && pip install --no-cache-dir --only-binary :all: --index-url "${TORCH_INDEX:?give the index of torch for CPUs}" \
       -r /tmp/requirements/torch.txt \
  && rm -r /tmp/requirements
-COPY drivetrain/targets/sagemaker/run/batch_transform/server.py /opt/drivetrain/server.py
+COPY drivetrain/inference_server /opt/drivetrain/inference_server
 # The service starts an image with the word `serve`, mounts the model at /opt/ml/model, and asks port 8080.
-RUN printf '#!/bin/sh\nexec python /opt/drivetrain/server.py /opt/ml/model /opt/ml/model/code inference.py 0.0.0.0\n' \
+RUN printf '#!/bin/sh\nexec python /opt/drivetrain/inference_server/start.py /opt/ml/model /opt/ml/model/code inference.py 0.0.0.0\n' \
       > /usr/local/bin/serve \
  && chmod 0755 /usr/local/bin/serve
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 import tarfile
 from collections.abc import Callable, Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ import numpy as np
 import pytest
 import torch
 
+from drivetrain.inference_server.hooks import Handler
+from drivetrain.inference_server.server import Site
+from drivetrain.inference_server.tensors import datatype
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.model_folder import ARCHIVE, unpack
 from drivetrain.training import plugins
@@ -26,6 +30,7 @@ from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.outputs import answers_of, task_of
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
+from drivetrain.training.serving import inference
 from drivetrain.training.serving.model import ServedModel
 from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.values import Values
@@ -212,6 +217,25 @@ def test_a_model_archive_answers_bit_for_bit_like_the_trained_model(
         assert [row["predicted"] for row in predictions] == expected["predicted"]
         scores = [row.get("scores", row.get("score")) for row in predictions]
         assert scores == (expected["scores"] or [None] * ASKED)
+
+
+@pytest.mark.parametrize("name", ["digits_cnn", "imdb_sentiment"])
+def test_the_v2_protocol_answers_as_the_other_pages_do(name: str, folders: dict[str, Path]) -> None:
+    model = folders[name] / "model"
+    site = Site(Handler(inference, str(model)), "model", json.loads((model / "model.json").read_bytes()))
+    dataset = dataset_of(folders[name])
+    columns = dataset.reader.read(slice(0, ASKED), dataset.recipe.columns)
+    inputs = [
+        {"name": each, "shape": values.shape, "datatype": datatype(values.dtype), "data": values.tolist()}
+        for each, values in columns.items()
+        if each in dataset.recipe.columns
+    ]
+    status, answer, *_ = site.asked("/v2/models/model/infer", json.dumps({"inputs": inputs}).encode(), Message())
+    assert status == 200, answer
+    outputs = {each["name"]: np.reshape(each["data"], each["shape"]).tolist() for each in json.loads(answer)["outputs"]}
+    expected = expected_of(folders[name])
+    assert outputs["predicted"] == expected["predicted"]
+    assert outputs.get("scores", outputs.get("score")) == expected["scores"]
 
 
 @EACH

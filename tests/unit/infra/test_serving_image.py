@@ -30,8 +30,8 @@ STARTUP_S = 60
 
 def test_files_copied_into_the_image_exist() -> None:
     copied = [word for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]]
-    assert "drivetrain/targets/sagemaker/run/batch_transform/server.py" in copied
-    assert [path for path in copied if not (ROOT / path).is_file()] == []
+    assert "drivetrain/inference_server" in copied
+    assert [path for path in copied if not (ROOT / path).exists()] == []
     assert "\ntorch==" in (ROOT / "infra/kubeflow/images/requirements.txt").read_text()
 
 
@@ -39,8 +39,8 @@ def test_files_copied_into_the_image_exist() -> None:
 def served(tmp_path: Path) -> Iterator[http.client.HTTPConnection]:
     """The image's own `serve`, with its folders elsewhere."""
     (script,) = re.findall(r"printf '(.*)\\n'", DOCKERFILE)
-    copied = f"{ROOT}/drivetrain/targets/sagemaker/run/batch_transform/server.py"
-    text = script.replace("\\n", "\n").replace("/opt/drivetrain/server.py", copied)
+    copied = f"{ROOT}/drivetrain/inference_server/"
+    text = script.replace("\\n", "\n").replace("/opt/drivetrain/inference_server/", copied)
     serve = tmp_path / "serve"
     serve.write_text(text.replace("/opt/ml/model", f"{tmp_path}/model").replace("python", sys.executable, 1))
     serve.chmod(0o755)
@@ -77,3 +77,7 @@ def test_the_image_answers_pings_and_requests_of_an_endpoint(served: http.client
     served.request("POST", "/invocations", b"[[1, 2]]", {"Content-Type": "application/json"})
     answer = served.getresponse()
     assert (answer.status, answer.read()) == (200, b"[[2.5, 5.0]]")
+    asked = b'{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP64", "data": [1, 2]}]}'
+    served.request("POST", "/v2/models/model/infer", asked, {"Content-Type": "application/json"})
+    answer = served.getresponse()
+    assert (answer.status, b'"data": [2.5, 5.0]' in answer.read()) == (200, True)

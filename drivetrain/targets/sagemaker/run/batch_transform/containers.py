@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain import inference_server
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import object_in
 from drivetrain.processes.mounts import BASE
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 PROGRAM, SUBMIT_DIRECTORY = "SAGEMAKER_PROGRAM", "SAGEMAKER_SUBMIT_DIRECTORY"
 MODEL_FOLDER = "SM_MODEL_DIR"
 DEFAULT_PROGRAM = "inference.py"
-_SERVER = Path(__file__).with_name("server.py")
+_SERVER = Path(inference_server.__file__).with_name("start.py")
 _PACKAGE = ":model-package/"
 
 

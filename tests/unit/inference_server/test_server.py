@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import io
+import json
 import socket
 import threading
 import types
@@ -13,14 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivetrain.targets.sagemaker.run.batch_transform.server import (
-    BoundedServer,
-    Handler,
-    UnsupportedError,
-    decoded,
-    encoded,
-    requests,
-)
+from drivetrain.inference_server.hooks import Handler, UnsupportedError, decoded, encoded
+from drivetrain.inference_server.server import BoundedServer, Site, requests
 
 
 class Tensor:
@@ -88,8 +84,11 @@ def test_code_that_loads_no_model_ends_the_server() -> None:
 
 
 @contextlib.contextmanager
-def serving(handler: Handler, *, idle_s: float = 30.0, most: int = 4) -> Iterator[tuple[str, int]]:
-    with BoundedServer(("127.0.0.1", 0), requests(handler, idle_s), most) as server:
+def serving(
+    site: Site | Handler, *, idle_s: float = 30.0, most: int = 4, most_bytes: int = 1 << 60
+) -> Iterator[tuple[str, int]]:
+    pages = requests(site if isinstance(site, Site) else Site(site), idle_s, most_bytes)
+    with BoundedServer(("127.0.0.1", 0), pages, most) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -184,3 +183,88 @@ def test_more_connections_than_allowed_wait() -> None:
             thread.join()
     assert [answer.startswith(b"HTTP/1.1 200 ") for answer in answers] == [True] * 5
     assert most_at_work == 2
+
+
+def got(address: tuple[str, int], method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(*address, timeout=20)
+    connection.request(method, path, body or None, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, json.loads(content) if content[:1] in (b"{", b"[") else content.decode()
+
+
+def infer(**tensors: list[Any]) -> bytes:
+    inputs = [
+        {"name": name, "datatype": "FP64", "shape": list(np.shape(values)), "data": values}
+        for name, values in tensors.items()
+    ]
+    return json.dumps({"inputs": inputs}).encode()
+
+
+def test_the_pages_of_the_v2_protocol() -> None:
+    described = {"inputs": {"columns": [{"name": "x", "dtype": "float32", "shape": [8]}]}}
+    with serving(Site(Handler(module(), "/m"), "digits", described)) as address:
+        assert got(address, "GET", "/v2/health/live") == (200, {"live": True})
+        assert got(address, "GET", "/v2/health/ready") == (200, {"ready": True})
+        assert got(address, "GET", "/v2/models/digits/ready") == (200, {"name": "digits", "ready": True})
+        assert got(address, "GET", "/v2")[1]["extensions"] == ["binary_tensor_data"]
+        known = got(address, "GET", "/v2/models/digits/versions/1")[1]
+        assert known["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 8]}]
+        assert got(address, "GET", "/v2/models/other") == (
+            404,
+            {"error": "there is no model 'other'. There is digits."},
+        )
+        status, answer = got(address, "POST", "/v2/models/digits/infer", infer(any=[[1.0, 2.0]]))
+        assert (status, answer["outputs"]) == (
+            200,
+            [{"name": "output", "shape": [1, 2], "datatype": "FP64", "data": [2.0, 4.0]}],
+        )
+        assert got(address, "POST", "/v2/models/digits/infer", infer(a=[1.0], b=[2.0])) == (
+            400,
+            {"error": "this model takes x, and was given a, b."},
+        )
+        counted = got(address, "GET", "/metrics")[1]
+    assert 'drivetrain_requests_total{page="/v2/models/infer",status="200"} 1' in counted
+    assert 'drivetrain_requests_total{page="/v2/models/infer",status="400"} 1' in counted
+    assert 'drivetrain_request_seconds_bucket{page="/v2/models/infer",le="+Inf"} 2' in counted
+    assert "drivetrain_requests_at_work 1" in counted
+
+
+def test_described_columns_are_given_as_rows_or_as_one_array() -> None:
+    described = {"inputs": {"columns": [{"name": name, "dtype": "float64", "shape": []} for name in ("a", "b")]}}
+
+    def read(body: Any, kind: str) -> Any:
+        rows = np.load(io.BytesIO(body)).tolist() if kind == "application/x-npy" else json.loads(body)
+        return [[row["a"], row["b"]] if isinstance(row, dict) else row for row in rows]
+
+    def write(found: Any, accept: str) -> Any:
+        return json.dumps({"predictions": [{"predicted": "high" if a > b else "low", "score": a} for a, b in found]})
+
+    code = module(input_fn=read, predict_fn=lambda data, model: data, output_fn=write)
+    with serving(Site(Handler(code, "/m"), described=described)) as address:
+        answers = [
+            got(address, "POST", "/v2/models/model/infer", infer(**tensors))[1]["outputs"]
+            for tensors in ({"a": [3.0, 0.5], "b": [[1.0], [2.0]]}, {"all": [[3.0, 1.0], [0.5, 2.0]]})
+        ]
+        assert (
+            "different numbers"
+            in got(address, "POST", "/v2/models/model/infer", infer(a=[1.0], b=[1.0, 2.0]))[1]["error"]
+        )
+    assert (
+        answers[0]
+        == answers[1]
+        == [
+            {"name": "predicted", "shape": [2], "datatype": "BYTES", "data": ["high", "low"]},
+            {"name": "score", "shape": [2], "datatype": "FP64", "data": [3.0, 0.5]},
+        ]
+    )
+
+
+def test_a_body_beyond_the_limit_is_refused_before_it_is_read() -> None:
+    with serving(Handler(ECHO, "/m"), most_bytes=10) as address:
+        for told in (
+            post("Content-Length: 11"),
+            post("Transfer-Encoding: chunked", body=b"6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n"),
+        ):
+            assert sent(address, told).startswith(b"HTTP/1.1 413 ")
