@@ -22,7 +22,7 @@ def main() -> None:
     assert spec is not None and spec.loader is not None
     sys.modules[NAME] = package = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
-    sys.path.remove(str(folder))
+    sys.path[:] = [each for each in sys.path if each != str(folder)]  # its modules are not the model's
     importlib.import_module(f"{NAME}.server").main(*sys.argv[1:])
 
 
