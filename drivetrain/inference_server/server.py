@@ -19,10 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from . import metrics, tensors
-from .bodies import BodyError, read_body
-from .hooks import Handler, UnsupportedError
-from .metrics import Metrics
+from drivetrain.inference_server import metrics, tensors
+from drivetrain.inference_server.bodies import BodyError, read_body
+from drivetrain.inference_server.hooks import Handler, UnsupportedError
+from drivetrain.inference_server.metrics import Metrics
 
 # A connection on which nothing comes or goes for so long is closed.
 _IDLE_S = 60.0

@@ -6,24 +6,24 @@ SCRIPT is a module of CODE_FOLDER with SageMaker's hooks (hooks.py). The server 
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 
-NAME = "inference_server"
+OURS = "drivetrain"
 
 
 def main() -> None:
-    """Import this folder under its own name, and begin."""
+    """Import the server under its own name, forget that name, which may be another one's to the model, and begin."""
     folder = Path(__file__).resolve().parent
-    spec = importlib.util.spec_from_file_location(
-        NAME, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None and spec.loader is not None
-    sys.modules[NAME] = package = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
-    sys.path[:] = [each for each in sys.path if each != str(folder)]  # its modules are not the model's
-    importlib.import_module(f"{NAME}.server").main(*sys.argv[1:])
+    sys.path[:] = [each for each in sys.path if each != str(folder)]
+    sys.modules[OURS] = package = ModuleType(OURS)
+    package.__path__ = [str(folder.parent)]
+    server = importlib.import_module(f"{OURS}.{folder.name}.server")
+    for name in [name for name in sys.modules if name.partition(".")[0] == OURS]:
+        del sys.modules[name]
+    server.main(*sys.argv[1:])
 
 
 if __name__ == "__main__":
