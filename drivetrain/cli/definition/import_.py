@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
@@ -58,6 +59,10 @@ def import_(
         Path | None,
         Option("--code", metavar="FILE.py", help="Write the pipeline's code there; 1 unless it means the same."),
     ] = None,
+    moving: Annotated[
+        list[str] | None,
+        Option("--moving", metavar="STEP", help="Make a step of --code a script of the repository; may be repeated."),
+    ] = None,
     run_script: Annotated[
         bool, Option("--run-script", help="Run a script of the SageMaker SDK, whatever it holds.")
     ] = False,
@@ -81,6 +86,9 @@ def import_(
     With --code it becomes Python: jobs as they are, in words of drivetrain.native. The code is compiled, and compared
     with the definition. What has no word is JSON in the code, and listed with the reason.
 
+    With --moving a job whose Python script lies in S3 becomes a script of the repository, and the plan says what that
+    changes. The scripts of a deployed pipeline are fetched into src/, beside the code.
+
     A state machine of Step Functions, a file or an ARN, becomes a definition: its SageMaker tasks, functions, choices,
     parallel branches and maps. The rest is named; the command ends with 1 if a state or a value is left out.
 
@@ -91,6 +99,7 @@ def import_(
     \b
     Examples:
       drivetrain import nightly --code nightly.py
+      drivetrain import nightly --code moved.py --moving Evaluate
       drivetrain import machine.asl.json --code machine.py
       drivetrain import old.py --run-script --python sdk/bin/python --code new.py
       drivetrain import exported.json
@@ -102,12 +111,14 @@ def import_(
 
     if code is not None:
         _refuse_code(code)
+    elif moving:
+        raise UserError("--moving changes the code that is written. Add --code FILE.py.")
     script = {"python": python, "pipeline": pipeline, "role": role}
     source = _script(Path(what), region, script) if run_script else _read(what, region, script)
     definition = source.definition
     found = inspect(definition)
-    written = None if code is None else _written(source, code)
-    status = 0 if not source.lost and (written is None or written.is_equal) else DIFFERENT
+    written = None if code is None else _written(source, code, tuple(moving or ()))
+    status = 0 if not source.lost and (written is None or written.is_as_told) else DIFFERENT
     if output is not None:
         from drivetrain.base.files import write_text
         from drivetrain.targets.sagemaker.document.document import write
@@ -140,13 +151,17 @@ def _refuse_code(path: Path) -> None:
         raise UserError(f"--code {path}: the file is there already. Give another name, or remove it.")
 
 
-def _written(source: _Source, path: Path) -> Written:
+def _written(source: _Source, path: Path, moving: tuple[str, ...]) -> Written:
     """The definition as code, in a file."""
     from drivetrain.base.files import write_text
     from drivetrain.targets.sagemaker.written import write_code
 
-    written = write_code(source.definition, source.name, path.name, source.hints)
+    written = write_code(source.definition, source.name, path.name, source.hints, moving)
     write_text(path, written.code)
+    if source.arn is not None and written.moves:
+        from drivetrain.targets.sagemaker.written.moving import fetched
+
+        written = replace(written, moves=tuple(fetched(move, path.parent) for move in written.moves))
     return written
 
 

@@ -9,6 +9,7 @@ A step whose code would say anything else than its JSON stays JSON (NativeStep),
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
@@ -21,6 +22,7 @@ from drivetrain.targets.sagemaker.document.difference.difference import describe
 from drivetrain.targets.sagemaker.document.difference.place import STEPS
 from drivetrain.targets.sagemaker.document.difference.value_words import masked
 from drivetrain.targets.sagemaker.document.document import Definition
+from drivetrain.targets.sagemaker.written.moving import Move, Program, programs
 from drivetrain.targets.sagemaker.written.writer import Writer
 from drivetrain.targets.written.names import Hints
 
@@ -38,10 +40,16 @@ class Written:
     """Differences of what the code compiles to."""
     problem: str = ""
     """The reason that it does not compile; empty if it does."""
+    moves: tuple[Move, ...] = ()
 
     @property
     def is_equal(self) -> bool:
         return not self.changes and not self.problem
+
+    @property
+    def is_as_told(self) -> bool:
+        """True if the code means the same, or differs since steps moved."""
+        return self.is_equal or (bool(self.moves) and not self.problem)
 
     def lines(self, file: str) -> list[str]:
         """The result for people."""
@@ -49,26 +57,37 @@ class Written:
         said += [f"{printable(step)} stays JSON: {printable(reason)}." for step, reason in self.raw.items()]
         if self.problem:
             said.append(f"It does not compile: {printable(self.problem)}")
+        said += [printable(line) for move in self.moves for line in move.lines(Path(file).parent)]
         said += map(printable, describe_all(self.changes))
         return [*said, "It compiles to the same definition."] if self.is_equal else said
 
     def to_json(self) -> dict[str, Any]:
         """The result for scripts."""
         changes = [masked(change).to_json() for change in self.changes]
-        return {"raw": dict(self.raw), "problem": self.problem or None, "changes": changes, "equal": self.is_equal}
+        moved = [{"step": each.program.step, "script": each.program.file} for each in self.moves]
+        head = {"raw": dict(self.raw), "problem": self.problem or None, "changes": changes, "equal": self.is_equal}
+        return {**head, "moved": moved}
 
 
-def write_code(definition: Definition, name: str, file: str = "pipeline.py", hints: Hints | None = None) -> Written:
+def write_code(
+    definition: Definition,
+    name: str,
+    file: str = "pipeline.py",
+    hints: Hints | None = None,
+    moving: tuple[str, ...] = (),
+) -> Written:
     """The code of a definition, each step in words as far as they say the same.
 
     Args:
         name: the pipeline's.
         file: that of the code, for messages.
         hints: names, comments and a docstring from a source of the definition.
+        moving: steps that become scripts of the repository.
 
     Raises:
-        UserError: the body of a ForEach cannot be read.
+        UserError: the body of a ForEach cannot be read; a step cannot move.
     """
+    scripts = programs(definition, moving)
     best = _proven(definition, name, file, hints, {})
     if best.problem:  # perhaps by a rule of this package that the service does not have
         control = {step.name: "it does not compile in words" for step in definition.walk() if step.type not in TABLES}
@@ -81,16 +100,30 @@ def write_code(definition: Definition, name: str, file: str = "pipeline.py", hin
         if again.problem or len(again.changes) >= len(best.changes):
             break
         best = again
-    return best
+    if not scripts or not best.is_equal:
+        return best
+    found = _proven(definition, name, file, hints, best.raw, scripts)
+    if kept := [step for step in moving if step in found.raw]:
+        raise UserError(f"--moving {kept[0]}: {found.raw[kept[0]]}. Move it by hand.")
+    return found
 
 
-def _proven(definition: Definition, name: str, file: str, hints: Hints | None, raw: Mapping[str, str]) -> Written:
-    code, raw = Writer(definition, name, raw, hints).write()
+def _proven(
+    definition: Definition,
+    name: str,
+    file: str,
+    hints: Hints | None,
+    raw: Mapping[str, str],
+    scripts: Mapping[str, Program] | None = None,
+) -> Written:
+    writer = Writer(definition, name, raw, hints, scripts)
+    code, raw = writer.write()
+    moves = tuple(writer.moves)
     try:
         compiled = compile_pipeline(built(code, file))
     except UserError as error:
-        return Written(code, raw, problem=str(error))
-    return Written(code, raw, differences(definition.raw, compiled.definition))
+        return Written(code, raw, problem=str(error), moves=moves)
+    return Written(code, raw, differences(definition.raw, compiled.definition), moves=moves)
 
 
 def built(code: str, file: str) -> Any:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, cast, get_args
 
-from drivetrain.base.json_text import as_list, as_object, parsed_object
+from drivetrain.base.json_text import as_list, as_object, objects_in, parsed_object
 from drivetrain.native import names_in, output_paths
 from drivetrain.native.table import Call, is_function
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionField
@@ -38,7 +38,8 @@ class References:
         self.variables: dict[str, str] = {}
         """Step -> its variable, once it is written."""
         self.jobs: set[str] = set()
-        """Steps that a word of drivetrain.native gives."""
+        """Steps that a word of drivetrain.native gives, or that moved."""
+        self.moved: set[str] = set()
         self.steps: Mapping[str, StepNode] = {step.name: step for step in definition.all_steps}
         self.items = _item_types(definition)
         """Field of an item of a ForEach, empty for the item itself -> its type."""
@@ -101,8 +102,13 @@ class References:
     def _reported(self, step: str, file: str, path: str, type: str) -> Any:
         if step not in self.jobs:
             return None
-        if file not in names_in(self.steps[step].raw.get("PropertyFiles"), "PropertyFileName"):
+        files = objects_in(self.steps[step].raw, "PropertyFiles")
+        found = next((each for each in files if each.get("PropertyFileName") == file), None)
+        if found is None:
             return None
+        if step in self.moved:
+            place = f"{text(str(found.get('OutputName')))}, {text(str(found.get('FilePath')))}"
+            return Called(f"{self.variables[step]}.report({place}).value", (path,), _typed(type, "Float"))
         return Called(f"{self.variables[step]}.report({text(file)}).value", (path,), _typed(type, "Float"))
 
     def _got(self, path: str, type: str) -> Any:

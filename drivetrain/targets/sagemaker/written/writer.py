@@ -12,7 +12,9 @@ from drivetrain.native.words import ENTRIES, TABLES
 from drivetrain.spec.pipeline import steps_got
 from drivetrain.targets.sagemaker.compile.compile import VERSION
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.written import moving
 from drivetrain.targets.sagemaker.written.control import Control
+from drivetrain.targets.sagemaker.written.moving import Program
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
 from drivetrain.targets.written.layout import WIDTH, Called, Code, assigned, comment, docstring, spelled
 from drivetrain.targets.written.names import Hints, Names
@@ -33,8 +35,17 @@ _PARAMETERS = {"String": "string", "Integer": "integer", "Float": "number", "Boo
 class Writer:
     """Writes one definition; steps of `raw` stay JSON, for the reason that it gives."""
 
-    def __init__(self, definition: Definition, name: str, raw: Mapping[str, str], hints: Hints | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        name: str,
+        raw: Mapping[str, str],
+        hints: Hints | None = None,
+        moving: Mapping[str, Program] | None = None,
+    ) -> None:
         self.definition, self.name, self.raw = definition, name, dict(raw)
+        self.moving: Mapping[str, Program] = moving or {}
+        """Step that becomes a script -> it."""
         self.hints = hints or Hints()
 
     def write(self) -> tuple[str, dict[str, str]]:
@@ -46,7 +57,9 @@ class Writer:
                 return code, self.raw
 
     def _code(self) -> str:
-        self.names = Names({"pipeline", *_NATIVE, *_OURS})
+        ours = _OURS | (moving.WORDS if self.moving else set[str]())
+        self.names = Names({"pipeline", *_NATIVE, *ours, *([moving.TRAIN_SCRIPT] if self.moving else [])})
+        self.moves: list[moving.Move] = []
         self.lines: list[str] = []
         self.values = References(self.definition, self.names, self.raw)
         self.control = Control(self.values, self.names, self.lines)
@@ -74,7 +87,12 @@ class Writer:
         body = "\n".join([*self.lines, f"    return {spelled(Called('Pipeline', (), given), 4, len('return '))}"])
         used = {node.id for node in ast.walk(ast.parse(f"def pipeline():\n{body}")) if isinstance(node, ast.Name)}
         head = [docstring(self.hints.docstring or _DOCSTRING), ""]
-        for module, words in (("drivetrain", _OURS), ("drivetrain.native", _NATIVE)):
+        ours_by_module = (
+            ("drivetrain", ours),
+            (f"drivetrain.components.{moving.TRAIN_SCRIPT}", {moving.TRAIN_SCRIPT} if self.moves else set[str]()),
+            ("drivetrain.native", _NATIVE),
+        )
+        for module, words in ours_by_module:
             head += [_import(module, words & {*used, "Pipeline"})] if words & {*used, "Pipeline"} else []
         constants = [assigned(name, value, 0) for value, name in self.values.constants.items() if name in used]
         return "\n".join(
@@ -135,6 +153,12 @@ class Writer:
             raise UnsaidError(self.raw[step.name])
         if step.type not in TABLES:
             return self.control.said(step, common)
+        if step.name in self.moving:
+            call, move = moving.moved(step, self.moving[step.name], self.values, common)
+            self.moves.append(move)
+            self.values.jobs.add(step.name)
+            self.values.moved.add(step.name)
+            return call
         if step.type == "Lambda":
             with suppress(UnsaidError):  # function(...) takes what call_lambda(...) does not
                 return self.control.function(step, common)

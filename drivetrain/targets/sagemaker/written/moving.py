@@ -1,0 +1,270 @@
+"""A job whose code lies in S3 as a script of the repository: script(...), or step(train_script, ...)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from drivetrain.base.errors import InputError, UserError, did_you_mean
+from drivetrain.base.json_text import as_list, as_object, object_in, objects_in, parse
+from drivetrain.base.records import dataclass
+from drivetrain.native.table import Call, is_function
+from drivetrain.native.words import TABLES
+from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.written.references import References, UnsaidError
+from drivetrain.targets.written.layout import Called, Code
+
+WORDS: set[str] = {"CachePolicy", "Cluster", "folder_in", "folder_out", "script", "step"}
+TRAIN_SCRIPT = "train_script"
+_FOLDER = "src"
+_BASE = "/opt/ml/processing"
+_CHANNELS = ("train", "validation", "test")
+_OF_THE_SDK = re.compile(r"sagemaker_(program|submit_directory|region|job_name|container_log_level)")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The script of a job, and the S3 URI of its file, folder or archive; empty if only the run knows it."""
+
+    step: str
+    script: str
+    uri: str
+    input: str = ""
+    """The input of a processing job that brings it."""
+
+    @property
+    def file(self) -> str:
+        """Its place below the pipeline's file."""
+        return f"{_FOLDER}/{self.script}"
+
+    @property
+    def object(self) -> str:
+        """The URI of its file or archive."""
+        return self.uri if self.uri.endswith((".py", ".tar.gz")) else f"{self.uri.rstrip('/')}/{self.script}"
+
+    @property
+    def command(self) -> str:
+        """The command by which a person fetches it."""
+        if self.uri.endswith(".tar.gz"):
+            return f"mkdir -p {_FOLDER} && aws s3 cp {self.uri} - | tar xz -C {_FOLDER}"
+        return f"aws s3 cp {self.object} {self.file}"
+
+
+@dataclass(frozen=True)
+class Move:
+    """A step that became a script: its program, and where the script finds its folders now."""
+
+    program: Program
+    places: Mapping[str, str]
+    refusal: str = ""
+    """The reason that S3 does not give the script."""
+
+    def lines(self, folder: Path) -> list[str]:
+        """Facts for people, and tasks that are left to them."""
+        file, is_there = self.program.file, (folder / self.program.file).is_file()
+        said = [
+            f"{self.program.step} is the script {file} now, and runs once more. The files beside it travel with it."
+        ]
+        if not is_there:
+            said += [f"  {self.refusal}"] if self.refusal else []
+            said.append(f"  Fetch it: {self.program.command if self.program.uri else 'only a run knows its URI'}")
+        for old, new in self.places.items():
+            if old != new:
+                said.append(f"  {file} {'finds' if is_there else 'is to find'} {old} at {new}.")
+        return said
+
+
+def program_of(step: StepNode) -> Program | None:
+    """The script of a job; None if it names none in Python whose code lies in S3."""
+    if step.type == "Processing":
+        command = as_list(object_in(step.arguments, "AppSpecification").get("ContainerEntrypoint"))
+        found: dict[str, Program] = {}
+        for each in objects_in(step.arguments, "ProcessingInputs"):
+            place = object_in(each, "S3Input")
+            folder = f"{str(place.get('LocalPath')).rstrip('/')}/"
+            for word in command:
+                if isinstance(word, str) and word.startswith(folder) and word.endswith(".py"):
+                    uri = _uri(place.get("S3Uri"))
+                    found[folder] = Program(step.name, word.removeprefix(folder), uri, str(each.get("InputName")))
+        return found[max(found, key=len)] if found else None
+    if step.type == "Training":
+        given = object_in(step.arguments, "HyperParameters")
+        script, uri = (_decoded(given.get(f"sagemaker_{name}")) for name in ("program", "submit_directory"))
+        if isinstance(script, str) and script.endswith(".py"):
+            return Program(step.name, script, _uri(uri))
+    return None
+
+
+def _uri(given: Any) -> str:
+    return given if isinstance(given, str) and given.startswith("s3://") else ""
+
+
+def programs(definition: Definition, moving: tuple[str, ...]) -> dict[str, Program]:
+    """The scripts of the steps that are to move.
+
+    Raises:
+        UserError: a step that is not there, or that runs no script.
+    """
+    found = {step.name: made for step in definition.walk() if (made := program_of(step)) is not None}
+    for name in moving:
+        if name not in found:
+            what = "is a job without a Python script in S3" if name in definition.by_name else "is no step"
+            raise UserError(f"--moving {name} {what}. {did_you_mean(name, found) if found else 'No step can move.'}")
+    return {name: found[name] for name in moving}
+
+
+def moved(step: StepNode, program: Program, values: References, common: dict[str, Any]) -> tuple[Called, Move]:
+    """The step as a script.
+
+    Raises:
+        UnsaidError: a part of it has no word there, and means something for the script.
+    """
+    keywords, rest = TABLES[step.type].read(step.raw)
+    for field in ("ProcessingInputs", "ProcessingOutputConfig", "InputDataConfig", "HyperParameters"):
+        if field in object_in(rest, "Arguments"):
+            raise UnsaidError(f"{field} has an entry that no script takes")
+    given: dict[str, Any] = {"name": step.name}
+    places: dict[str, str] = {}
+    if step.type == "Processing":
+        inputs: dict[str, Any] = {}
+        for name, each in object_in(keywords, "inputs").items():
+            uri, path = _place(name, each)
+            if name != program.input:
+                called = Path(path).name if re.fullmatch(r"input-\d+", name) else name
+                called = name if called in inputs or called == "code" else called
+                inputs[called] = values.json(uri)
+                places[path.rstrip("/")] = f"{_BASE}/input/{called}"
+        outputs = {name: _place(name, each)[1].rstrip("/") for name, each in object_in(keywords, "outputs").items()}
+        places |= {path: f"{_BASE}/output/{name}" for name, path in outputs.items()}
+        folders = {place: Called("folder_in", (name,)) for name, place in zip(inputs, places, strict=False)}
+        folders |= {path: Called("folder_out", (name,)) for name, path in outputs.items()}
+        listed = [
+            folders.get(each, values.json(each)) if isinstance(each, str) else values.json(each)
+            for each in (*_after(keywords.get("command"), program.script), *as_list(keywords.get("arguments")))
+        ]
+        given |= {"inputs": inputs, "outputs": [*outputs], "arguments": listed}
+        function, positional = "script", (program.file,)
+    else:
+        given |= {"script": program.file, "launcher": "python", **_training(keywords, values)}
+        function, positional = "step", (Code(TRAIN_SCRIPT),)
+    image, environment = keywords.get("image"), object_in(keywords, "environment")
+    given["image"] = values.json(image) if isinstance(image, str) else None
+    cluster = {"instance_type": "machine", "count": "count", "volume_gb": "volume", "max_run_seconds": "max_seconds"}
+    machine = {word: values.json(keywords[name]) for word, name in cluster.items() if keywords.get(name) is not None}
+    given["cluster"] = Called("Cluster", (), machine) if machine else None
+    given["environment"] = {name: values.json(each) for name, each in environment.items()}
+    cache = keywords.get("cache")
+    age = {"expire_after": cache} if isinstance(cache, str) else {} if cache else {"enabled": False}
+    given["cache"] = None if cache is True else Called("CachePolicy", (), age)
+    given["retry"] = [values.json(each) for each in as_list(keywords.get("retry")) if isinstance(each, Call)]
+    kept = {name: each for name, each in given.items() if each not in (None, {}, [])}
+    return Called(function, positional, {**kept, **common}), Move(program, places)
+
+
+def _place(name: str, given: Any) -> tuple[Any, str]:
+    """URI and folder of an input or output."""
+    if not isinstance(given, Call) or given.keywords or not isinstance(given.positional[1], str):
+        raise UnsaidError(f"{name!r} is no folder of files that is copied as a whole")
+    return given.positional[0], given.positional[1]
+
+
+def _after(command: Any, script: str) -> list[Any]:
+    """The words of a command behind its script."""
+    words = as_list(command)
+    at = next(n for n, word in enumerate(words) if isinstance(word, str) and word.endswith(f"/{script}"))
+    return words[at + 1 :]
+
+
+def _training(keywords: Mapping[str, Any], values: References) -> dict[str, Any]:
+    """The channels and hyperparameters of a training."""
+    given: dict[str, Any] = {}
+    own = object_in(keywords, "channels")
+    free = [name for name in _CHANNELS if name not in own]
+    names: dict[str, str] = {}
+    for name, each in own.items():
+        if name not in _CHANNELS:
+            if not free:
+                raise UnsaidError("it has more than three channels")
+            names[free[0]] = name
+        uri = each.positional[0] if isinstance(each, Call) else each
+        if isinstance(uri, dict) and not is_function(uri):
+            raise UnsaidError(f"channel {name!r} is no folder in S3")
+        given[name if name in _CHANNELS else free.pop(0)] = values.json(uri)
+    if names:
+        given["channels"] = json.dumps(names)
+    parts: list[Any] = []
+    for name, value in object_in(keywords, "hyperparameters").items():
+        if _OF_THE_SDK.fullmatch(name):
+            continue
+        if name.startswith("sagemaker_"):
+            raise UnsaidError(f"its hyperparameter {name} starts processes")
+        parts += [", " if parts else "{", f"{json.dumps(name)}: "]
+        if isinstance(value, str):
+            parts.append(json.dumps(_decoded(value)))
+            continue
+        inner = as_list(object_in(as_object(value), "Std:Join").get("Values"))
+        value = inner[0] if len(inner) == 1 else value
+        kind = values.types.get(str(as_object(value).get("Get")).removeprefix("Parameters."), "String")
+        quote = [] if kind in ("Integer", "Float") else ['"']
+        parts += [*quote, values.json(value), *quote]
+    if parts:
+        given["hyperparameters"] = _joined([*parts, "}"])
+    return given
+
+
+def _joined(parts: list[Any]) -> Any:
+    """One text of texts and references."""
+    merged: list[Any] = []
+    for part in parts:
+        plain = isinstance(part, str) and not isinstance(part, Code)
+        if plain and merged and isinstance(merged[-1], str) and not isinstance(merged[-1], Code):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    return merged[0] if len(merged) == 1 else Called("join", tuple(merged))
+
+
+def _decoded(value: Any) -> Any:
+    """A hyperparameter, which the SDK writes as JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse(value, "a hyperparameter")
+    except UserError:
+        return value
+
+
+def fetched(move: Move, folder: Path) -> Move:
+    """The move, once its script lies beside the pipeline's file, with the folders where it finds them now. A script
+    that is there stays; `refusal` says why S3 does not give one."""
+    import io
+    import tarfile
+
+    from drivetrain.aws.refusals import ServiceError
+    from drivetrain.aws.s3 import Client, split
+
+    program = move.program
+    target = folder / program.file
+    if target.exists() or not program.uri:
+        return move
+    bucket, key = split(program.object)
+    try:
+        content = bytes(Client(bucket, purpose="scripts", permissions=["s3:GetObject"]).fetch(key)[0])
+    except (ServiceError, InputError) as error:
+        return replace(move, refusal=str(error))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if key.endswith(".tar.gz"):
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            archive.extractall(folder / _FOLDER, filter="data")
+    else:
+        target.write_bytes(content)
+    old = "|".join(map(re.escape, sorted(move.places, key=len, reverse=True)))
+    if old:
+        text = target.read_text(encoding="utf-8")
+        text = re.sub(rf"(?:{old})(?![\w.-])", lambda found: move.places[found[0]], text)
+        target.write_text(text, encoding="utf-8")
+    return move
