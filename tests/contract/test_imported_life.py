@@ -135,3 +135,37 @@ def test_steps_move_one_after_another_and_give_the_same(drivetrain: CommandLine,
         assert f"{step}: RoleArn " in said and ("parameter Fresh added" in said) == (step != "Prepare")
         drivetrain("run", code, "--home", step, *given)
         assert results(folder / step) == expected
+
+
+def test_it_is_planned_adopted_and_pulled_as_code(drivetrain: CommandLine, imported: dict[str, Any]) -> None:
+    sagemaker = drivetrain.account.client("sagemaker")
+    place = [f"--set=deployment.targets.sagemaker.{name}={drivetrain.settings[name]}" for name in ("bucket", "role")]
+
+    def deployed() -> str:
+        return sagemaker.describe_pipeline(PipelineName="sdk")["PipelineDefinition"]
+
+    # As code it means what is deployed: only tags are added, and the definition stays the same bytes.
+    drivetrain("import", "sdk", "--code", "sdk.py")
+    before = deployed()
+    plan = drivetrain.json("plan", "sdk.py", *place)
+    assert [change["kind"] for change in plan["changes"]] == ["record"]
+    drivetrain("apply", "sdk.py", "--adopt", "--yes", *place)
+    assert deployed() == before
+    assert "is what the code says" in drivetrain("plan", "sdk.py", "--exit-code", *place)
+
+    # An edit in Studio is refused to be undone, and pulled beside the code.
+    edited = json.loads(before)
+    edited["Steps"][1]["Arguments"]["ResourceConfig"]["InstanceType"] = "ml.m5.4xlarge"
+    sagemaker.update_pipeline(PipelineName="sdk", PipelineDefinition=json.dumps(edited))
+    assert "Apply will refuse this." in drivetrain("plan", "sdk.py", *place)
+    assert "Train: instance ml.m5.xlarge -> ml.m5.4xlarge" in drivetrain("pull", "sdk.py", *place)
+    assert "and in the code already" in drivetrain("plan", "sdk.py", *place)
+
+    # An edit of the code, too: both arrive, and nothing else changes where the cache of the service looks.
+    code = drivetrain.folder / "sdk.py"
+    code.write_text(code.read_text().replace("mse > 100.0", "mse > 90.0"))
+    drivetrain("apply", "sdk.py", "--yes", *place)
+    now = json.loads(deployed())
+    assert now["Steps"][3]["Arguments"]["Conditions"][0]["RightValue"] == 90.0
+    for step, expected in zip(now["Steps"][:3], edited["Steps"], strict=False):
+        assert json.dumps(step["Arguments"], sort_keys=True) == json.dumps(expected["Arguments"], sort_keys=True)
