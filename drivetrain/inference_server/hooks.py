@@ -12,6 +12,7 @@ import inspect
 import io
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import ModuleType
 from typing import Any, cast
 
@@ -54,7 +55,6 @@ class Handler:
             ValueError: what the request holds, in the words of the module; or several arrays for a module that
                 describes no columns.
         """
-
         if len({len(values) for values in tensors.values()}) > 1:
             raise ValueError("the inputs have different numbers of rows.")
         single = [name for name in tensors if columns.get(name) == []]
@@ -63,8 +63,12 @@ class Handler:
             for name, values in tensors.items()
         }
         first = next(iter(given.values()))
+        has_own = {name for name in ("input_fn", "output_fn", "transform_fn") if self._function(name)}
         if len(given) == 1 and (given.keys().isdisjoint(columns) or len(columns) == 1):
-            body, kind = encoded(first, _NPY if columns and first.dtype.kind != "O" else _JSON)
+            if not has_own:
+                return {"output": _array(_plain(self._answered(first)))}
+            takes_npy = (columns or has_own == {"output_fn"}) and first.dtype.kind != "O"
+            body, kind = encoded(first, _NPY if takes_npy else _JSON)
         elif not given.keys().isdisjoint(columns):
             lists = [values.tolist() for values in given.values()]
             rows = [dict(zip(given, row, strict=True)) for row in zip(*lists, strict=True)]
@@ -94,12 +98,14 @@ class Handler:
         return getattr(self._module, name, None)
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        taken = [
-            each
-            for each in inspect.signature(function).parameters.values()
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-        ]
-        return function(*arguments, *([self._context] if len(taken) > len(arguments) else []))
+        return function(*arguments, *([self._context] if _num_taken(function) > len(arguments) else []))
+
+
+@cache
+def _num_taken(function: Callable[..., Any]) -> int:
+    """The positional arguments that a function takes."""
+    taken = inspect.signature(function).parameters.values()
+    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in taken)
 
 
 def decoded(body: bytes | str, content_type: str) -> Any:
@@ -121,8 +127,7 @@ def encoded(prediction: Any, accept: str) -> Answer:
     """JSON, CSV or NPY of an array, or of what can become one (a torch tensor)."""
     import numpy as np
 
-    detach: Any = getattr(prediction, "detach", None)
-    array: Any = np.asarray(prediction if detach is None else detach().cpu())
+    array: Any = np.asarray(_plain(prediction))
     kind = accept.partition(";")[0].strip().lower()
     if kind in ("", "*/*", _JSON):
         return json.dumps(array.tolist()).encode(), _JSON
@@ -135,6 +140,12 @@ def encoded(prediction: Any, accept: str) -> Answer:
         np.save(stream, array, allow_pickle=False)
         return stream.getvalue(), _NPY
     raise UnsupportedError(f"answers of type {accept!r} are not written. Allowed: {_JSON}, {_CSV}, {_NPY}.")
+
+
+def _plain(prediction: Any) -> Any:
+    """A torch tensor as what can become an array; anything else as it is."""
+    detach: Any = getattr(prediction, "detach", None)
+    return prediction if detach is None else detach().cpu()
 
 
 def _array(values: Any) -> Any:

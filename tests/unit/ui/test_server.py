@@ -162,6 +162,14 @@ def test_odd_requests_are_refused(ask: Asked, capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err == ""
 
 
+def test_head_and_body_of_a_page_leave_together(ask: Asked) -> None:
+    """Sent apart, each page would take 40 ms longer."""
+    with socket.create_connection(("127.0.0.1", ask.server.server_port), timeout=60) as connection:
+        connection.sendall(f"GET /live.js HTTP/1.1\r\nHost: {ask.host}\r\n\r\n".encode())
+        head, _, body = connection.recv(1 << 16).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 403") and body.startswith(b"Open the address")
+
+
 def test_a_cross_site_form_changes_nothing(ask: Asked) -> None:
     form = urlencode({"group": "small", "version": "1", "status": "Approved"})
     for origin in ("", "null", "http://attacker.example", "https://" + ask.host, f"http://{ask.host}.attacker.example"):
