@@ -133,6 +133,7 @@ def test_steps_move_one_after_another_and_give_the_same(drivetrain: CommandLine,
         said = drivetrain("import", "sdk", "--code", code, *moving)
         assert f"{step} is the script src/{FILES[step]} now" in said and "Fetch it" not in said
         assert f"{step}: RoleArn " in said and ("parameter Fresh added" in said) == (step != "Prepare")
+        assert ("src/preprocess.py is there already, and stays as it is." in said) == (step != "Prepare")
         drivetrain("run", code, "--home", step, *given)
         assert results(folder / step) == expected
 
@@ -169,3 +170,14 @@ def test_it_is_planned_adopted_and_pulled_as_code(drivetrain: CommandLine, impor
     assert now["Steps"][3]["Arguments"]["Conditions"][0]["RightValue"] == 90.0
     for step, expected in zip(now["Steps"][:3], edited["Steps"], strict=False):
         assert json.dumps(step["Arguments"], sort_keys=True) == json.dumps(expected["Arguments"], sort_keys=True)
+
+
+def test_a_script_that_cannot_be_read_is_left_to_a_person(drivetrain: CommandLine, imported: dict[str, Any]) -> None:
+    s3 = drivetrain.account.client("s3")
+    keys = {name: uri.partition(f"{drivetrain.bucket}/")[2] for name, uri in places(imported).items()}
+    s3.delete_object(Bucket=drivetrain.bucket, Key=keys["Prepare"])
+    s3.put_object(Bucket=drivetrain.bucket, Key=keys["Train"], Body=b"damaged")
+    said = drivetrain("import", "sdk", "--code", "sdk.py", "--moving", "Prepare", "--moving", "Train")
+    assert f"S3 does not read {places(imported)['Prepare']}: 404" in said and "Fetch it: aws s3 cp" in said
+    assert "Not a gzipped file" in said and "| tar xz -C src" in said
+    assert not (drivetrain.folder / "src").exists()

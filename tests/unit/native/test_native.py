@@ -18,7 +18,7 @@ from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from tests.fixtures.kubeflow_examples import fit
 from tests.fixtures.public_forms import FORMS
 
-PAGE = Path(__file__).parents[3] / "docs" / "coming_from.md"
+PAGE = Path(__file__).parents[3] / "docs" / "from_sagemaker_sdk.md"
 SAMPLES: tuple[Any, ...] = (
     *("text", 3, True, ["a", "b"], {"a": "b"}, {"a": ["b"]}, ("a", "b"), {"a": ("b", "c")}, {"a": ("b", "c", "d")}),
     *([{"A": 1}], {"a": {"b": [1]}}, [RetryPolicy(causes=("quota",), backoff_rate=1.5)]),

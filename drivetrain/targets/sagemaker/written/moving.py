@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,10 @@ from drivetrain.targets.written.layout import Called, Code
 
 WORDS: set[str] = {"CachePolicy", "Cluster", "folder_in", "folder_out", "script", "step"}
 TRAIN_SCRIPT = "train_script"
-_FOLDER = "src"
 _BASE = "/opt/ml/processing"
 _CHANNELS = ("train", "validation", "test")
+_SCRIPT = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*\.py", re.ASCII)
+"""A script's path that leads nowhere else."""
 _OF_THE_SDK = re.compile(r"sagemaker_(program|submit_directory|region|job_name|container_log_level)")
 
 
@@ -35,11 +37,13 @@ class Program:
     uri: str
     input: str = ""
     """The input of a processing job that brings it."""
+    folder: str = "src"
+    """Its folder below the pipeline's file, which has the step's name if other steps have such a file, too."""
 
     @property
     def file(self) -> str:
         """Its place below the pipeline's file."""
-        return f"{_FOLDER}/{self.script}"
+        return f"{self.folder}/{self.script}"
 
     @property
     def object(self) -> str:
@@ -50,8 +54,8 @@ class Program:
     def command(self) -> str:
         """The command by which a person fetches it."""
         if self.uri.endswith(".tar.gz"):
-            return f"mkdir -p {_FOLDER} && aws s3 cp {self.uri} - | tar xz -C {_FOLDER}"
-        return f"aws s3 cp {self.object} {self.file}"
+            return f"mkdir -p {self.folder} && aws s3 cp {shlex.quote(self.uri)} - | tar xz -C {self.folder}"
+        return f"aws s3 cp {shlex.quote(self.object)} {self.file}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Move:
     program: Program
     places: Mapping[str, str]
     refusal: str = ""
-    """The reason that S3 does not give the script."""
+    """The reason that the script was not fetched."""
 
     def lines(self, folder: Path) -> list[str]:
         """Facts for people, and tasks that are left to them."""
@@ -69,8 +73,8 @@ class Move:
         said = [
             f"{self.program.step} is the script {file} now, and runs once more. The files beside it travel with it."
         ]
+        said += [f"  {self.refusal}"] if self.refusal else []
         if not is_there:
-            said += [f"  {self.refusal}"] if self.refusal else []
             said.append(f"  Fetch it: {self.program.command if self.program.uri else 'only a run knows its URI'}")
         for old, new in self.places.items():
             if old != new:
@@ -87,14 +91,14 @@ def program_of(step: StepNode) -> Program | None:
             place = object_in(each, "S3Input")
             folder = f"{str(place.get('LocalPath')).rstrip('/')}/"
             for word in command:
-                if isinstance(word, str) and word.startswith(folder) and word.endswith(".py"):
+                if isinstance(word, str) and word.startswith(folder) and _SCRIPT.fullmatch(word[len(folder) :]):
                     uri = _uri(place.get("S3Uri"))
-                    found[folder] = Program(step.name, word.removeprefix(folder), uri, str(each.get("InputName")))
+                    found[folder] = Program(step.name, word[len(folder) :], uri, str(each.get("InputName")))
         return found[max(found, key=len)] if found else None
     if step.type == "Training":
         given = object_in(step.arguments, "HyperParameters")
         script, uri = (_decoded(given.get(f"sagemaker_{name}")) for name in ("program", "submit_directory"))
-        if isinstance(script, str) and script.endswith(".py"):
+        if isinstance(script, str) and _SCRIPT.fullmatch(script):
             return Program(step.name, script, _uri(uri))
     return None
 
@@ -110,6 +114,9 @@ def programs(definition: Definition, moving: tuple[str, ...]) -> dict[str, Progr
         UserError: a step that is not there, or that runs no script.
     """
     found = {step.name: made for step in definition.walk() if (made := program_of(step)) is not None}
+    for name, one in found.items():
+        if any(other.script == one.script and other.uri != one.uri for other in found.values()):
+            found[name] = replace(one, folder=f"src/{re.sub(r'[^A-Za-z0-9_-]', '_', name)}")
     for name in moving:
         if name not in found:
             what = "is a job without a Python script in S3" if name in definition.by_name else "is no step"
@@ -240,31 +247,52 @@ def _decoded(value: Any) -> Any:
 
 def fetched(move: Move, folder: Path) -> Move:
     """The move, once its script lies beside the pipeline's file, with the folders where it finds them now. A script
-    that is there stays; `refusal` says why S3 does not give one."""
-    import io
-    import tarfile
+    that is there stays; `refusal` says why one is not fetched."""
+    import zlib
 
-    from drivetrain.aws.refusals import ServiceError
     from drivetrain.aws.s3 import Client, split
+    from drivetrain.steps.start import StartError
 
     program = move.program
     target = folder / program.file
-    if target.exists() or not program.uri:
+    if target.exists():
+        return replace(move, refusal=f"{program.file} is there already, and stays as it is.")
+    if not program.uri:
         return move
     bucket, key = split(program.object)
     try:
         content = bytes(Client(bucket, purpose="scripts", permissions=["s3:GetObject"]).fetch(key)[0])
-    except (ServiceError, InputError) as error:
+        if key.endswith(".tar.gz"):
+            _unpacked(content, folder / program.folder)
+            return move
+    except (OSError, EOFError, zlib.error, InputError, StartError) as error:  # an archive that is none is an OSError
         return replace(move, refusal=str(error))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if key.endswith(".tar.gz"):
-        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-            archive.extractall(folder / _FOLDER, filter="data")
-    else:
-        target.write_bytes(content)
-    old = "|".join(map(re.escape, sorted(move.places, key=len, reverse=True)))
+    old = "|".join(re.escape(each) for each in sorted(move.places, key=len, reverse=True))
     if old:
-        text = target.read_text(encoding="utf-8")
-        text = re.sub(rf"(?:{old})(?![\w.-])", lambda found: move.places[found[0]], text)
-        target.write_text(text, encoding="utf-8")
+        found = re.compile(rf"(?:{old})(?![\w.-])".encode())
+        content = found.sub(lambda one: move.places[one[0].decode()].encode(), content)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
     return move
+
+
+def _unpacked(content: bytes, folder: Path) -> None:
+    """Put the files of an archive into a folder, beside those that are there."""
+    import gzip
+    import io
+    import shutil
+    import tempfile
+
+    from drivetrain.steps.start import MAX_BYTES, unpack
+
+    with tempfile.TemporaryDirectory() as given:
+        archive, found = Path(given, "code.tar"), Path(given, "code")
+        with gzip.open(io.BytesIO(content)) as packed:
+            archive.write_bytes(packed.read(MAX_BYTES))
+        found.mkdir()
+        unpack(str(archive), str(found))
+        for file in (each for each in found.rglob("*") if each.is_file()):
+            target = folder / file.relative_to(found)
+            if not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)

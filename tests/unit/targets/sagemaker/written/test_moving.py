@@ -41,6 +41,14 @@ def test_steps_that_stay_say_the_same_as_before() -> None:
     assert {change.place[:2] for change in written.changes} == {(STEPS, "Prepare")}
 
 
+def test_scripts_of_the_same_name_have_a_folder_each() -> None:
+    other = scripted("Again", "preprocess.py", {}, ["train"])
+    code = moved("Prepare", steps=(PREPARE, other)).code
+    assert '"src/Prepare/preprocess.py"' in code
+    same = changed(other, ProcessingInputs=PREPARE["Arguments"]["ProcessingInputs"])
+    assert '"src/preprocess.py"' in moved("Prepare", steps=(PREPARE, same)).code
+
+
 def test_steps_that_cannot_move_are_refused_with_those_that_can() -> None:
     with pytest.raises(UserError, match=r"--moving Prepar is no step. Did you mean 'Prepare'\?"):
         moved("Prepar")
@@ -49,6 +57,9 @@ def test_steps_that_cannot_move_are_refused_with_those_that_can() -> None:
         UserError, match=r"--moving Repack is a job without a Python script in S3. Allowed: Fit, Prepare"
     ):
         moved("Repack", steps=steps)
+    for path in ("../a.py", "/a.py", "a/../../b.py", "a b.py", "$(a).py"):
+        with pytest.raises(UserError, match="--moving Fit is a job without a Python script in S3"):
+            moved("Fit", steps=(PREPARE, framework("Fit", path, {"train": f"{BUCKET}/a"})))
     item = PREPARE["Arguments"]["ProcessingInputs"][0]
     pipe = {**item, "S3Input": {**item["S3Input"], "S3InputMode": "Pipe"}}
     listed = [pipe, PREPARE["Arguments"]["ProcessingInputs"][1]]
