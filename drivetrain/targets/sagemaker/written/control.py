@@ -121,7 +121,7 @@ class Control:
             raise UnsaidError(f"a condition {kind!r} has no word")
         _only(condition, "Type", "LeftValue", "RightValue")
         left = self._left(condition.get("LeftValue"), condition.get("RightValue"))
-        right = spelled(self.values.value(condition.get("RightValue")), 8)
+        right = spelled(self.values.value(condition.get("RightValue"), self._type(condition.get("LeftValue"))), 8)
         return f"{left}.equals({right})" if kind == "Equals" else f"{left} {_ORDER[kind]} {right}"
 
     def _left(self, given: Any, right: Any) -> str:

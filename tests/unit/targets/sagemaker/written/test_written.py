@@ -157,6 +157,15 @@ def test_odd_json_is_carried_or_refused(step: Any) -> None:
     assert found.is_equal or found.problem
 
 
+def test_both_sides_of_a_condition_have_the_type_of_its_parameter() -> None:
+    """A parameter may stand on the left, a number of a step on the right."""
+    listed = [{"OutputName": "score", "OutputType": "Float"}]
+    wait = {"Name": "Wait", "Type": "Callback", "SqsQueueUrl": "https://q", "Arguments": {}, "OutputParameters": listed}
+    less = compared("LessThan", get("Parameters.Floor"), get("Steps.Wait.OutputParameters['score']"))
+    found = written(wait, gate(less, then=[model("m")]), parameters=[("Floor", "Float", 0.5)])
+    assert (found.raw, found.is_equal) == ({}, True)
+
+
 def test_a_step_around_others_stays_json_with_all_of_them() -> None:
     found = written(gate(compared("Equals", 1, 1), then=[model("inner")]))
     assert list(found.raw) == ["gate"]
