@@ -66,14 +66,17 @@ def record(
             file = Path(scratch, f"{file.stem}.py")
             file.write_text(code, encoding="utf-8")
         said = _run(file, script, python or Path(sys.executable), Path(scratch), region, role or ROLE)
-        definitions: dict[str, str] = said["definitions"]
-        if pipeline is None and len(definitions) > 1:
-            raise UserError(f"{script} makes several pipelines. Choose one: --pipeline {' | '.join(definitions)}.")
-        name = pipeline or next(iter(definitions), "")
-        if not definitions:
+        definitions, failed = said["definitions"], said["failed"]
+        made = [*definitions, *failed]
+        if pipeline is None and len(made) > 1:
+            raise UserError(f"{script} makes several pipelines. Choose one: --pipeline {' | '.join(made)}.")
+        name = pipeline or next(iter(made), "")
+        if not made:
             raise UserError(f"{script} makes no pipeline. If a function makes it, import a file that calls it.")
+        if name in failed:
+            raise UserError(f"{script}: pipeline {name!r} gives no definition: {failed[name]}.")
         if name not in definitions:
-            raise UserError(f"{script} makes no pipeline {name!r}. {did_you_mean(name, definitions)}")
+            raise UserError(f"{script} makes no pipeline {name!r}. {did_you_mean(name, made)}")
         if role is None and ROLE.split(":")[4] in definitions[name]:
             notes.append(f"Its account and role are made up ({ROLE}). Give yours: --role ARN")
         notes += [f"{label}: {and_more(listed, 3)}" for label, listed in said["notes"].items() if listed]

@@ -135,6 +135,8 @@ class Recorder:
         if call in ("s3 HeadObject", "lambda GetFunction"):  # nothing is there yet
             missing: Any = importlib.import_module("botocore.exceptions").ClientError
             raise missing({"Error": {"Code": "404", "Message": "Not Found"}}, operation)
+        if call == "sagemaker DescribeModel":  # the SDK names a job by its image
+            return {"ModelName": given["ModelName"]}
         if call == "s3 UploadPart":
             return {"ETag": "recorded"}
         if call in ("s3 PutObject", "s3 CreateMultipartUpload"):
@@ -160,6 +162,7 @@ class Recorder:
     def result(self) -> dict[str, Any]:
         """Run the script; a problem is what was wrong with it."""
         problem, left = "", ""
+        failed: dict[str, str] = {}
         try:
             self._run()
         except Ended as ended:
@@ -172,10 +175,11 @@ class Recorder:
                 try:
                     self.definitions[str(pipeline.name)] = pipeline.definition()
                 except Exception as error:
-                    problem = f"pipeline {pipeline.name!r} {self._problem(error)}"
+                    failed[str(pipeline.name)] = self._problem(error)
         notes = {"Not uploaded": [*self.uploads], "Without effect": [*self.idle], "Not asked of AWS": [*self.refused]}
         notes["The script was left at"] = [left] if left else []
-        return {"problem": problem, "definitions": self.definitions, "places": self.places, "notes": notes}
+        made = {"definitions": self.definitions, "failed": failed, "places": self.places}
+        return {"problem": problem, "notes": notes, **made}
 
     def _run(self) -> None:
         sys.argv = [self.script]
