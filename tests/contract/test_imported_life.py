@@ -50,7 +50,7 @@ def foreign(bucket: str) -> dict[str, Any]:
     del train["Arguments"]["ProfilerConfig"]
     evaluate = processing(
         "Evaluate",
-        {"input-1": (model("Train"), "model"), "code": (f"{BUCKET}/code/{FILES['Evaluate']}", "input/code")},
+        {"input-1": (model("Train"), "model"), "code": (f"{BUCKET}/code", "input/code")},
         {"evaluation": f"{BUCKET}/reports"},
         entry=["python3", f"/opt/ml/processing/input/code/{FILES['Evaluate']}"],
         report=("Report", "evaluation", "evaluation.json"),
@@ -73,6 +73,7 @@ def places(definition: dict[str, Any]) -> dict[str, str]:
         for item in steps[name]["ProcessingInputs"]
         if item["InputName"] == "code"
     }
+    found["Evaluate"] += f"/{FILES['Evaluate']}"
     return {**found, "Train": json.loads(steps["Train"]["HyperParameters"]["sagemaker_submit_directory"])}
 
 
@@ -120,7 +121,8 @@ def test_steps_move_one_after_another_and_give_the_same(drivetrain: CommandLine,
         (folder / "objects" / name).mkdir(parents=True)
         file = folder / "objects" / name / uri.rpartition("/")[2]
         file.write_bytes(content(name))
-        given += ["--data", f"{uri}={file}"]
+        at = uri if name != "Evaluate" else uri.rpartition("/")[0]
+        given += ["--data", f"{at}={file if at == uri else file.parent}"]
     (folder / "sdk.json").write_text(json.dumps(imported))
     drivetrain("run", "-d", "sdk.json", "--home", "raw", *given)
     expected = results(folder / "raw")

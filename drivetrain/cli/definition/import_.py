@@ -61,7 +61,7 @@ def import_(
     ] = None,
     moving: Annotated[
         list[str] | None,
-        Option("--moving", metavar="STEP", help="Make a step of --code a script of the repository; may be repeated."),
+        Option("--moving", metavar="STEP", help="Make a step of --code a script of the repository. Repeatable."),
     ] = None,
     run_script: Annotated[
         bool, Option("--run-script", help="Run a script of the SageMaker SDK, whatever it holds.")
@@ -133,6 +133,8 @@ def import_(
     said = [*found.lines(definition), *(f"{printable(each)}." for each in (*source.lost, *source.notes))]
     if written is not None:
         said += written.lines(str(code))
+    if moving and written is not None and not written.moves:
+        said.append("No step moved: first, the code must mean the same.")
     if source.again and output is None:
         say("\n".join([*said, f"Write it to a file: {source.again}"]))
         return status

@@ -82,7 +82,7 @@ def write_code(
         name: the pipeline's.
         file: that of the code, for messages.
         hints: names, comments and a docstring from a source of the definition.
-        moving: steps that become scripts of the repository.
+        moving: steps that become scripts of the repository, as STEP or STEP=SCRIPT.
 
     Raises:
         UserError: the body of a ForEach cannot be read; a step cannot move.
@@ -103,7 +103,7 @@ def write_code(
     if not scripts or not best.is_equal:
         return best
     found = _proven(definition, name, file, hints, best.raw, scripts)
-    if kept := [step for step in moving if step in found.raw]:
+    if kept := [step for step in scripts if step in found.raw]:
         raise UserError(f"--moving {kept[0]}: {found.raw[kept[0]]}. Move it by hand.")
     return found
 

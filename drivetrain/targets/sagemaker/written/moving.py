@@ -22,8 +22,10 @@ from drivetrain.targets.written.layout import Called, Code
 WORDS: set[str] = {"CachePolicy", "Cluster", "folder_in", "folder_out", "script", "step"}
 TRAIN_SCRIPT = "train_script"
 _BASE = "/opt/ml/processing"
+_TRAINER = {"code", "sm_drivers"}
 _CHANNELS = ("train", "validation", "test")
-_SCRIPT = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*\.py", re.ASCII)
+_FILE = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*", re.ASCII)
+_SCRIPT = re.compile(rf"{_FILE.pattern}\.py", re.ASCII)
 """A script's path that leads nowhere else."""
 _OF_THE_SDK = re.compile(r"sagemaker_(program|submit_directory|region|job_name|container_log_level)")
 
@@ -46,16 +48,13 @@ class Program:
         return f"{self.folder}/{self.script}"
 
     @property
-    def object(self) -> str:
-        """The URI of its file or archive."""
-        return self.uri if self.uri.endswith((".py", ".tar.gz")) else f"{self.uri.rstrip('/')}/{self.script}"
-
-    @property
     def command(self) -> str:
         """The command by which a person fetches it."""
         if self.uri.endswith(".tar.gz"):
             return f"mkdir -p {self.folder} && aws s3 cp {shlex.quote(self.uri)} - | tar xz -C {self.folder}"
-        return f"aws s3 cp {shlex.quote(self.object)} {self.file}"
+        if self.uri.endswith(".py"):
+            return f"aws s3 cp {shlex.quote(self.uri)} {self.file}"
+        return f"aws s3 cp --recursive {shlex.quote(self.uri)} {self.folder}"
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,12 @@ class Move:
         return said
 
 
-def program_of(step: StepNode) -> Program | None:
-    """The script of a job; None if it names none in Python whose code lies in S3."""
+def program_of(step: StepNode, script: str = "") -> Program | None:
+    """The script of a job; None if it names none in Python whose code lies in S3.
+
+    Args:
+        script: that of a ModelTrainer's job, which names it in S3 alone.
+    """
     if step.type == "Processing":
         command = as_list(object_in(step.arguments, "AppSpecification").get("ContainerEntrypoint"))
         found: dict[str, Program] = {}
@@ -97,9 +100,13 @@ def program_of(step: StepNode) -> Program | None:
         return found[max(found, key=len)] if found else None
     if step.type == "Training":
         given = object_in(step.arguments, "HyperParameters")
-        script, uri = (_decoded(given.get(f"sagemaker_{name}")) for name in ("program", "submit_directory"))
-        if isinstance(script, str) and _SCRIPT.fullmatch(script):
-            return Program(step.name, script, _uri(uri))
+        own, uri = (_decoded(given.get(f"sagemaker_{name}")) for name in ("program", "submit_directory"))
+        if isinstance(own, str) and _SCRIPT.fullmatch(own):
+            return Program(step.name, own, _uri(uri))
+        channels = {str(each.get("ChannelName")): each for each in objects_in(step.arguments, "InputDataConfig")}
+        if channels.keys() >= _TRAINER and _SCRIPT.fullmatch(script):
+            place = object_in(object_in(channels["code"], "DataSource"), "S3DataSource")
+            return Program(step.name, script, _uri(place.get("S3Uri")))
     return None
 
 
@@ -113,15 +120,18 @@ def programs(definition: Definition, moving: tuple[str, ...]) -> dict[str, Progr
     Raises:
         UserError: a step that is not there, or that runs no script.
     """
-    found = {step.name: made for step in definition.walk() if (made := program_of(step)) is not None}
+    given = {name: script for name, _, script in (each.partition("=") for each in moving)}
+    steps = {step.name: program_of(step, given.get(step.name, "")) for step in definition.walk()}
+    found = {name: made for name, made in steps.items() if made is not None}
     for name, one in found.items():
         if any(other.script == one.script and other.uri != one.uri for other in found.values()):
             found[name] = replace(one, folder=f"src/{re.sub(r'[^A-Za-z0-9_-]', '_', name)}")
-    for name in moving:
+    for name in given:
         if name not in found:
-            what = "is a job without a Python script in S3" if name in definition.by_name else "is no step"
+            what = "is a job without a Python script in S3" if name in steps else "is no step"
+            what += "; of a ModelTrainer's, give --moving STEP=SCRIPT.py" if name in steps else ""
             raise UserError(f"--moving {name} {what}. {did_you_mean(name, found) if found else 'No step can move.'}")
-    return {name: found[name] for name in moving}
+    return {name: found[name] for name in given}
 
 
 def moved(step: StepNode, program: Program, values: References, common: dict[str, Any]) -> tuple[Called, Move]:
@@ -190,6 +200,9 @@ def _training(keywords: Mapping[str, Any], values: References) -> dict[str, Any]
     """The channels and hyperparameters of a training."""
     given: dict[str, Any] = {}
     own = object_in(keywords, "channels")
+    if own.keys() >= _TRAINER:
+        own = {name: each for name, each in own.items() if name not in _TRAINER}
+        given["contract"] = "model_trainer"
     free = [name for name in _CHANNELS if name not in own]
     names: dict[str, str] = {}
     for name, each in own.items():
@@ -259,20 +272,28 @@ def fetched(move: Move, folder: Path) -> Move:
         return replace(move, refusal=f"{program.file} is there already, and stays as it is.")
     if not program.uri:
         return move
-    bucket, key = split(program.object)
+    bucket, key = split(program.uri)
     try:
-        content = bytes(Client(bucket, purpose="scripts", permissions=["s3:GetObject"]).fetch(key)[0])
+        client = Client(bucket, purpose="scripts", permissions=["s3:GetObject", "s3:ListBucket"])
         if key.endswith(".tar.gz"):
-            _unpacked(content, folder / program.folder)
+            _unpacked(bytes(client.fetch(key)[0]), folder / program.folder)
             return move
+        prefix = key.rstrip("/") + "/"
+        listed: dict[str, Any] = {} if key.endswith(".py") else client.call("list_objects_v2", "list", Prefix=prefix)
+        keys = [str(each.get("Key")) for each in objects_in(listed, "Contents")]
+        names = {each: each.removeprefix(prefix) for each in keys} or {key: program.script}
+        contents = {name: bytes(client.fetch(each)[0]) for each, name in names.items() if _FILE.fullmatch(name)}
     except (OSError, EOFError, zlib.error, InputError, StartError) as error:  # an archive that is none is an OSError
         return replace(move, refusal=str(error))
     old = "|".join(re.escape(each) for each in sorted(move.places, key=len, reverse=True))
-    if old:
-        found = re.compile(rf"(?:{old})(?![\w.-])".encode())
-        content = found.sub(lambda one: move.places[one[0].decode()].encode(), content)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)
+    found = re.compile(rf"(?:{old})(?![\w.-])".encode())
+    for name, content in contents.items():
+        if old and name == program.script:
+            content = found.sub(lambda one: move.places[one[0].decode()].encode(), content)
+        target = folder / program.folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            target.write_bytes(content)
     return move
 
 

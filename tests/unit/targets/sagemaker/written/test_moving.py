@@ -10,7 +10,18 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.document.difference.place import STEPS
 from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.written import Written, write_code
-from tests.fixtures.public_forms import BUCKET, FORMS, definition, framework, get, output, repack, scripted
+from tests.fixtures.public_forms import (
+    BUCKET,
+    FORMS,
+    SKLEARN,
+    definition,
+    framework,
+    get,
+    output,
+    repack,
+    scripted,
+    training,
+)
 
 PREPARE = scripted("Prepare", "preprocess.py", {"input-1": f"{BUCKET}/data"}, ["train"])
 TRAIN = framework("Fit", "train.py", {"training": output("Prepare", "train")}, epochs="3", rate="NaN", kind='"a"')
@@ -41,6 +52,20 @@ def test_steps_that_stay_say_the_same_as_before() -> None:
     assert {change.place[:2] for change in written.changes} == {(STEPS, "Prepare")}
 
 
+def test_a_script_of_a_model_trainer_is_named_by_hand() -> None:
+    channels = {"code": f"{BUCKET}/job/input/code/", "sm_drivers": f"{BUCKET}/job/drivers", "train": f"{BUCKET}/a"}
+    step = training("Fit", SKLEARN, channels, {"lr": "0.1"})
+    step["Arguments"]["AlgorithmSpecification"]["ContainerEntrypoint"] = ["/bin/bash", "sm_train.sh"]
+    written = moved("Fit=bin/train.py", steps=(step,))
+    assert written.is_as_told, written.problem
+    assert 'contract="model_trainer"' in written.code and "sm_drivers" not in written.code
+    assert f"Fetch it: aws s3 cp --recursive {BUCKET}/job/input/code/ src" in written.moves[0].lines(Path("nowhere"))[1]
+    with pytest.raises(
+        UserError, match=r"in S3; of a ModelTrainer's, give --moving STEP=SCRIPT\.py\. No step can move"
+    ):
+        moved("Fit", steps=(step,))
+
+
 def test_scripts_of_the_same_name_have_a_folder_each() -> None:
     other = scripted("Again", "preprocess.py", {}, ["train"])
     code = moved("Prepare", steps=(PREPARE, other)).code
@@ -54,7 +79,7 @@ def test_steps_that_cannot_move_are_refused_with_those_that_can() -> None:
         moved("Prepar")
     steps = (PREPARE, TRAIN, repack("Repack", get("Steps.Fit.ModelArtifacts.S3ModelArtifacts")))
     with pytest.raises(
-        UserError, match=r"--moving Repack is a job without a Python script in S3. Allowed: Fit, Prepare"
+        UserError, match=r"--moving Repack is a job without a Python script in S3.* Allowed: Fit, Prepare"
     ):
         moved("Repack", steps=steps)
     for path in ("../a.py", "/a.py", "a/../../b.py", "a b.py", "$(a).py"):
