@@ -76,6 +76,6 @@ def _length(value: Any, values: Mapping[str, Any]) -> int:
     if "Std:Join" in given:
         join = object_in(given, "Std:Join")
         parts = list_in(join, "Values")
-        return sum(_length(part, values) for part in parts) + len(join.get("On", "")) * max(len(parts) - 1, 0)
+        return sum(_length(part, values) for part in parts) + len(str(join.get("On", ""))) * max(len(parts) - 1, 0)
     name = parse_get(given["Get"]).parameter if "Get" in given else None
     return len(text_of_value(values.get(name, ""))) if name is not None else 0

@@ -170,9 +170,7 @@ def moved(step: StepNode, program: Program, values: References, common: dict[str
         function, positional = "step", (Code(TRAIN_SCRIPT),)
     image, environment = keywords.get("image"), object_in(keywords, "environment")
     given["image"] = values.json(image) if isinstance(image, str) else None
-    cluster = {"instance_type": "machine", "count": "count", "volume_gb": "volume", "max_run_seconds": "max_seconds"}
-    machine = {word: values.json(keywords[name]) for word, name in cluster.items() if keywords.get(name) is not None}
-    given["cluster"] = Called("Cluster", (), machine) if machine else None
+    given["cluster"] = _cluster(keywords, values)
     given["environment"] = {name: values.json(each) for name, each in environment.items()}
     cache = keywords.get("cache")
     age = {"expire_after": cache} if isinstance(cache, str) else {} if cache else {"enabled": False}
@@ -180,6 +178,20 @@ def moved(step: StepNode, program: Program, values: References, common: dict[str
     given["retry"] = [values.json(each) for each in as_list(keywords.get("retry")) if isinstance(each, Call)]
     kept = {name: each for name, each in given.items() if each not in (None, {}, [])}
     return Called(function, positional, {**kept, **common}), Move(program, places)
+
+
+def _cluster(keywords: Mapping[str, Any], values: References) -> Called | None:
+    """The machines; what only a run knows of them is left out, but for parameters."""
+    given: dict[str, Any] = {}
+    for word, name in {"instance_type": "machine", "count": "count"}.items():
+        value = keywords.get(name)
+        if not is_function(value):
+            given[word] = value
+        elif (code := values.json(value)) in values.parameters.values():
+            given[word] = Code(f"{code}.ref()")
+    given |= {"volume_gb": keywords.get("volume"), "max_run_seconds": keywords.get("max_seconds")}
+    known = {word: value for word, value in given.items() if value is not None and not is_function(value)}
+    return Called("Cluster", (), known) if known else None
 
 
 def _place(name: str, given: Any) -> tuple[Any, str]:

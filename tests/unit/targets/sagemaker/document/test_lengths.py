@@ -58,3 +58,8 @@ def test_lengths_independent_of_parameters_are_not_reported_here() -> None:
     assert list(too_long("Processing", arguments(NOTE), {})) == []
     assert list(too_long("Processing", arguments({"Get": "Parameters.Rows"}), {"Rows": 7})) == []
     assert list(too_long("Quantum2031", arguments(NOTE), {"Note": "x" * 300})) == []
+
+
+def test_a_join_by_something_else_than_a_text_is_measured_all_the_same() -> None:
+    foreign = {"Std:Join": {"On": 1.5, "Values": [NOTE, NOTE]}}
+    assert len(list(too_long("Processing", arguments(foreign), {"Note": "x" * 300}))) == 1

@@ -52,6 +52,14 @@ def test_steps_that_stay_say_the_same_as_before() -> None:
     assert {change.place[:2] for change in written.changes} == {(STEPS, "Prepare")}
 
 
+def test_machines_of_parameters_stay_parameters() -> None:
+    cluster = {"InstanceType": get("Parameters.Type"), "InstanceCount": get("Parameters.Count"), "VolumeSizeInGB": 50}
+    step = changed(PREPARE, ProcessingResources={"ClusterConfig": cluster})
+    written = moved("Prepare", steps=(step,), parameters=[("Type", "String", "ml.m5.large"), ("Count", "Integer", 1)])
+    assert "Cluster(instance_type=type_2.ref(), count=count.ref(), volume_gb=50)" in " ".join(written.code.split())
+    assert written.is_as_told, written.problem
+
+
 def test_a_script_of_a_model_trainer_is_named_by_hand() -> None:
     channels = {"code": f"{BUCKET}/job/input/code/", "sm_drivers": f"{BUCKET}/job/drivers", "train": f"{BUCKET}/a"}
     step = training("Fit", SKLEARN, channels, {"lr": "0.1"})
