@@ -30,13 +30,14 @@ class Names:
         self._taken = {*taken, *keyword.kwlist, *keyword.softkwlist, *dir(builtins)}
 
     def give(self, called: str, *, otherwise: str, constant: bool = False) -> str:
-        """`AbaloneTrain` becomes abalone_train; with `constant` ABALONE_TRAIN."""
+        """`AbaloneTrain` becomes abalone_train; with `constant` ABALONE_TRAIN; where that is taken abalone_train_step,
+        with "step" as `otherwise`."""
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called)
         plain = re.sub(r"[^a-zA-Z0-9]+", "_", words).strip("_").lower() or otherwise
         plain = f"{otherwise}_{plain}" if plain[0].isdigit() else plain
-        plain = plain.upper() if constant else plain
-        name, number = plain, 2
+        plain, more = (plain.upper(), otherwise.upper()) if constant else (plain, otherwise)
+        name, number = plain, 1
         while name in self._taken:
-            name, number = f"{plain}_{number}", number + 1
+            name, number = f"{plain}_{more}" if number == 1 else f"{plain}_{number}", number + 1
         self._taken.add(name)
         return name

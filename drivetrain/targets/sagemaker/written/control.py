@@ -11,20 +11,17 @@ from drivetrain.native.words import OUTPUTS
 from drivetrain.spec.values import TYPE_OF_SCALAR, ValueType
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
-from drivetrain.targets.written.layout import Called, Code, Item, assigned, spelled
-from drivetrain.targets.written.names import Names
+from drivetrain.targets.written.layout import Called, Code, Item, spelled
 
 _ORDER = {"Equals": "", "GreaterThan": ">", "GreaterThanOrEqualTo": ">=", "LessThan": "<", "LessThanOrEqualTo": "<="}
 _BESIDE = ("Name", "Type", "Arguments", "DisplayName", "Description", "DependsOn")
 
 
 class Control:
-    """Writes these steps; lines that stand before a step's own go into `lines`."""
+    """Writes these steps."""
 
-    def __init__(self, values: References, names: Names, lines: list[str]) -> None:
-        self.values, self.names, self.lines = values, names, lines
-        self.read: dict[str, str] = {}
-        """Code of a value that a condition compares -> its variable."""
+    def __init__(self, values: References) -> None:
+        self.values = values
 
     def said(self, step: StepNode, common: dict[str, Any]) -> Called:
         """A step in words; `common` has what every word takes.
@@ -131,14 +128,9 @@ class Control:
         value = self.values.value(given, self._type(right))
         if isinstance(value, Code | Item):
             return spelled(value, 8)
-        if (known := self.read.get(code := spelled(value, 8))) is not None:
-            return known
         path = str(value.positional[-1]) if value.positional and isinstance(value.positional[-1], str) else "value"
         words = [word for word in path.replace("['", ".").replace("']", "").split(".") if word != "value"]
-        name = self.names.give(words[-1] if words else "value", otherwise="value")
-        self.read[code] = name
-        self.lines.append(assigned(name, value))
-        return name
+        return self.values.shared(spelled(value, 8), words[-1] if words else "value", value)
 
     def _type(self, other: Any) -> str:
         """The type of the value that is compared."""

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, cast, get_args
 
-from drivetrain.base.json_text import as_list, as_object, objects_in, parsed_object
+from drivetrain.base.json_text import as_list, as_object, compact, objects_in, parsed_object
 from drivetrain.native import names_in, output_paths
 from drivetrain.native.table import Call, is_function
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionField
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-from drivetrain.targets.written.layout import Called, Code, Item, text
+from drivetrain.targets.written.layout import Called, Code, Item, assigned, comment, text
 from drivetrain.targets.written.names import Names
 
 _STEP = re.compile(r"Steps\.([^.\[]+)\.(.+)", re.DOTALL)
@@ -20,6 +20,9 @@ _IN_PARENTHESES = re.compile(r"OutputParameters\['([^']*)'\]")
 _IMAGE = ("ImageUri", "TrainingImage", "Image")
 _ITEM = "ForEach.CurrentItem"
 _OFTEN = 3
+_PLACE = re.compile(r"""("?)(s3://[a-z0-9.-]+)(/[^{}"'\\]*)\1""")
+_STAMPED = re.compile(r"""(s3://[a-z0-9.-]+/(?:[^{}"'\\/]+/)*([\w-]+?)-\d{4}(?:-\d\d){5}-\d{3})((?:/[^{}"'\\]*)?)""")
+_STAMP = "The time is that of a run of the SDK, which uploaded files there."
 
 
 class UnsaidError(Exception):
@@ -29,8 +32,8 @@ class UnsaidError(Exception):
 class References:
     """The variables of a definition, and code for what refers to them."""
 
-    def __init__(self, definition: Definition, names: Names, raw: Mapping[str, str]) -> None:
-        self.raw = raw
+    def __init__(self, definition: Definition, names: Names, raw: Mapping[str, str], lines: list[str]) -> None:
+        self.names, self.raw, self.lines = names, raw, lines
         self.parameters: dict[str, str] = {}
         """Parameter -> its variable."""
         self.types: dict[str, str] = {}
@@ -43,8 +46,14 @@ class References:
         self.steps: Mapping[str, StepNode] = {step.name: step for step in definition.all_steps}
         self.items = _item_types(definition)
         """Field of an item of a ForEach, empty for the item itself -> its type."""
-        self.constants = _constants(definition, names)
-        """Text -> its name; a place `s3://bucket` is that of all below it."""
+        texts = list(_texts(definition.raw.get("Steps"), ""))
+        self.settings = {text: names.give(name, otherwise=of) for text, name, of in _settings(texts)}
+        """Text -> the setting that it is the default of; a place `s3://bucket` is that of all below it."""
+        self.constants = {image: names.give(name, otherwise="image", constant=True) for image, name in _images(texts)}
+        """Image -> its name."""
+        self.named = {**self.settings, **self.constants}
+        self._joins = Counter(compact(each) for each in _joins(definition.raw.get("Steps")))
+        self._shared: dict[str, str] = {}
 
     def json(self, value: Any) -> Any:
         """JSON as a word of a job takes it, with references by variables where there are any."""
@@ -87,7 +96,8 @@ class References:
         if function == "Std:Join" and as_object(operand).keys() == {"On", "Values"}:
             parts = [self._value(each) for each in as_list(operand["Values"])]
             if isinstance(operand["On"], str) and None not in parts and isinstance(operand["Values"], list):
-                return Called("join", tuple(parts), {"on": operand["On"]} if operand["On"] else {})
+                joined = Called("join", tuple(parts), {"on": operand["On"]} if operand["On"] else {})
+                return self._joined(value, joined) if self._joins[compact(dict(value))] > 1 else joined
         if function == "Std:JsonGet" and as_object(operand).keys() == {"PropertyFile", "Path"}:
             found = _STEP.fullmatch(str(as_object(operand["PropertyFile"]).get("Get")))
             if (
@@ -98,6 +108,15 @@ class References:
             ):
                 return self._reported(found[1], found[2].removeprefix("PropertyFiles."), operand["Path"], type)
         return None
+
+    def _joined(self, json: Mapping[str, Any], joined: Called) -> Any:
+        """The variable of a text that is joined more than once, named by its last literal."""
+        values = as_list(json["Std:Join"]["Values"])
+        texts = [value for value in values if isinstance(value, str)]
+        if not texts:
+            return joined
+        called = texts[-1].rpartition("/")[2].partition(".")[0]
+        return self.shared(compact(dict(json)), f"{called}_uri" if texts[0].startswith("s3:") else called, joined)
 
     def _reported(self, step: str, file: str, path: str, type: str) -> Any:
         if step not in self.jobs:
@@ -136,13 +155,27 @@ class References:
         return Called(f"{variable}.property", (found[2],), _typed(type, "String"))
 
     def _text(self, value: str) -> Any:
-        if value in self.constants:
-            return Code(self.constants[value])
-        bucket, slash, key = value.removeprefix("s3://").partition("/")
-        name = self.constants.get(f"s3://{bucket}")
-        if not value.startswith("s3://") or not slash or name is None or not re.fullmatch(r"[^{}\"\\]*", key):
+        if (found := _STAMPED.fullmatch(value)) and value.isprintable():
+            place = self.shared(found[1], f"{found[2]}_place", self._place(found[1]), _STAMP)
+            return Code(f'f"{{{place}}}{found[3]}"') if found[3] else place
+        return self._place(value)
+
+    def _place(self, value: str) -> Any:
+        """A text by its name, or by that of its bucket."""
+        if value in self.named:
+            return Code(self.named[value])
+        found = _PLACE.fullmatch(value)
+        if not found or (name := self.named.get(found[2])) is None or not found[3].isprintable():
             return value
-        return Code(f'f"{{{name}}}/{key}"') if key.isprintable() else value
+        return Code(f"f'\"{{{name}}}{found[3]}\"'" if found[1] else f'f"{{{name}}}{found[3]}"')
+
+    def shared(self, key: str, called: str, value: Any, said: str = "") -> Code:
+        """The variable of a value, which gets its line before the first place that uses it."""
+        if key not in self._shared:
+            name = self.names.give(called, otherwise="value")
+            self.lines += [*comment(said), assigned(name, value)]
+            self._shared[key] = name
+        return Code(self._shared[key])
 
 
 def _typed(type: str, usual: str) -> dict[str, Any]:
@@ -156,21 +189,33 @@ def _item_types(definition: Definition) -> dict[str, str]:
     return {name: TYPE_OF_SCALAR[type(value)] for name, value in fields if type(value) in TYPE_OF_SCALAR}
 
 
-def _constants(definition: Definition, names: Names) -> dict[str, str]:
-    """The role, the images and the bucket that occur often, each with a name."""
-    texts = list(_texts(definition.raw.get("Steps"), ""))
-    roles = Counter(value for name, value in texts if name.endswith("RoleArn"))
-    images = Counter(value for name, value in texts if name in _IMAGE)
-    places = [value.removeprefix("s3://").split("/") for _, value in texts if value.startswith("s3://")]
-    buckets = Counter(parts[0] for parts in places if len(parts) > 1 and re.fullmatch(r"[a-z0-9.-]+", parts[0]))
-    found = {role: names.give("ROLE", otherwise="role", constant=True) for role in roles if len(roles) == 1}
-    for image in (image for image, count in images.items() if count > 1):
-        called = image.rpartition("/")[2].partition(":")[0].removeprefix("sagemaker-")
-        found[image] = names.give(called, otherwise="image", constant=True)
-    for bucket, count in buckets.most_common(1):
-        if count >= _OFTEN:
-            found[f"s3://{bucket}"] = names.give("BUCKET", otherwise="bucket", constant=True)
-    return found
+def _settings(texts: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Roles, machines and buckets that occur often: text, name, what it is."""
+    places = [found[2] for _, value in texts if (found := _PLACE.fullmatch(value))]
+    for called, values, least in (
+        ("role", [value for name, value in texts if name.endswith("RoleArn")], 1),
+        ("bucket", places, _OFTEN),
+        ("machine", [value for _, value in texts if re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9]+", value)], _OFTEN),
+    ):
+        often = [value for value, count in Counter(values).most_common() if count >= least]
+        for value in often:
+            own = f"{value.rpartition('/')[2].removeprefix('ml.')}_{called}"
+            yield value, called if value == often[0] else own, called
+
+
+def _images(texts: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Images that occur more than once, with their names."""
+    for image, count in Counter(value for name, value in texts if name in _IMAGE).items():
+        if count > 1:
+            yield image, image.rpartition("/")[2].partition(":")[0].removeprefix("sagemaker-")
+
+
+def _joins(value: Any) -> Iterator[dict[str, Any]]:
+    """Every join in the JSON."""
+    if "Std:Join" in as_object(value):
+        yield value
+    for each in (*as_object(value).values(), *as_list(value)):
+        yield from _joins(each)
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, cast
 
+from drivetrain.base.json_text import list_in, object_in
 from drivetrain.native.table import is_function
 from drivetrain.native.words import ENTRIES, TABLES
 from drivetrain.spec.pipeline import steps_got
@@ -16,7 +18,7 @@ from drivetrain.targets.sagemaker.written import moving
 from drivetrain.targets.sagemaker.written.control import Control
 from drivetrain.targets.sagemaker.written.moving import Program
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
-from drivetrain.targets.written.layout import WIDTH, Called, Code, assigned, comment, docstring, spelled
+from drivetrain.targets.written.layout import WIDTH, Called, Code, assigned, comment, docstring, spelled, text
 from drivetrain.targets.written.names import Hints, Names
 
 _NATIVE = {table.word for table in (*ENTRIES, *TABLES.values())}
@@ -24,6 +26,8 @@ _STEPS = ("NativeStep", "call_lambda", "fail", "for_each", "when")
 _VALUES = ("Dependency", "Parameter", "RetryPolicy", "current_item", "execution", "join", "largest", "smallest")
 _OURS = {"Pipeline", *_STEPS, *_VALUES}
 _BESIDE = ("Name", "Type", "DisplayName", "Description", "DependsOn")
+_PASSED = ("HyperParameters", "StaticHyperParameters")
+_REPACKS = "The SDK put this job here to add inference.py; register(...) needs no such job."
 _DOCSTRING = "A pipeline as SageMaker has it, written by drivetrain import --code."
 _EXPERIMENT = {
     "ExperimentName": {"Get": "Execution.PipelineName"},
@@ -61,10 +65,11 @@ class Writer:
         self.names = Names({"pipeline", *_NATIVE, *ours, *([moving.TRAIN_SCRIPT] if self.moving else [])})
         self.moves: list[moving.Move] = []
         self.lines: list[str] = []
-        self.values = References(self.definition, self.names, self.raw)
-        self.control = Control(self.values, self.names, self.lines)
+        self.values = References(self.definition, self.names, self.raw, self.lines)
+        self.control = Control(self.values)
         for parameter in self.definition.parameters:
             self._parameter(parameter.raw)
+        self.lines += [""] if self.lines else []
         for step in _in_order([*self._shown(self.definition.steps)]):
             self._step(step)
         raw = self.definition.raw
@@ -95,9 +100,8 @@ class Writer:
         for module, words in ours_by_module:
             head += [_import(module, words & {*used, "Pipeline"})] if words & {*used, "Pipeline"} else []
         constants = [assigned(name, value, 0) for value, name in self.values.constants.items() if name in used]
-        return "\n".join(
-            [*head, *(["", *constants] if constants else []), "", "", "def pipeline() -> Pipeline:", body, ""]
-        )
+        settings = [f"{name}: str = {text(value)}" for value, name in self.values.settings.items() if name in used]
+        return "\n".join([*head, *(["", *constants] if constants else []), "", "", _signature(settings), body, ""])
 
     def _shown(self, steps: tuple[StepNode, ...]) -> Iterator[StepNode]:
         """The steps that have a variable: those inside of a step that stays JSON have none."""
@@ -138,6 +142,7 @@ class Writer:
             del self.lines[before:]
             self.raw.setdefault(step.name, str(error))
             call = self._unsaid(step, common)
+        self.lines += comment(_notes(step))
         variable = self._variable(step.name, "step")
         self.values.variables[step.name] = variable
         self.lines.append(assigned(variable, call))
@@ -176,7 +181,7 @@ class Writer:
     def _unsaid(self, step: StepNode, common: dict[str, Any]) -> Called:
         edges = [Called("Dependency", tuple(part for part in edge if part)) for edge in step.depends_on]
         given = {name: value for name, value in common.items() if name != "after"}
-        given |= {"depends_on": edges} if edges else {}
+        given |= {"depends_on": tuple(edges)} if edges else {}
         return Called("NativeStep", (), {"name": step.name, "type": step.type, **given, "fields": _fields(step)})
 
 
@@ -201,6 +206,24 @@ def _in_order(steps: list[StepNode]) -> list[StepNode]:
             pending.append((step, True))
             pending += [(by_name[name], False) for name in reversed(needed) if name in by_name]
     return ordered
+
+
+def _signature(settings: list[str]) -> str:
+    """The head of the function; settings are its arguments, whose defaults are the definition's values."""
+    line = f"def pipeline({', '.join(settings)}) -> Pipeline:"
+    split = ["def pipeline(", *(f"    {each}," for each in settings), ") -> Pipeline:"]
+    return line if len(line) <= WIDTH else "\n".join(split)
+
+
+def _notes(step: StepNode) -> str:
+    """Comments that belong to a step."""
+    jobs = (step.arguments, object_in(step.arguments, "TrainingJobDefinition"))
+    given = [pair for job in jobs for key in _PASSED for pair in object_in(job, key).items()]
+    arguments = list_in(object_in(step.arguments, "AppSpecification"), "ContainerArguments")
+    given += [(str(name).lstrip("-"), value) for name, value in pairwise(arguments)]
+    truths = [name for name, value in given if value in ("True", "False", "true", "false")]
+    said = [_REPACKS] if "RepackModel" in step.name else []
+    return "\n".join([*said, *([f'{", ".join(truths)}: texts. In Python bool("False") is True.'] if truths else [])])
 
 
 def _import(module: str, words: set[str]) -> str:

@@ -17,13 +17,14 @@ def test_a_definition_becomes_code_that_means_the_same(drivetrain) -> None:
 def test_it_ends_with_one_and_says_why_where_the_code_means_something_else(drivetrain) -> None:
     file, code = drivetrain.write("d.json", FORMS["callbacks"]()), drivetrain.folder / "nightly.py"
     said = drivetrain("import", file, "--code", code, code=1)
-    assert "It does not compile: nightly.py, line 9: Step 'Train': Arguments: 'RoleArn' is missing." in said
+    assert "It does not compile: nightly.py, line 10: Step 'Train': Arguments: 'RoleArn' is missing." in said
     code.unlink()
-    definition = {**FORMS["cluster"](), "FieldOfNextYear": 1}
+    definition = FORMS["cluster"]()
+    definition["Parameters"] = [{"Name": "p", "Type": "String", "FieldOfNextYear": 1}]
     told = json.loads(drivetrain("import", drivetrain.write("d.json", definition), "--code", code, "--json", code=1))
     assert told["code"]["file"] == str(code)
     assert told["code"]["raw"] == {"Spark": "type EMR has no word"}
-    assert [change["place"] for change in told["code"]["changes"]] == ["definition.FieldOfNextYear"]
+    assert [change["place"] for change in told["code"]["changes"]] == ["parameters.p.FieldOfNextYear"]
 
 
 def test_the_file_of_code_can_be_imported(drivetrain) -> None:

@@ -53,10 +53,10 @@ def test_steps_that_stay_say_the_same_as_before() -> None:
 
 
 def test_machines_of_parameters_stay_parameters() -> None:
-    cluster = {"InstanceType": get("Parameters.Type"), "InstanceCount": get("Parameters.Count"), "VolumeSizeInGB": 50}
+    cluster = {"InstanceType": get("Parameters.Box"), "InstanceCount": get("Parameters.Count"), "VolumeSizeInGB": 50}
     step = changed(PREPARE, ProcessingResources={"ClusterConfig": cluster})
-    written = moved("Prepare", steps=(step,), parameters=[("Type", "String", "ml.m5.large"), ("Count", "Integer", 1)])
-    assert "Cluster(instance_type=type_2.ref(), count=count.ref(), volume_gb=50)" in " ".join(written.code.split())
+    written = moved("Prepare", steps=(step,), parameters=[("Box", "String", "ml.m5.large"), ("Count", "Integer", 1)])
+    assert "Cluster(instance_type=box.ref(), count=count.ref(), volume_gb=50)" in " ".join(written.code.split())
     assert written.is_as_told, written.problem
 
 

@@ -2,20 +2,25 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drivetrain import Pipeline, step
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.document.document import from_json
 from drivetrain.targets.sagemaker.document.step_types import key_fields
 from drivetrain.targets.sagemaker.written import Written, built, write_code
 from drivetrain.targets.written.layout import Called, Code, Item, assigned, text
 from drivetrain.targets.written.names import Hints, Names
 from tests.fixtures.kubeflow_examples import fit
-from tests.fixtures.public_forms import FORMS, FUNCTION, ROLE, definition, get
+from tests.fixtures.public_forms import FORMS, FUNCTION, ROLE, definition, get, processing
 
+BY_HAND = Path(__file__).parents[4] / "fixtures" / "written_by_hand"
 RETRY = {
     "ExceptionType": ["SageMaker.CAPACITY_ERROR", "SageMaker.RESOURCE_LIMIT"],
     "IntervalSeconds": 1,
@@ -40,6 +45,20 @@ def model(name: str, **fields: Any) -> dict[str, Any]:
 
 def compared(kind: str, left: Any, right: Any) -> dict[str, Any]:
     return {"Type": kind, "LeftValue": left, "RightValue": right}
+
+
+def join_of(*values: Any) -> dict[str, Any]:
+    return {"Std:Join": {"On": "/", "Values": list(values)}}
+
+
+def job(name: str, image: str, code: str, more: Any) -> dict[str, Any]:
+    made = processing(name, {"code": (f"{code}/code", "in"), "more": (more, "more")}, {}, image=image)
+    inputs = made["Arguments"]["ProcessingInputs"]
+    for each, folder in zip(inputs, ("/in", "/more"), strict=True):
+        each["S3Input"]["LocalPath"] = folder
+    made["Arguments"]["ProcessingResources"]["ClusterConfig"]["InstanceType"] = "ml.m5.large"
+    made["Arguments"]["Environment"] = {"place": "s3://second/x", "machine": "ml.p3.2xlarge"}
+    return made
 
 
 def gate(*conditions: Any, then: Any = (), name: str = "gate") -> dict[str, Any]:
@@ -92,6 +111,7 @@ from drivetrain import (
 
 def pipeline() -> Pipeline:
     items = Parameter.string("Items", "[1]")
+
     score = call_lambda(
         "arn:aws:lambda:us-west-2:000000000000:function:deploy",
         name="Score",
@@ -106,9 +126,9 @@ def pipeline() -> Pipeline:
         best=largest(score.value("score")),
     )
     stop = fail(join("stopped", execution("PipelineName"), on=" "), name="Stop")
-    score_2 = each.property("Selected.OutputParameters['score']", type="Float")
+    score_value = each.property("Selected.OutputParameters['score']", type="Float")
     gate = when(
-        (score_2 > 0.5) | score_2.equals(1),
+        (score_value > 0.5) | score_value.equals(1),
         ~items.is_in(["[]", "[1]"]),
         then=[stop],
         name="gate",
@@ -189,7 +209,7 @@ def test_what_no_code_can_say_is_a_difference_and_what_is_refused_a_problem() ->
     assert found.lines("p.py")[-1] == "parameter p: FieldOfNextYear removed (was 1)"
     refused = written({"Name": "a", "Type": "Model", "Arguments": {"ExecutionRoleArn": "no role"}})
     assert "Arguments.ExecutionRoleArn" in refused.problem
-    assert "role=ROLE" in refused.code
+    assert "role=role" in refused.code
     assert refused.to_json()["equal"] is False
 
 
@@ -284,7 +304,7 @@ HOSTILE = [
     '"""',
     "'\"\\",
     "\n\t\x00",
-    "{BUCKET}",
+    "{bucket}",
     "__import__('os').system('x')",
     "süd\u202e",
     "\ud800",
@@ -328,15 +348,76 @@ def test_names_hide_nothing() -> None:
     made = [names.give(each, otherwise="step") for each in given]
     assert made == [
         "abalone_train",
-        "abalone_train_2",
-        "processing_2",
-        "class_2",
-        "list_2",
+        "abalone_train_step",
+        "processing_step",
+        "class_step",
+        "list_step",
         "step_3_d",
         "s",
         "step",
         "http_server2_go",
     ]
+
+
+def test_what_repeats_becomes_a_setting_or_a_name() -> None:
+    stamped = "s3://first/a/job-x-2023-01-02-03-04-05-678"
+    other = join_of("s3://first/b", get("Execution.PipelineExecutionId"), "out/model.tar.gz")
+    images = [f"0.dkr.ecr.eu-west-1.amazonaws.com/{name}:1" for name in ("sagemaker-xgboost", "xgboost")] * 2
+    steps = [job(str(number), image, stamped, other) for number, image in enumerate(images)]
+    steps[3]["Arguments"]["RoleArn"] = f"{ROLE}-Of-Data"
+    found = written(*steps, parameters=[("Bucket", "String", "s3://first/x")])
+    assert (found.is_equal, found.raw) == (True, {})
+    for line in (
+        'XGBOOST = "0.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-xgboost:1"',
+        'XGBOOST_IMAGE = "0.dkr.ecr.eu-west-1.amazonaws.com/xgboost:1"',
+        "def pipeline(",
+        f'    role: str = "{ROLE}",',
+        f'    execution_of_data_role: str = "{ROLE}-Of-Data",',
+        '    bucket: str = "s3://first",',
+        '    second_bucket: str = "s3://second",',
+        '    machine: str = "ml.m5.large",',
+        '    p3_2xlarge_machine: str = "ml.p3.2xlarge",',
+        '    bucket_parameter = Parameter.string("Bucket", f"{bucket}/x")',
+        '    job_x_place = f"{bucket}/a/job-x-2023-01-02-03-04-05-678"',
+        '            "code": At(f"{job_x_place}/code", "/in"),',
+        "    model_uri = join(",
+        '            "more": At(model_uri, "/more"),',
+    ):
+        assert found.code.splitlines().count(line) >= 1, (line, found.code)
+    assert found.code.count("# The time is that of a run of the SDK") == 1
+    named: dict[str, Any] = {"__name__": "p"}
+    exec(found.code, named)
+    changed = compile_pipeline(named["pipeline"](machine="ml.c5.xlarge")).text
+    assert (changed.count("ml.c5.xlarge"), changed.count("ml.m5.large")) == (4, 0)
+
+
+def test_what_a_reader_should_know_stands_above_a_step() -> None:
+    packed = job("Register-RepackModel-0", "i", "s3://b/x", "s3://b/y")
+    packed["Arguments"]["AppSpecification"]["ContainerArguments"] = ["--use-amp", "True", "--rate", "0.1"]
+    found = written(packed)
+    assert found.is_equal
+    assert (
+        """
+    # The SDK put this job here to add inference.py; register(...) needs no such job.
+    # use-amp: texts. In Python bool("False") is True.
+    register_repack_model_0 = processing(
+"""
+        in found.code
+    )
+
+
+@pytest.mark.parametrize("file", sorted(BY_HAND.glob("*.py")), ids=lambda file: file.stem)
+def test_code_is_at_most_a_third_longer_than_what_a_person_writes(file: Path) -> None:
+    """Both in ruff's own form; the person did not see the written code."""
+    form = FORMS[file.stem]()
+    by_hand = file.read_text(encoding="utf-8")
+    named: dict[str, Any] = {"__name__": file.stem}
+    exec(by_hand, named)
+    assert differences(form, compile_pipeline(named[file.stem]()).definition) == ()
+    command = [Path(sys.executable).with_name("ruff"), "format", "--isolated", "-"]
+    formatted = subprocess.run(command, input=by_hand, capture_output=True, text=True, check=True).stdout
+    ours = write_code(from_json(form), "p").code
+    assert len([*filter(None, ours.splitlines())]) <= 1.3 * len([*filter(None, formatted.splitlines())])
 
 
 def test_hints_of_a_source_name_and_explain() -> None:
@@ -353,7 +434,7 @@ def test_hints_of_a_source_name_and_explain() -> None:
     assert (
         """\
     # Rows.
-    import_2 = Parameter.string("p", "x")
+    import_parameter = Parameter.string("p", "x")
 """
         in found.code
     )
@@ -365,8 +446,8 @@ def test_hints_of_a_source_name_and_explain() -> None:
     #
     # \ufffd
     # import os
-    trainer = model("TrainStep", role=ROLE)
-    class_2 = model("class", role=ROLE)
+    trainer = model("TrainStep", role=role)
+    class_step = model("class", role=role)
 """
         in found.code
     )
