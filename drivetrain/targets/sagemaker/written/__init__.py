@@ -22,6 +22,7 @@ from drivetrain.targets.sagemaker.document.difference.difference import describe
 from drivetrain.targets.sagemaker.document.difference.place import STEPS
 from drivetrain.targets.sagemaker.document.difference.value_words import masked
 from drivetrain.targets.sagemaker.document.document import Definition
+from drivetrain.targets.sagemaker.inspection import inspect
 from drivetrain.targets.sagemaker.written.moving import Move, Program, programs
 from drivetrain.targets.sagemaker.written.writer import Writer
 from drivetrain.targets.written.names import Hints
@@ -89,7 +90,7 @@ def write_code(
     """
     scripts = programs(definition, moving)
     best = _proven(definition, name, file, hints, {})
-    if best.problem:  # perhaps by a rule of this package that the service does not have
+    if best.problem and not inspect(definition).refused:  # by a rule of this package that the service does not have
         control = {step.name: "it does not compile in words" for step in definition.walk() if step.type not in TABLES}
         again = _proven(definition, name, file, hints, control) if control else best
         best = best if again.problem else again

@@ -207,6 +207,13 @@ def test_what_no_code_can_say_is_a_difference_and_what_is_refused_a_problem() ->
     found = write_code(from_json(given), "nightly")
     assert (len(found.changes), found.problem) == (1, "")
     assert found.lines("p.py")[-1] == "parameter p: FieldOfNextYear removed (was 1)"
+    inner = {"Name": "inner", "Type": "Model", "Arguments": {"ExecutionRoleArn": "no role"}}
+    assert (
+        "Arguments.ExecutionRoleArn"
+        in written(
+            gate(compared("Equals", get("Parameters.p"), "x"), then=[inner]), parameters=[("p", "String", "x")]
+        ).problem
+    )
     refused = written({"Name": "a", "Type": "Model", "Arguments": {"ExecutionRoleArn": "no role"}})
     assert "Arguments.ExecutionRoleArn" in refused.problem
     assert "role=role" in refused.code
