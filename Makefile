@@ -26,7 +26,7 @@ TESTS_toolkit = tests/contract/test_own_script_equals_toolkit.py tests/contract/
 TESTS_image = tests/contract/test_programs_in_image.py
 TESTS_infra = tests/infra/test_stack.py
 TESTS_sdk = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py \
-  tests/sdk/test_trainer_contract.py tests/sdk/test_model_trainer.py
+  tests/sdk/test_trainer_contract.py tests/sdk/test_model_trainer.py tests/sdk/test_scripts.py
 TESTS_tensorflow = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \
@@ -75,7 +75,7 @@ ifeq ($(and $(filter 1,$(words $(ENV))),$(filter $(ENV),$(ENVIRONMENTS))),)
 $(error ENV='$(ENV)' is no environment of tests. Give one of: $(ENVIRONMENTS). For example: make test-in ENV=toolkit)
 endif
 endif
-test-in: setup $(patsubst %,.venvs/%/.installed,$(filter-out horovod,$(ENV)))  ## Tests that need an environment of their own: ENV=toolkit, image, infra, sdk, tensorflow, spark, spark35, horovod, debugger
+test-in: setup $(patsubst %,.venvs/%/.installed,$(filter-out horovod,$(ENV:sdk=sdk sdk2)))  ## Tests that need an environment of their own: ENV=toolkit, image, infra, sdk, tensorflow, spark, spark35, horovod, debugger
 	$(ON_PATH_$(ENV)) $(BIN)/python -m pytest -m '$(ENV:spark35=spark)$(if $(filter spark,$(ENV)), and not nightly)' $(TESTS_$(ENV)) $(ARGS)
 
 # The container of TensorFlow asks for an older toolkit and for TensorFlow; what is compared needs neither.
@@ -98,6 +98,11 @@ test-in: setup $(patsubst %,.venvs/%/.installed,$(filter-out horovod,$(ENV)))  #
 .venvs/sdk/.installed: tests/sdk-requirements.txt pyproject.toml | $(STAMP)
 	@$(ENVIRONMENT)
 	@$(INSTALL) -r tests/sdk-requirements.txt --editable .
+	@touch $@
+
+.venvs/sdk2/.installed: tests/sdk2-requirements.txt | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r tests/sdk2-requirements.txt
 	@touch $@
 
 .venvs/tensorflow/.installed: tests/tensorflow-requirements.txt pyproject.toml | $(STAMP)

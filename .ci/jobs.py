@@ -37,7 +37,7 @@ def _run(verb: str, name: str, seconds: int, needs: tuple[str, ...], words: str 
 
 
 # Environments of their own, and about how many seconds each takes.
-INSTALLED = {"toolkit": 4, "image": 3, "tensorflow": 3, "spark": 3, "sdk": 2, "infra": 1, "debugger": 1}
+INSTALLED = {"toolkit": 4, "image": 3, "tensorflow": 3, "spark": 3, "sdk": 2, "sdk2": 1, "infra": 1, "debugger": 1}
 
 JOBS = [
     Job("setup", "make setup", 120),
@@ -62,7 +62,7 @@ JOBS = [
     _tests_in("toolkit", 60, "install-toolkit"),
     _tests_in("image", 60, "install-image"),
     _tests_in("infra", 60, "install-infra"),
-    _tests_in("sdk", 120, "programs", "install-sdk"),
+    _tests_in("sdk", 190, "programs", "install-sdk", "install-sdk2"),
     _tests_in("debugger", 30, "install-debugger"),
     _tests_in("tensorflow", 180, "horovod"),  # of which some want Horovod, and TensorFlow is installed before it
     _tests_in("spark", 180, "programs", "install-spark"),
