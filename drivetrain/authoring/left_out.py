@@ -24,7 +24,7 @@ def refuse_left_out(built: Pipeline, written: Iterable[Any], author: Callable[..
     """
     pipelines = [built, *(one for one in written if isinstance(one, Pipeline))]
     kept = [step for pipeline in pipelines for step in flatten(pipeline.steps)]
-    names = {step.name for step in kept}
+    names = {name for step in kept for name in (step.name, *getattr(step, "parts", ()))}
     # A copy under another name shares its program with the step that it was made from.
     copied = {id(step.program) for step in kept if isinstance(step, JobStep)}
     missing: dict[str, Any] = {

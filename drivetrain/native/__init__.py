@@ -126,7 +126,7 @@ class Word:
                 more: dict[str, Any] = OBJECT.write(value)
             except MisfitError:
                 raise SpecError(f"{where}: {keyword}={shown(value)}. Give {OBJECT.allowed}.") from None
-            _merge(built, {at: more} if at else more, f"{where}: {keyword}", "")
+            merge(built, {at: more} if at else more, f"{where}: {keyword}")
         return Job(
             name=name,
             type=self.table.type,
@@ -137,12 +137,17 @@ class Word:
         )
 
 
-def _merge(into: dict[str, Any], more: Mapping[str, Any], where: str, path: str) -> None:
+def merge(into: dict[str, Any], more: Mapping[str, Any], where: str, path: str = "") -> None:
+    """Add fields that are not there yet.
+
+    Raises:
+        SpecError: one is there; `where` begins the message.
+    """
     for name, value in more.items():
         if name not in into:
             into[name] = value
         elif isinstance(into[name], dict) and isinstance(value, dict):
-            _merge(into[name], cast("dict[str, Any]", value), where, f"{path}{name}.")
+            merge(into[name], cast("dict[str, Any]", value), where, f"{path}{name}.")
         else:
             raise SpecError(
                 f"{where} gives {path}{name}, which a keyword or its default gives. Give one, the other None."

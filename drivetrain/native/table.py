@@ -188,7 +188,7 @@ def _listed(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return checked
 
 
-def _mapped(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def mapped(item: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def checked(given: Any) -> Any:
         if is_function(given):
             raise MisfitError
@@ -225,9 +225,9 @@ TEXT = Spelling("a text or a reference", _of(str), _of(str))
 COUNT = Spelling("a whole number or a reference", _of(int), _of(int))
 FLAG = Spelling("True, False or a reference", _of(bool), _of(bool))
 TEXTS = Spelling("a list of texts or references", _listed(_as_text), _listed(_of(str)))
-TEXT_OF_NAME = Spelling("texts by name, such as {'a': '1'}", _mapped(_as_text), _mapped(_of(str)))
-OBJECT = Spelling("JSON by name, as the service has it", _mapped(json_of), _mapped(json_of))
-OBJECTS = Spelling("a list of JSON, as the service has it", _listed(_mapped(json_of)), _listed(_mapped(json_of)))
+TEXT_OF_NAME = Spelling("texts by name, such as {'a': '1'}", mapped(_as_text), mapped(_of(str)))
+OBJECT = Spelling("JSON by name, as the service has it", mapped(json_of), mapped(json_of))
+OBJECTS = Spelling("a list of JSON, as the service has it", _listed(mapped(json_of)), _listed(mapped(json_of)))
 CACHE = Spelling("True, False, or how long a result is kept, such as '30d'", _cache, _read_cache)
 
 
@@ -235,12 +235,12 @@ def named(key: str, item: Spelling, *, last: bool = False) -> Spelling:
     """A list of objects that have a name each, in the first or the last field, as a dict: name -> the rest."""
 
     def write(given: Any) -> Any:
-        written = _mapped(item.write)(given).items()
+        written = mapped(item.write)(given).items()
         return [{**value, key: name} if last else {key: name, **value} for name, value in written]
 
     def read(json: Any) -> Any:
         found: dict[str, Any] = {}
-        for each in _listed(_mapped(lambda value: value))(json):
+        for each in _listed(mapped(lambda value: value))(json):
             name = each.get(key)
             if not isinstance(name, str) or name in found:
                 raise MisfitError
@@ -257,7 +257,7 @@ def entry(table: Table, *, bare: bool = False) -> Spelling:
         json = json_of(given)
         if bare and (isinstance(json, str | Reference) or is_function(json)):
             return table.write({table.rows[0].keyword: json}, table.word)
-        return _mapped(json_of)(json)
+        return mapped(json_of)(json)
 
     def read(json: Any) -> Any:
         keywords, rest = table.read(_object(json))

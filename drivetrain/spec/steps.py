@@ -57,6 +57,7 @@ class Dependency(Frozen):
 # What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
 TRAIN = "drivetrain.components.train:train"
 TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
+KUBEFLOW_TASK = "KubeflowTask"  # the type of a step of drivetrain.native.kubeflow
 
 
 class BaseStep(Frozen):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.formatting import printable
+from drivetrain.base.formatting import count, printable
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
 from drivetrain.telling.terminal import say, say_json
@@ -92,6 +92,8 @@ def import_(
     A state machine of Step Functions, a file or an ARN, becomes a definition: its SageMaker tasks, functions, choices,
     parallel branches and maps. The rest is named; the command ends with 1 if a state or a value is left out.
 
+    A pipeline of Kubeflow Pipelines, the YAML of its compiler, becomes code in words of drivetrain.native.kubeflow.
+
     A script (.py or .ipynb) of the SageMaker Python SDK is run, with --run-script, without network and credentials.
     Its pipeline's definition is read, and its names and comments go into the code. It must make the pipeline without
     arguments; calls such as upsert() and start() have no effect, and are listed.
@@ -101,6 +103,7 @@ def import_(
       drivetrain import nightly --code nightly.py
       drivetrain import nightly --code moved.py --moving Evaluate
       drivetrain import machine.asl.json --code machine.py
+      drivetrain import pipeline.yaml --code churn.py
       drivetrain import old.py --run-script --python sdk/bin/python --code new.py
       drivetrain import exported.json
       drivetrain import exported.json -o pipeline.json
@@ -114,6 +117,14 @@ def import_(
     elif moving:
         raise UserError("--moving changes the code that is written. Add --code FILE.py.")
     script = {"python": python, "pipeline": pipeline, "role": role}
+    if not run_script and Path(what).is_file() and Path(what).suffix not in _SCRIPTS:
+        from drivetrain.operations.operands import definition_text
+        from drivetrain.targets.target import inspector_of
+
+        text = definition_text(Path(what))
+        if hasattr(reader := inspector_of(text, what), "write_code"):
+            refused = {"--output": output, "--region": region, **{f"--{name}": value for name, value in script.items()}}
+            return _of_another(reader, text, what, code, refused, as_json=as_json)
     source = _script(Path(what), region, script) if run_script else _read(what, region, script)
     definition = source.definition
     found = inspect(definition)
@@ -143,6 +154,27 @@ def import_(
     usable = output or what
     say("\n".join([*said, f"Look at it: drivetrain show {usable}", f"Run it here: drivetrain run -d {usable}"]))
     return status
+
+
+def _of_another(
+    reader: Any, text: bytes, what: str, code: Path | None, refused: Mapping[str, Any], *, as_json: bool
+) -> int:
+    """A pipeline of another target, whose definition is its own."""
+    from drivetrain.base.files import write_text
+
+    if given := next((option for option, value in refused.items() if value is not None), ""):
+        raise UserError(f"{given} is of SageMaker's definitions, and {what} is none. Leave it out.")
+    found, written = reader.inspect(text, what), None
+    if code is not None:
+        written = reader.write_code(text, what, code.name)
+        write_text(code, written.code)
+    if as_json:
+        coded = {} if written is None else {"code": {"file": str(code), **written.to_json()}}
+        say_json({**found.facts, "title": reader.TITLE, **coded})
+    else:
+        said = [f"{what}: a pipeline of {reader.TITLE} with {count(found.num_steps, 'step')}.", *found.problems]
+        say("\n".join([*said, *([] if written is None else written.lines(str(code)))]))
+    return 0 if written is None or written.is_equal else DIFFERENT
 
 
 def _refuse_code(path: Path) -> None:

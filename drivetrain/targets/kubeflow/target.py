@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.kubeflow.compile.compile import Compiled
+    from drivetrain.targets.kubeflow.written import Written
     from drivetrain.targets.target import Inspection, Problem
 
 TITLE, SUFFIX = "Kubeflow Pipelines", ".yaml"
@@ -67,3 +68,10 @@ def inspect(text: bytes, source: str) -> Inspection:
     from drivetrain.targets.kubeflow.ir import check
 
     return check.inspect(text, source)
+
+
+def write_code(text: bytes, source: str, file: str) -> Written:
+    """The YAML of a pipeline as Python code for a file of that name."""
+    from drivetrain.targets.kubeflow import written
+
+    return written.write_code(text, source, file)

@@ -65,6 +65,14 @@ def text(value: str) -> str:
     return '"' + body.replace('"', '\\"') + '"'
 
 
+def imported(module: str, words: set[str]) -> str:
+    """The lines that import words from a module."""
+    listed = sorted(words, key=lambda word: (word[0].islower(), word))
+    line = f"from {module} import {', '.join(listed)}"
+    many = [f"from {module} import (", *(f"    {word}," for word in listed), ")"]
+    return line if len(line) <= WIDTH else "\n".join(many)
+
+
 def comment(lines: str) -> list[str]:
     """Lines of comment in a function."""
     wrapped = [part for line in lines.splitlines() for part in textwrap.wrap(printable(line), WIDTH - 6) or [""]]
@@ -77,6 +85,14 @@ def docstring(given: str) -> str:
     escaped = lines.replace('"', '\\"')
     is_odd = lines.startswith('"') or lines.endswith('"') or '"""' in lines
     return f'"""{escaped if is_odd else lines}"""'
+
+
+def block(value: str) -> Code:
+    """A text in several lines between three quotes, where each character of it can be seen there."""
+    is_plain = all(line.isprintable() and line == line.rstrip() for line in value.split("\n"))
+    if not is_plain or '"""' in value or value.endswith('"'):
+        return Code(text(value))
+    return Code('"""' + value.replace("\\", "\\\\") + '"""')
 
 
 def _brackets(value: Any) -> tuple[str, str]:

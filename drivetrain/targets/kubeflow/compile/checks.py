@@ -16,6 +16,7 @@ from drivetrain.resolving.vendor_libraries import library_of
 from drivetrain.spec.pipeline import Graph, GroupTrigger, Pipeline, Schedule
 from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import (
+    KUBEFLOW_TASK,
     TRAIN,
     BaseStep,
     ConditionStep,
@@ -189,10 +190,9 @@ def _kinds(step: BaseStep, graph: Graph) -> Iterator[Problem]:
     if isinstance(step, TuningStep):
         yield Problem(step.name, "tune", "there is no tuning. Use for_each(..., best=largest(...)) over values.")
     elif isinstance(step, LambdaStep):
-        yield Problem(
-            step.name, "call_lambda", "a Lambda is AWS's. Use a component, whose numbers and texts come back."
-        )
-    elif isinstance(step, NativeStep):
+        reason = "a Lambda is AWS's. Use a component, whose numbers and texts come back."
+        yield Problem(step.name, "call_lambda", reason)
+    elif isinstance(step, NativeStep) and step.type != KUBEFLOW_TASK:
         yield Problem(step.name, f"type {step.type}", "a native step is SageMaker's. Use a component or a script.")
 
 
@@ -271,7 +271,7 @@ def _references(step: BaseStep, graph: Graph) -> Iterator[Problem]:
     for reference in graph.references[step.name]:
         if isinstance(reference, ExecutionRef) and reference.field not in _EXECUTION:
             yield Problem(step.name, reference.field, f"is SageMaker's. There are {' and '.join(_EXECUTION)}.")
-        elif isinstance(reference, PropertyRef):
+        elif isinstance(reference, PropertyRef) and getattr(graph.by_name[reference.step], "type", "") != KUBEFLOW_TASK:
             yield Problem(
                 step.name,
                 f"property {reference.path!r}",

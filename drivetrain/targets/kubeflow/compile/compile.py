@@ -26,6 +26,7 @@ from drivetrain.spec.steps import (
     FailStep,
     ForEachStep,
     JobStep,
+    NativeStep,
     RegisterStep,
     Step,
     TrainingStep,
@@ -39,6 +40,7 @@ from drivetrain.targets.kubeflow.compile import checks, deployable, fails
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of, variables_of
+from drivetrain.targets.kubeflow.compile.natives import Natives, add_other
 from drivetrain.targets.kubeflow.compile.notes import notes as uncounted
 from drivetrain.targets.kubeflow.compile.notes import size_notes
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS, notice, notice_platform
@@ -122,6 +124,7 @@ class _Compiler(References):
         self.executors: Json = {}
         self.platform: Json = {}
         self.held = fails.held(self.graph)
+        self.natives = Natives(self, self.components, self.executors, self.platform)
         self.moved = fails.moved(self.graph, [fail for fail, steps in self.held.items() if steps])
         """Condition -> the fail steps that stand beside it, and not in its branches."""
 
@@ -140,9 +143,8 @@ class _Compiler(References):
             self.components[scope.name] = scope.component()
         root = self.outermost.component()
         if self.pipeline.parameters:
-            root["inputDefinitions"] = {
-                "parameters": {p.name: parameter_definition(p) for p in self.pipeline.parameters}
-            }
+            types, given = self.settings.parameter_types, self.pipeline.parameters
+            root["inputDefinitions"] = {"parameters": {p.name: parameter_definition(p, types) for p in given}}
         # kfp's library takes a pipeline that is called like a component of its for that component alone.
         info: Json = {"name": free_name(checks.task_name(self.pipeline.name), self.names)}
         if self.pipeline.description:
@@ -161,6 +163,7 @@ class _Compiler(References):
         if self.platform:
             executors = dict(sorted(self.platform.items()))
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
+        add_other(self.settings.other, ir, platform)
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
         codes = {"" if task.step is None else task.step.name: task.code for task in self.tasks.values()}
         said = (*notes, *size_notes(ir, platform))
@@ -240,6 +243,8 @@ class _Compiler(References):
                 self.fill_condition(step)
             case ForEachStep():
                 self.fill_loop(step)
+            case NativeStep():
+                self.natives.fill(step)
             case _:
                 raise AssertionError(f"check() lets no {step.kind} pass")
 

@@ -65,7 +65,7 @@ def size_notes(ir: Json, platform: Json) -> Iterator[str]:
 
 def workflow_bytes(ir: Json, platform: Json) -> int:
     """The estimate. Of a condition both branches are counted."""
-    asked: Json = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"] if platform else {}
+    asked: Json = platform.get("platforms", {}).get("kubernetes", {}).get("deploymentSpec", {}).get("executors", {})
 
     def inside(component: Json) -> int:
         return sum(map(of_task, component["dag"]["tasks"].values()))

@@ -10,8 +10,9 @@ from typing import Any
 from drivetrain.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.assets.step_code import StepCode, Used
 from drivetrain.base.json_text import parse_path
+from drivetrain.native.kubeflow import outputs_of
 from drivetrain.spec.pipeline import Graph, Pipeline, find_cycle
-from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, TrainingStep
+from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, NativeStep, TrainingStep
 from drivetrain.spec.values import (
     EagerValue,
     ExecutionRef,
@@ -21,6 +22,7 @@ from drivetrain.spec.values import (
     MetricRef,
     OutputRef,
     ParameterRef,
+    PropertyRef,
     Reference,
     Value,
 )
@@ -28,7 +30,7 @@ from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.notices import STEPS
 from drivetrain.targets.kubeflow.compile.retries import policies_of, retry_policy
-from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, Channel, Scope
+from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, Channel, Flow, Scope
 from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
 from drivetrain.targets.kubeflow.settings import TITLE, settings_of
@@ -155,7 +157,7 @@ class References:
 
     def artifact(self, value: EagerValue, step: str, name: str) -> Channel:
         """The artifact that an input of a step reads: an output, or what an importer brings."""
-        if isinstance(value, OutputRef | IterationRef):
+        if isinstance(value, OutputRef | IterationRef | PropertyRef):
             return self.channel(value)
         return self.imports.input(value, f"{step}-{name}")
 
@@ -200,7 +202,8 @@ class References:
         """The channel of the value that a reference stands for."""
         match reference:
             case ParameterRef(name=name):
-                return Channel("parameters", name, self.outermost, type=parameter_type(reference))
+                type = self.settings.parameter_types.get(name, "").upper() or parameter_type(reference)
+                return Channel("parameters", name, self.outermost, type=type)
             case OutputRef(step=step, output=output):
                 return Channel("artifacts", output, *self.placed[step])
             case LoggedRef(step=step, name=name):
@@ -209,6 +212,10 @@ class References:
                 return self.task(training).give(f"logged-{checks.key_of(name)}", _NUMBER, "logged", name)
             case IterationRef():
                 return self.iterated(reference)
+            case PropertyRef(step=step):
+                flow, key, type = self.native(reference)
+                is_list = bool(type.get("isArtifactList"))
+                return Channel(flow, key, *self.placed[step], type.get("parameterType", ""), is_list)
             case MetricRef(type=type):
                 key = checks.key_of(checks.metric_name(reference))
                 return self.returned(reference, key, parameter_type(reference), "metrics", type)
@@ -222,6 +229,12 @@ class References:
             return task.give(key, type, source, reference.name)
         output, _, file = reference.file.partition("/")
         return task.give(key, type, "reports", [output, file, list(parse_path(reference.name)), kind])
+
+    def native(self, reference: PropertyRef) -> tuple[Flow, str, Json]:
+        """The flow, the key and the type of an output of a task that is the platform's own."""
+        step, (flow, _, key) = self.graph.by_name[reference.step], reference.path.partition(".")
+        assert isinstance(step, NativeStep)
+        return ("artifacts" if flow == "artifacts" else "parameters"), key, outputs_of(step.fields)[flow][key]
 
 
 class Imports:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from drivetrain.steps import METRICS_OUTPUT
 
 Json = dict[str, Any]
+Flow = Literal["parameters", "artifacts"]
 ARTIFACT = {"schemaTitle": "system.Artifact", "schemaVersion": "0.0.1"}
 METRICS = {"schemaTitle": "system.Metrics", "schemaVersion": "0.0.1"}
 MODEL = {"schemaTitle": "system.Model", "schemaVersion": "0.0.1"}
@@ -31,7 +32,7 @@ class Channel:
     `type` is a parameter's type of the IR (`NUMBER_DOUBLE`), and empty for an artifact.
     """
 
-    flow: Literal["parameters", "artifacts"]
+    flow: Flow
     key: str
     scope: Scope
     task: str = ""

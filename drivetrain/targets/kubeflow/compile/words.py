@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.json_text import parse
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.values import (
     All,
@@ -122,11 +123,17 @@ def parameter_type(value: Value) -> str:
     return PARAMETER_TYPES[value_type(value)]
 
 
-def parameter_definition(parameter: Parameter) -> dict[str, Any]:
-    """A parameter of the pipeline as an input of its outermost DAG."""
-    built: dict[str, Any] = {"parameterType": parameter_type(parameter.ref())}
+def parameter_definition(parameter: Parameter, types: Mapping[str, str]) -> dict[str, Any]:
+    """A parameter of the pipeline as an input of its outermost DAG.
+
+    Args:
+        types: parameter -> List or Struct, for those whose text is JSON.
+    """
+    type = types.get(parameter.name)
+    built: dict[str, Any] = {"parameterType": type.upper() if type else parameter_type(parameter.ref())}
     if parameter.default is not None:
-        built |= {"defaultValue": parameter.default, "isOptional": True}
+        default = parse(str(parameter.default), f"parameter {parameter.name!r}") if type else parameter.default
+        built |= {"defaultValue": default, "isOptional": True}
     return built
 
 

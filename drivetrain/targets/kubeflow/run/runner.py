@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import UserError, at_place
 from drivetrain.base.masking import Masking
 from drivetrain.processes import TOKEN_VARIABLE, end_survivors, record_of
 from drivetrain.processes.supervised import INHERITED
@@ -29,6 +29,8 @@ from drivetrain.run_store.objects import ObjectStore, put_assets
 from drivetrain.run_store.statuses import Facts
 from drivetrain.run_store.writer import LedgerWriter
 from drivetrain.spec.binding import bind
+from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.steps import NativeStep
 from drivetrain.steps.start import unpack_code
 from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile.words import check_given
@@ -67,11 +69,14 @@ class Runner:
             parameters: given values, also as texts; the rest are defaults.
 
         Raises:
-            UserError: kfp is not installed, wrong parameters, a full disk.
+            UserError: a task of the platform's own, kfp is not installed, wrong parameters, a full disk.
         """
         if find_spec("kfp") is None:
             raise UserError("kfp is not installed here. Install it: pip install 'drivetrain[kubeflow]'.")
         pipeline = compiled.pipeline
+        if native := next((step for step in Graph(pipeline).steps if isinstance(step, NativeStep)), None):
+            text = f"Step {native.name!r} is a task of Kubeflow Pipelines' own, and its container is not run here. "
+            raise at_place(UserError(f"{text}Deploy it, or write it as script(...) or step(...)."), native.place)
         bound = bind(pipeline.parameters, parameters)
         check_given(bound, parameters)
         id = os.urandom(6).hex()

@@ -22,6 +22,7 @@ from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
 from drivetrain.base.records import dataclass
+from drivetrain.spec import steps
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (
@@ -233,6 +234,9 @@ class _Compiler:
                 }
             case ForEachStep():
                 built |= {"Arguments": self.for_each_arguments(step)}
+            case NativeStep(type=steps.KUBEFLOW_TASK):
+                reason = "is a task of Kubeflow Pipelines' own. Compile it for Kubeflow, or take it out."
+                raise SpecError(f"Step {step.name!r} {reason}")
             case NativeStep():
                 built |= spell_json(step.fields, self.graph)
             case _:

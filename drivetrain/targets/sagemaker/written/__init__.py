@@ -25,9 +25,8 @@ from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.inspection import inspect
 from drivetrain.targets.sagemaker.written.moving import Move, Program, programs
 from drivetrain.targets.sagemaker.written.writer import Writer
+from drivetrain.targets.written import built
 from drivetrain.targets.written.names import Hints
-
-FUNCTION = "pipeline"
 
 
 @dataclass(frozen=True)
@@ -125,10 +124,3 @@ def _proven(
     except UserError as error:
         return Written(code, raw, problem=str(error), moves=moves)
     return Written(code, raw, differences(definition.raw, compiled.definition), moves=moves)
-
-
-def built(code: str, file: str) -> Any:
-    """The pipeline that written code returns. It is made of literals and this package's words alone."""
-    names: dict[str, Any] = {"__name__": FUNCTION}
-    exec(compile(code, file, "exec"), names)
-    return names[FUNCTION]()

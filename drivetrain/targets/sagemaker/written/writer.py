@@ -18,7 +18,7 @@ from drivetrain.targets.sagemaker.written import moving
 from drivetrain.targets.sagemaker.written.control import Control
 from drivetrain.targets.sagemaker.written.moving import Program
 from drivetrain.targets.sagemaker.written.references import References, UnsaidError
-from drivetrain.targets.written.layout import WIDTH, Called, Code, assigned, comment, docstring, spelled, text
+from drivetrain.targets.written.layout import WIDTH, Called, Code, assigned, comment, docstring, imported, spelled, text
 from drivetrain.targets.written.names import Hints, Names
 
 _NATIVE = {table.word for table in (*ENTRIES, *TABLES.values())}
@@ -98,7 +98,7 @@ class Writer:
             ("drivetrain.native", _NATIVE),
         )
         for module, words in ours_by_module:
-            head += [_import(module, words & {*used, "Pipeline"})] if words & {*used, "Pipeline"} else []
+            head += [imported(module, words & {*used, "Pipeline"})] if words & {*used, "Pipeline"} else []
         constants = [assigned(name, value, 0) for value, name in self.values.constants.items() if name in used]
         settings = [f"{name}: str = {text(value)}" for value, name in self.values.settings.items() if name in used]
         return "\n".join([*head, *(["", *constants] if constants else []), "", "", _signature(settings), body, ""])
@@ -224,13 +224,3 @@ def _notes(step: StepNode) -> str:
     truths = [name for name, value in given if value in ("True", "False", "true", "false")]
     said = [_REPACKS] if "RepackModel" in step.name else []
     return "\n".join([*said, *([f'{", ".join(truths)}: texts. In Python bool("False") is True.'] if truths else [])])
-
-
-def _import(module: str, words: set[str]) -> str:
-    listed = sorted(words, key=lambda word: (word[0].islower(), word))
-    line = f"from {module} import {', '.join(listed)}"
-    return (
-        line
-        if len(line) <= WIDTH
-        else "\n".join([f"from {module} import (", *(f"    {word}," for word in listed), ")"])
-    )

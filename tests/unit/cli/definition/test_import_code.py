@@ -56,3 +56,24 @@ def test_a_state_machine_becomes_code_and_what_is_left_out_is_told(drivetrain, m
         arn = client.create_state_machine(name="m", definition=json.dumps(machine), roleArn=role)["stateMachineArn"]
         told = json.loads(drivetrain("import", arn, "--json", code=1))
     assert told["lost"][1] == "Tell is left out: no step calls arn:aws:states:::sns:publish"
+
+
+def test_a_pipeline_of_kubeflow_becomes_code_for_it(drivetrain) -> None:
+    container = {"image": "alpine", "command": ["true"]}
+    ir = {
+        "pipelineInfo": {"name": "nightly"},
+        "schemaVersion": "2.1.0",
+        "deploymentSpec": {"executors": {"e": {"container": container}}},
+        "components": {"c": {"executorLabel": "e"}},
+        "root": {"dag": {"tasks": {"run": {"componentRef": {"name": "c"}, "taskInfo": {"name": "run"}}}}},
+    }
+    file, code = drivetrain.write("d.yaml", ir), drivetrain.folder / "nightly.py"
+    said = drivetrain("import", file, "--code", code)
+    assert said.startswith(f"{file}: a pipeline of Kubeflow Pipelines with 1 step.\nWrote {code}: ")
+    assert said.endswith("It compiles to a pipeline that means the same.\n")
+    assert "nothing that would be refused" in drivetrain("check", code)
+    assert "its container is not run here" in drivetrain.error("run", code)
+    assert drivetrain.error("import", file, "-o", "x.json").startswith("error: --output is of SageMaker's definitions")
+    code.unlink()
+    ir["deploymentSpec"]["executors"]["e"]["container"]["command"] = ["a{{$.nothing"]
+    assert "cluster would refuse" in drivetrain.error("import", drivetrain.write("d.yaml", ir), "--code", code)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import parse
 from drivetrain.spec.binding import typed
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.values import ValueType
@@ -19,6 +20,7 @@ from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_
 from drivetrain.targets.kubeflow.deploy.desired import MAX_RUN_NAME, pipeline_root
 from drivetrain.targets.kubeflow.deploy.executions.executions import required
 from drivetrain.targets.kubeflow.deploy.rest import Api
+from drivetrain.targets.kubeflow.ir.components import is_required
 
 Json = dict[str, Any]
 DIGITS = 12
@@ -116,9 +118,10 @@ def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
         if name not in declared:
             raise UserError(f"There is no parameter {name!r}. {did_you_mean(name, declared)}")
         type = _TYPES.get(str(declared[name].get("parameterType")), "String")
-        values[name] = typed(Parameter(name=name, type=type), text)
+        is_json = declared[name].get("parameterType") in ("LIST", "STRUCT")
+        values[name] = parse(text, f"--param {name}") if is_json else typed(Parameter(name=name, type=type), text)
     check_given(values, given)
-    missing = [name for name, one in declared.items() if name not in values and "defaultValue" not in one]
+    missing = [name for name, one in declared.items() if name not in values and is_required(one)]
     if missing:
         raise UserError(f"Parameter {missing[0]!r} has no default. Give it: --param {missing[0]}=...")
     return values

@@ -122,6 +122,15 @@ def test_values_changed_by_the_platform_are_refused(type: str, good: str, wrong:
     assert says in str(refused.value)
 
 
+def test_lists_and_objects_are_given_as_json() -> None:
+    types = {"X": {"parameterType": "LIST"}, "Y": {"parameterType": "STRUCT"}}
+    given = {**types, "Z": {"parameterType": "STRING", "isOptional": True}}
+    spec = {"root": {"inputDefinitions": {"parameters": given}}}
+    assert bound(spec, {"X": '["a"]', "Y": '{"b": 1}'}) == {"X": ["a"], "Y": {"b": 1}}
+    with pytest.raises(UserError, match="--param X"):
+        bound(spec, {"X": "[a", "Y": "{}"})
+
+
 def test_an_earlier_version_is_started_by_its_number(deployed: Place) -> None:
     deployed.apply("rows=20")
     handle = deployed.deployer().start("nightly", StartRequest(version=1))
