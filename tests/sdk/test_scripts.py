@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,18 @@ def recording(script: Path, sdk: str, pipeline: str | None = None) -> Recorded:
     return record(script, python=python, pipeline=pipeline, region="us-west-2")
 
 
+def run_recorder(sdk: str, script: Path, folder: Path) -> dict[str, Any]:
+    """The result of the recorder alone, in this machine's network."""
+    if not PYTHONS[sdk].exists():
+        pytest.skip(f"no {PYTHONS[sdk]}: run `make test-in ENV=sdk`")
+    result = folder / "said.json"
+    command = [PYTHONS[sdk], Path(recorded.__file__).with_name("recorder.py"), script, result, recorded.ROLE]
+    keys = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-west-2"}
+    environment = {"HOME": str(folder), "SAGEMAKER_VALIDATE_ROLE": "false", **keys}
+    subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True, timeout=300)
+    return json.loads(result.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("name", SAID)
 def test_a_script_becomes_code_with_its_names_and_comments(scripts: Path, name: str) -> None:
     made = recording(scripts / name, name[:2], "asking" if name == "v3/functions.py" else None)
@@ -87,16 +100,9 @@ def test_a_script_becomes_code_with_its_names_and_comments(scripts: Path, name: 
         assert "Left out, for IPython: %pip install -q sagemaker, !ls, %%bash and 1 more" in made.notes
 
 
-def test_fifty_definitions_of_all_step_types_become_code_that_means_the_same(scripts: Path, tmp_path: Path) -> None:
+def test_fifty_definitions_of_all_step_types_become_code_that_means_the_same(scripts: Path) -> None:
     """Each in at most a second of CPU time; nine in ten of those whose types have a word without JSON."""
-    if not PYTHONS["v3"].exists():
-        pytest.skip("no .venvs/sdk: run `make test-in ENV=sdk`")
-    recorder = Path(recorded.__file__).with_name("recorder.py")
-    command = [PYTHONS["v3"], recorder, PROGRAMS / "corpus.py", tmp_path / "said.json", recorded.ROLE]
-    keys = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-west-2"}
-    environment = {"HOME": str(tmp_path), "SAGEMAKER_VALIDATE_ROLE": "false", **keys}
-    subprocess.run(command, cwd=scripts.parent, env=environment, capture_output=True, check=True, timeout=300)
-    said = json.loads((tmp_path / "said.json").read_text(encoding="utf-8"))
+    said = run_recorder("v3", PROGRAMS / "corpus.py", scripts.parent)
     assert (said["problem"], said["failed"], len(said["definitions"])) == ("", {}, 50)
     types, raw, different = set[str](), list[bool](), list[str]()
     for name, text in said["definitions"].items():
@@ -146,6 +152,12 @@ def test_a_script_reaches_nothing_and_sees_no_credentials(tmp_path: Path, monkey
             server.accept()
     seen = json.loads((tmp_path / "environment.json").read_text(encoding="utf-8"))
     assert "secret of this test" not in seen.values() and seen["HOME"] != str(Path.home())
+
+
+def test_a_script_starts_no_program_where_that_could_reach_the_network(tmp_path: Path) -> None:
+    (script := tmp_path / "reach.py").write_text("import os\nos.system('true')\n", encoding="utf-8")
+    problem = run_recorder("v2", script, tmp_path)["problem"]
+    assert problem.startswith("line 2 (os.system('true')): it wants os.system(") and "network is closed" in problem
 
 
 @pytest.mark.parametrize(
