@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -293,11 +293,6 @@ class Settings(Frozen):
     """Key -> value of the taints of spot nodes, which trainings with Spot tolerate; an empty value means any."""
     spot_node_selector: _Labels = Field(default_factory=FrozenDict[str])
     """Labels of spot nodes."""
-
-    parameter_types: FrozenMap[Literal["List", "Struct"]] = Field(default_factory=FrozenDict[Literal["List", "Struct"]])
-    """Parameter, a text -> List or Struct: what its JSON is there."""
-    other: FrozenMap[Any] = Field(default_factory=FrozenDict[Any])
-    """Fields of the compiled pipeline without a word, as the platform has them; `kubernetes` is the platform's part."""
 
     @property
     def where(self) -> str:

@@ -82,15 +82,14 @@ def test_tasks_stand_beside_steps_of_this_package() -> None:
     assert "componentInputArtifact" in inner["native"]["inputs"]["artifacts"]["data"]
 
 
-def test_settings_have_what_no_word_says() -> None:
+def test_other_has_what_no_word_says() -> None:
     words = Parameter.string("words", '["a"]')
     other = {"defaultPipelineRoot": "s3://b/r", "kubernetes": {"pipelineConfig": {"activeDeadlineSeconds": 60}}}
-    targets = {"kubeflow": {"parameter_types": {"words": "List"}, "other": other}}
     pipeline = Pipeline(
         name="p",
         parameters=[words],
         steps=[shell("use", inputs={"words": words})],
-        deployment=Deployment(target="kubeflow", targets=targets),
+        other={"parameter_types": {"words": "List"}, **other},
     )
     built = compile(pipeline)
     assert built.ir["root"]["inputDefinitions"]["parameters"]["words"] == {

@@ -143,8 +143,8 @@ class _Compiler(References):
             self.components[scope.name] = scope.component()
         root = self.outermost.component()
         if self.pipeline.parameters:
-            types, given = self.settings.parameter_types, self.pipeline.parameters
-            root["inputDefinitions"] = {"parameters": {p.name: parameter_definition(p, types) for p in given}}
+            given = {p.name: parameter_definition(p, self.types) for p in self.pipeline.parameters}
+            root["inputDefinitions"] = {"parameters": given}
         # kfp's library takes a pipeline that is called like a component of its for that component alone.
         info: Json = {"name": free_name(checks.task_name(self.pipeline.name), self.names)}
         if self.pipeline.description:
@@ -163,7 +163,7 @@ class _Compiler(References):
         if self.platform:
             executors = dict(sorted(self.platform.items()))
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
-        add_other(self.settings.other, ir, platform)
+        add_other(self.pipeline.other, ir, platform)
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
         codes = {"" if task.step is None else task.step.name: task.code for task in self.tasks.values()}
         said = (*notes, *size_notes(ir, platform))

@@ -9,7 +9,7 @@ from drivetrain.base.json_text import as_object, object_in
 from drivetrain.native.kubeflow import FLOWS, flow_of, inputs_of, outputs_of
 from drivetrain.spec.steps import NativeStep
 from drivetrain.spec.values import PropertyRef, Reference
-from drivetrain.targets.kubeflow.compile.references import References, free_name
+from drivetrain.targets.kubeflow.compile.references import PARAMETER_TYPES, References, free_name
 from drivetrain.targets.kubeflow.compile.scopes import Channel
 
 Json = dict[str, Any]
@@ -95,8 +95,8 @@ def plain(type: Json) -> Json:
 
 
 def add_other(other: Mapping[str, Any], ir: Json, platform: Json) -> None:
-    """Enter the fields of the settings' `other` into the two documents."""
-    of_spec = {name: value for name, value in other.items() if name != "kubernetes"}
+    """Enter the fields of a pipeline's `other` into the two documents; `kubernetes` is the platform's part."""
+    of_spec = {name: value for name, value in other.items() if name not in ("kubernetes", PARAMETER_TYPES)}
     of_platform = {"platforms": {"kubernetes": other["kubernetes"]}} if "kubernetes" in other else {}
     for document, more in ((ir, of_spec), (platform, of_platform)):
         put(document, more)

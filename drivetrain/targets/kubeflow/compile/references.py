@@ -3,7 +3,7 @@ pipeline: code, data of this machine, URIs. One importer brings each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ from drivetrain.targets.target import Problem, refuse
 
 RUN_ID = "{{$.pipeline_job_uuid}}"
 _NUMBER = "NUMBER_DOUBLE"
+# Key of a pipeline's `other`: a parameter that is a text -> List or Struct, as which its JSON reaches the platform.
+PARAMETER_TYPES = "parameter_types"
 Json = dict[str, Any]
 
 
@@ -47,6 +49,7 @@ class References:
     def __init__(self, pipeline: Pipeline, source: Path | None, base: Path) -> None:
         self.pipeline = pipeline
         self.settings = settings_of(pipeline.deployment)
+        self.types: Mapping[str, str] = pipeline.other.get(PARAMETER_TYPES, {})
         self.root = f"{self.settings.root}/{pipeline.name}"
         self.graph = Graph(pipeline)
         self.inner: list[Scope] = []
@@ -202,7 +205,7 @@ class References:
         """The channel of the value that a reference stands for."""
         match reference:
             case ParameterRef(name=name):
-                type = self.settings.parameter_types.get(name, "").upper() or parameter_type(reference)
+                type = self.types.get(name, "").upper() or parameter_type(reference)
                 return Channel("parameters", name, self.outermost, type=type)
             case OutputRef(step=step, output=output):
                 return Channel("artifacts", output, *self.placed[step])

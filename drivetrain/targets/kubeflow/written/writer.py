@@ -26,13 +26,12 @@ from drivetrain.native.kubeflow import (
     type_of_value,
     word_of,
 )
-from drivetrain.targets.kubeflow.compile.natives import put, type_in
-from drivetrain.targets.kubeflow.settings import NAME
+from drivetrain.targets.kubeflow.compile.natives import PARAMETER_TYPES, put, type_in
 from drivetrain.targets.written.layout import Called, Code, Item, assigned, block, imported, spelled
 from drivetrain.targets.written.names import Names
 
 Json = dict[str, Any]
-_OURS, _NATIVE = {"Deployment", "Parameter", "Pipeline"}, {"cel", "given", "group", "task"}
+_OURS, _NATIVE = {"Parameter", "Pipeline"}, {"cel", "given", "group", "task"}
 _PARAMETERS = {"STRING": "string", "NUMBER_INTEGER": "integer", "NUMBER_DOUBLE": "number", "BOOLEAN": "boolean"}
 _SHARED = ("image", "command", "arguments", "outputs", "environment")
 _COMPARED = re.compile(r"inputs\.parameter_values\['([^']*)'\]")
@@ -79,7 +78,7 @@ class Writer:
         self.constants: dict[str, str] = {}
         """Text -> its name."""
         self.parameters: dict[str, str] = {}
-        self.settings: Json = {}
+        self.other: Json = {}
 
     def write(self) -> str:
         """The code."""
@@ -102,9 +101,9 @@ class Writer:
         for place, part in (("root", root), ("", other)):
             if part:
                 self.raw["the pipeline"] = f"{', '.join(part)} of the whole have no word"
-                put(self.settings.setdefault("other", {}), {place: part} if place else part)
-        targets = {"targets": {NAME: self.settings}} if self.settings else {}
-        given["deployment"] = Called("Deployment", (), {"target": NAME, **targets})
+                put(self.other, {place: part} if place else part)
+        if self.other:
+            given["other"] = self.other
         return self._laid_out(Called("Pipeline", (), given))
 
     def _laid_out(self, pipeline: Called) -> str:
@@ -135,11 +134,11 @@ class Writer:
             {} if default is None else {"defaultValue": default, "isOptional": True}
         )
         if kind in ("LIST", "STRUCT"):
-            self.settings.setdefault("parameter_types", {})[name] = word_of({"parameterType": kind})
+            self.other.setdefault(PARAMETER_TYPES, {})[name] = word_of({"parameterType": kind})
             default = None if default is None else json.dumps(default, ensure_ascii=False)
         if more := {field: value for field, value in definition.items() if said.get(field) != value}:
             self.raw[name] = f"its {', '.join(more)} has no word"
-            put(self.settings.setdefault("other", {}), {"root": {"inputDefinitions": {"parameters": {name: more}}}})
+            put(self.other, {"root": {"inputDefinitions": {"parameters": {name: more}}}})
         positional = (name,) if default is None else (name, _typed(default, definition))
         self.lines.append((variable, Called(f"Parameter.{_PARAMETERS.get(str(kind), 'string')}", positional)))
 

@@ -235,7 +235,7 @@ class _Compiler:
             case ForEachStep():
                 built |= {"Arguments": self.for_each_arguments(step)}
             case NativeStep(type=steps.KUBEFLOW_TASK):
-                reason = "is a task of Kubeflow Pipelines' own. Compile it for Kubeflow, or take it out."
+                reason = "is a task of Kubeflow Pipelines' own. Give --target kubeflow, or take it out."
                 raise SpecError(f"Step {step.name!r} {reason}")
             case NativeStep():
                 built |= spell_json(step.fields, self.graph)

@@ -71,8 +71,8 @@ def test_a_pipeline_of_kubeflow_becomes_code_for_it(drivetrain) -> None:
     said = drivetrain("import", file, "--code", code)
     assert said.startswith(f"{file}: a pipeline of Kubeflow Pipelines with 1 step.\nWrote {code}: ")
     assert said.endswith("It compiles to a pipeline that means the same.\n")
-    assert "nothing that would be refused" in drivetrain("check", code)
-    assert "its container is not run here" in drivetrain.error("run", code)
+    assert "nothing that would be refused" in drivetrain("check", code, "--target", "kubeflow")
+    assert "its container is not run here" in drivetrain.error("run", code, "--target", "kubeflow")
     assert drivetrain.error("import", file, "-o", "x.json").startswith("error: --output is of SageMaker's definitions")
     code.unlink()
     ir["deploymentSpec"]["executors"]["e"]["container"]["command"] = ["a{{$.nothing"]

@@ -104,7 +104,7 @@ def test_code_reads_as_a_person_would_have_written_it() -> None:
         == '''\
 """A pipeline as Kubeflow Pipelines has it, written by drivetrain import --code."""
 
-from drivetrain import Deployment, Parameter, Pipeline
+from drivetrain import Parameter, Pipeline
 from drivetrain.native.kubeflow import cel, given, group, task
 
 
@@ -125,12 +125,7 @@ def pipeline() -> Pipeline:
         item="pipelinechannel--loop-item-param-1",
         when=cel("int({limit}) > 3", limit=limit),
     )
-    return Pipeline(
-        name="sweep",
-        parameters=[limit],
-        steps=[each],
-        deployment=Deployment(target="kubeflow"),
-    )
+    return Pipeline(name="sweep", parameters=[limit], steps=[each])
 '''
     )
 
@@ -193,7 +188,7 @@ def test_hostile_texts_are_literals(text: str) -> None:
     tree = ast.parse(found.code)
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     made = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    assert names - made == {"Parameter", "Pipeline", "Deployment", "cel", "group", "task"}
+    assert names - made == {"Parameter", "Pipeline", "cel", "group", "task"}
     assert found.is_equal or found.problem
 
 
