@@ -53,7 +53,8 @@ _OURS = frozenset(
     (
         *("complete", "copies", "decoded_cache", "decoded_cache_mib", "deepspeed_kernels", "evidence", "execution"),
         "fail_on_violation",
-        *("fresh", "job", "kubernetes_api", "local_data", "mask", "node_folder", "object_store", "options"),
+        *("fresh", "job", "kubernetes_api", "local_data", "mask", "model_name"),
+        *("most_body_mb", "most_connections", "node_folder", "object_store", "options"),
         *("parent_pid", "pipeline", "rank_hosts", "ranks_folder", "registry", "service_account", "sha256"),
         *("sources", "spark_settings", "start", "task", "task_logs", "task_reports", "termination_message"),
         *("unpacked", "unpacked_code"),

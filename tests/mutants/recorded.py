@@ -480,6 +480,10 @@ MUTANTS: tuple[Mutant, ...] = (
         "drivetrain/targets/sagemaker/document/__init__.py",
         ("targets/sagemaker/document/test_paths.py",),
         ("paths: one behind the end of a list", "segment < len(value)", "segment <= len(value)"),
+    ),
+    *_of(
+        "drivetrain/base/json_text.py",
+        ("targets/sagemaker/document/test_paths.py",),
         ("paths: from the first key in brackets to the last", "\\['(.*?)'\\]", "\\['(.*)'\\]"),
     ),
     *_of(

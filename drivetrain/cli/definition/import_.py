@@ -203,8 +203,9 @@ def _read(what: str, region: str | None, script: Mapping[str, Any]) -> _Source:
     """A definition; the pipeline has the name that it is deployed by, or that of its file."""
     from drivetrain.base.json_text import parse
     from drivetrain.operations.operands import definition_text, name_of
-    from drivetrain.targets.sagemaker.deploy.listing import fetch, fetch_machine, is_name
+    from drivetrain.targets.sagemaker.deploy.listing import fetch, is_name
     from drivetrain.targets.sagemaker.document.document import MAX_BYTES, from_json, read
+    from drivetrain.targets.sagemaker.states.fetched import fetch_machine
     from drivetrain.targets.sagemaker.states.machine import is_machine, read_machine
 
     if given := next((f"--{option}" for option, value in script.items() if value is not None), ""):

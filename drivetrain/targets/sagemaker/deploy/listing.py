@@ -31,7 +31,6 @@ from drivetrain.targets.sagemaker.refusals import AbsentError, DeniedError
 PAGE = 100
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
 _ARN = re.compile(rf"arn:aws[a-z-]*:sagemaker:([a-z0-9-]+):(\d{{12}}|aws):pipeline/({_NAME.pattern})")
-_MACHINE = re.compile(r"arn:aws[a-z-]*:states:([a-z0-9-]+):\d{12}:stateMachine:[^:]+(?::\d+)?")
 _MOST_NAMES = 1_000
 
 
@@ -115,21 +114,6 @@ def fetch(what: str, region: str | None = None) -> tuple[Deployed, str]:
     if there is None:
         raise UserError(_absent(account, what, arn))
     return replace(there, name=what if arn is None else arn[3]), account.region
-
-
-def fetch_machine(arn: str) -> str:
-    """The state machine of that ARN, as JSON of the States Language.
-
-    Raises:
-        UserError: an ARN of something else.
-        ServiceError: AWS refuses.
-    """
-    found = _MACHINE.fullmatch(arn)
-    if found is None:
-        raise UserError(f"{arn} is no ARN of a state machine: arn:aws:states:REGION:ACCOUNT:stateMachine:NAME.")
-    account = Account(found[1])
-    there = account.call("stepfunctions", "describe_state_machine", about=f"state machine {arn}", stateMachineArn=arn)
-    return str(there["definition"])
 
 
 def _absent(account: Account, what: str, arn: re.Match[str] | None) -> str:
