@@ -70,6 +70,8 @@ CONTAINER = Table(
         Row("data", "ModelDataUrl", TEXT),
         Row("environment", "Environment", TEXT_OF_NAME),
         Row("package", "ModelPackageName", TEXT),
+        Row("framework", "Framework", TEXT),
+        Row("framework_version", "FrameworkVersion", TEXT),
     ),
     order="image environment data",
 )

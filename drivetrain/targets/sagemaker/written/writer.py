@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
@@ -26,6 +27,8 @@ _STEPS = ("NativeStep", "call_lambda", "fail", "for_each", "when")
 _VALUES = ("Dependency", "Parameter", "RetryPolicy", "current_item", "execution", "join", "largest", "smallest")
 _OURS = {"Pipeline", *_STEPS, *_VALUES}
 _BESIDE = ("Name", "Type", "DisplayName", "Description", "DependsOn")
+_OF_THE_SDK = re.compile(r"(?<=.)-(RegisterModel|CreateModel)$|(?<=RepackModel)-0$")
+"""Ends that the SDK puts behind the name of a person."""
 _PASSED = ("HyperParameters", "StaticHyperParameters")
 _REPACKS = "The SDK put this job here to add inference.py; register(...) needs no such job."
 _DOCSTRING = "A pipeline as SageMaker has it, written by drivetrain import --code."
@@ -127,7 +130,7 @@ class Writer:
     def _variable(self, name: str, otherwise: str) -> str:
         """The variable of a parameter or a step, below its comment."""
         self.lines += comment(self.hints.comments.get(name, ""))
-        return self.names.give(self.hints.names.get(name, name), otherwise=otherwise)
+        return self.names.give(self.hints.names.get(name) or _OF_THE_SDK.sub("", name), otherwise=otherwise)
 
     def _step(self, step: StepNode) -> None:
         common: dict[str, Any] = {}
@@ -223,4 +226,5 @@ def _notes(step: StepNode) -> str:
     given += [(str(name).lstrip("-"), value) for name, value in pairwise(arguments)]
     truths = [name for name, value in given if value in ("True", "False", "true", "false")]
     said = [_REPACKS] if "RepackModel" in step.name else []
-    return "\n".join([*said, *([f'{", ".join(truths)}: texts. In Python bool("False") is True.'] if truths else [])])
+    told = f'{", ".join(truths)}: text, no Boolean. In Python bool("False") is True.'
+    return "\n".join([*said, *([told] if truths else [])])

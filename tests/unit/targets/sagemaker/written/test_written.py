@@ -406,8 +406,8 @@ def test_what_a_reader_should_know_stands_above_a_step() -> None:
     assert (
         """
     # The SDK put this job here to add inference.py; register(...) needs no such job.
-    # use-amp: texts. In Python bool("False") is True.
-    register_repack_model_0 = processing(
+    # use-amp: text, no Boolean. In Python bool("False") is True.
+    register_repack_model = processing(
 """
         in found.code
     )
@@ -458,6 +458,15 @@ def test_hints_of_a_source_name_and_explain() -> None:
 """
         in found.code
     )
+
+
+def test_names_of_a_person_are_without_what_the_sdk_puts_behind_them() -> None:
+    code = written(model("Serve-CreateModel"), model("Serve"), model("-CreateModel")).code
+    assert [line.split()[0] for line in code.splitlines() if " = model(" in line] == [
+        "serve",
+        "serve_step",
+        "create_model",
+    ]
 
 
 def test_the_code_is_a_function_that_returns_the_pipeline() -> None:
