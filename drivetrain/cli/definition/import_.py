@@ -144,6 +144,7 @@ def import_(
     said = [*found.lines(definition), *(f"{printable(each)}." for each in (*source.lost, *source.notes))]
     if written is not None:
         said += written.lines(str(code))
+        said += ["The definition, not the state machine: see what is left out above."] if source.lost else []
     if moving and written is not None and not written.moves:
         said.append("No step moved: first, the code must mean the same.")
     if source.again and output is None:
@@ -207,6 +208,7 @@ def _read(what: str, region: str | None, script: Mapping[str, Any]) -> _Source:
     from drivetrain.targets.sagemaker.document.document import MAX_BYTES, from_json, read
     from drivetrain.targets.sagemaker.states.fetched import fetch_machine
     from drivetrain.targets.sagemaker.states.machine import is_machine, read_machine
+    from drivetrain.targets.written.names import Hints
 
     if given := next((f"--{option}" for option, value in script.items() if value is not None), ""):
         raise UserError(f"{given} is of a script that is run. Add --run-script, or leave it out.")
@@ -225,7 +227,8 @@ def _read(what: str, region: str | None, script: Mapping[str, Any]) -> _Source:
         return _Source(read(text, what), name)
     machine = read_machine(cast("dict[str, Any]", raw), what)
     again = f"drivetrain import {what} -o {name}.json"
-    return _Source(from_json(machine.definition, what), name, lost=machine.lost, notes=machine.notes, again=again)
+    definition, hints = from_json(machine.definition, what), Hints(docstring=machine.docstring)
+    return _Source(definition, name, hints, lost=machine.lost, notes=machine.notes, again=again)
 
 
 def _script(path: Path, region: str | None, options: Mapping[str, Any]) -> _Source:

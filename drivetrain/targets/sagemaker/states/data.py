@@ -53,9 +53,10 @@ class Returned(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """JSON that the service evaluates."""
+    """JSON that the service evaluates; `differs` says what it has in place of the machine's value."""
 
     json: dict[str, Any]
+    differs: str = ""
 
 
 class Item(NamedTuple):
@@ -202,7 +203,16 @@ def _context(path: tuple[Segment, ...]) -> Any:
     name = _EXECUTION.get(path_text(path))
     if name is None:
         raise LostError(f"{path_text(path)!r} of the context has no counterpart")
-    return Expression({"Get": f"Execution.{name}"})
+    differs = "" if name != "PipelineExecutionId" else "the name of the execution is its id, which nobody chooses"
+    return Expression({"Get": f"Execution.{name}"}, differs)
+
+
+def looked_up(path: Any, data: Any) -> Any:
+    """As `found`; Lost where that raises."""
+    try:
+        return found(str(path), data)
+    except LostError as error:
+        return Lost(str(error))
 
 
 def filled(template: Any, data: Any, result: Any = None) -> Any:
@@ -224,3 +234,15 @@ def filled(template: Any, data: Any, result: Any = None) -> Any:
     if isinstance(template, list):
         return [filled(each, data, result) for each in as_list(cast("object", template))]
     return looked_up(template) if isinstance(template, str) and _JSONATA.fullmatch(template) else template
+
+
+def parameter_of(path: tuple[Segment, ...]) -> str:
+    """The parameter for a place in the input."""
+    return "_".join(re.sub(r"\W+", "_", str(key)) for key in path)
+
+
+def property_of(path: tuple[Segment, ...]) -> str:
+    """The place in a step's answer; an output stands there by its name."""
+    if path[:2] == ("ProcessingOutputConfig", "Outputs") and len(path) > 2:
+        return f"ProcessingOutputConfig.Outputs['{path[2]}']" + "".join(f".{key}" for key in path[3:])
+    return path_text(path)

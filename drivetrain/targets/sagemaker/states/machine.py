@@ -34,9 +34,11 @@ from drivetrain.targets.sagemaker.states.data import (
     LostError,
     Returned,
     filled,
-    found,
+    looked_up,
     outputs_of,
+    parameter_of,
     place,
+    property_of,
     put,
 )
 
@@ -62,6 +64,14 @@ class Translated:
     """The states and values that the definition leaves out, with the reasons."""
     notes: tuple[str, ...]
     """Differences that leave nothing out of the definition."""
+    comment: str = ""
+
+    @property
+    def docstring(self) -> str:
+        """The machine's comment, and what its code does not show."""
+        listed = [f"- {line}." for line in (*self.lost, *self.notes)]
+        head = [self.comment] if self.comment else []
+        return "\n".join([*head, *(["", "From a state machine, which said more:", *listed] if listed else [])]).strip()
 
 
 class Walk(NamedTuple):
@@ -92,22 +102,29 @@ def read_machine(machine: Mapping[str, Any], source: str) -> Translated:
     unreached = [name for name in object_in(machine, "States") if name not in reader.walked]
     reader.lost += [f"{name} is left out: only a Catch, or nothing, leads to it" for name in unreached]
     for _, given, step in reader.resources:
-        if isinstance(given, Input) and _name(given.path) in reader.parameters:
+        if isinstance(given, Input) and parameter_of(given.path) in reader.parameters:
             reader.lost.append(
                 f"{step}: $.{path_text(given.path)} names its job or model, which the service does itself; "
                 "the parameter stands in other places, too"
             )
     parameters = [{"Name": name, "Type": kind} for name, kind in reader.parameters.items()]
     for step in reader.functions.values():
-        listed = [{"OutputName": name, "OutputType": kind} for name, kind in step.outputs.items()]
+        reader.notes += [f"{step.raw['Name']}: {name!r} of its answer is taken as text" for name in step.untyped]
+        listed = [{"OutputName": name, "OutputType": kind or "String"} for name, kind in step.outputs.items()]
         step.raw["OutputParameters"] = listed
     definition: dict[str, Any] = {"Version": "2020-12-01", "Metadata": {}, "Parameters": parameters, "Steps": steps}
-    return Translated(definition, tuple(reader.lost), tuple(reader.notes))
+    comment = machine.get("Comment")
+    told = tuple(reader.lost), tuple(reader.notes)
+    return Translated(definition, *told, comment if isinstance(comment, str) else "")
 
 
 class _Function(NamedTuple):
     raw: dict[str, Any]
     outputs: dict[str, str]
+
+    @property
+    def untyped(self) -> list[str]:
+        return [name for name, kind in self.outputs.items() if not kind]
 
 
 class _Reader:
@@ -171,7 +188,8 @@ class _Reader:
             case "Pass":
                 made = Walk([], filled(state["Result"], None) if "Result" in state else given, after)
             case "Fail":
-                message = state.get("Cause", state.get("Error", "The state machine fails here."))
+                said = [str(state[key]) for key in ("Error", "Cause") if key in state]
+                message = ": ".join(said) or "The state machine fails here."
                 step = self._step(name, "Fail", state, {"ErrorMessage": message}, after)
                 made = Walk([step], data, [])
             case "Succeed":
@@ -188,7 +206,7 @@ class _Reader:
     def _given(self, state: Mapping[str, Any], data: Any) -> Any:
         """The input of a state's work."""
         path = state.get("InputPath", "$")
-        chosen = Known({}) if path is None else _looked_up(path, data)
+        chosen = Known({}) if path is None else looked_up(path, data)
         template = state.get("Parameters", state.get("Arguments"))
         return chosen if template is None or state.get("Type") == "Map" else filled(template, chosen)
 
@@ -200,7 +218,7 @@ class _Reader:
         is_kept = state.get("Type") not in ("Task", "Parallel", "Map", "Pass")
         path = None if is_kept else state.get("ResultPath", "$")
         passed = data if path is None else put(data, place(str(path)[1:]), result)
-        return _looked_up(state.get("OutputPath") or "$", passed)
+        return looked_up(state.get("OutputPath") or "$", passed)
 
     def _task(self, name: str, state: Mapping[str, Any], given: Any, after: list[str]) -> Walk:
         resource = str(state.get("Resource"))
@@ -249,7 +267,7 @@ class _Reader:
         processor = object_in(state, "ItemProcessor") or object_in(state, "Iterator")
         template = state.get("ItemSelector", state.get("Parameters"))
         body = self.walk(processor, Item() if template is None else filled(template, data), [])
-        items = filled(state["Items"], data) if "Items" in state else _looked_up(state.get("ItemsPath", "$"), given)
+        items = filled(state["Items"], data) if "Items" in state else looked_up(state.get("ItemsPath", "$"), given)
         if isinstance(items, list):
             listed = [self._value(each, None, name) for each in as_list(cast("object", items))]
             value: Any = [json.dumps(each) if isinstance(each, dict | list) else each for each in listed]
@@ -331,13 +349,15 @@ class _Reader:
             case Input():
                 return self._parameter(data.path, kind or _kind(shape, data.path))
             case Returned(step=step, name=name) if name:
-                self.functions[step].outputs.setdefault(name, kind or "String")
+                outputs = self.functions[step].outputs
+                outputs[name] = outputs.get(name) or kind
                 return {"Get": f"Steps.{step}.OutputParameters['{name}']"}
             case Answer(step=step, path=path) if path:
-                return {"Get": f"Steps.{step}.{_property(path)}"}
+                return {"Get": f"Steps.{step}.{property_of(path)}"}
             case Item():
                 return {"Get": f"ForEach.{path_text(('CurrentItem', *data.path))}"}
             case Expression():
+                self.lost += [f"{where}: {data.differs}"] if data.differs else []
                 return data.json
             case Joined():
                 return {"Std:Join": {"On": "", "Values": [self._value(part, None, where) for part in data.parts]}}
@@ -351,21 +371,9 @@ class _Reader:
     def _parameter(self, path: tuple[Segment, ...], kind: str) -> dict[str, str]:
         if not path:
             raise LostError("it takes the whole input, which no parameter holds")
-        name = _name(path)
+        name = parameter_of(path)
         self.parameters.setdefault(name, kind)
         return {"Get": f"Parameters.{name}"}
-
-
-def _name(path: tuple[Segment, ...]) -> str:
-    """The parameter for a place in the input."""
-    return "_".join(re.sub(r"\W+", "_", str(key)) for key in path)
-
-
-def _looked_up(path: Any, data: Any) -> Any:
-    try:
-        return found(str(path), data)
-    except LostError as error:
-        return Lost(str(error))
 
 
 def _part(data: Any, name: str) -> Any:
@@ -385,10 +393,3 @@ def _kind(shape: str | None, path: tuple[Segment, ...]) -> str:
     if kind in ("structure", "map", "list"):
         raise LostError(f"$.{path_text(path)} is no single value, which a parameter holds")
     return _PARAMETERS.get(kind, "String")
-
-
-def _property(path: tuple[Segment, ...]) -> str:
-    """The place in a step's answer; an output stands there by its name."""
-    if path[:2] == ("ProcessingOutputConfig", "Outputs") and len(path) > 2:
-        return f"ProcessingOutputConfig.Outputs['{path[2]}']" + "".join(f".{key}" for key in path[3:])
-    return path_text(path)

@@ -56,7 +56,7 @@ class Written:
         said = [f"Wrote {file}: {len(self.code.splitlines())} lines."]
         said += [f"{printable(step)} stays JSON: {printable(reason)}." for step, reason in self.raw.items()]
         if self.problem:
-            said.append(f"It does not compile: {printable(self.problem)}")
+            said += [f"It does not compile: {printable(self.problem)}", "So nothing of it was compared."]
         said += [printable(line) for move in self.moves for line in move.lines(Path(file).parent)]
         said += map(printable, describe_all(self.changes))
         return [*said, "It compiles to the same definition."] if self.is_equal else said

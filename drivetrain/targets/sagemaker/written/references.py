@@ -22,7 +22,7 @@ _ITEM = "ForEach.CurrentItem"
 _OFTEN = 3
 _PLACE = re.compile(r"""("?)(s3://[a-z0-9.-]+)(/[^{}"'\\]*)\1""")
 _STAMPED = re.compile(r"""(s3://[a-z0-9.-]+/(?:[^{}"'\\/]+/)*([\w-]+?)-\d{4}(?:-\d\d){5}-\d{3})((?:/[^{}"'\\]*)?)""")
-_STAMP = "The time is that of a run of the SDK, which uploaded files there."
+_STAMP = "The name of this place has the time at which the SDK made the definition."
 
 
 class UnsaidError(Exception):
@@ -47,11 +47,19 @@ class References:
         self.items = _item_types(definition)
         """Field of an item of a ForEach, empty for the item itself -> its type."""
         texts = list(_texts(definition.raw.get("Steps"), ""))
-        self.settings = {text: names.give(name, otherwise=of) for text, name, of in _settings(texts)}
+        everywhere = [value for _, value in _texts(definition.raw, "")]
+        found = list(_settings(texts))
+        fixed = {text for text, _, of in found if of == "bucket" and _stands_apart(text, everywhere)}
+        self.settings = {text: names.give(name, otherwise=of) for text, name, of in found if text not in fixed}
         """Text -> the setting that it is the default of; a place `s3://bucket` is that of all below it."""
-        self.constants = {image: names.give(name, otherwise="image", constant=True) for image, name in _images(texts)}
-        """Image -> its name."""
-        self.named = {**self.settings, **self.constants}
+        others = [*((text, name, of) for text, name, of in found if text in fixed), *_images(texts)]
+        self.constants = {text: names.give(name, otherwise=of, constant=True) for text, name, of in others}
+        """Image, and bucket that a setting could not change everywhere -> its name."""
+        self.machines = {text: self.settings[text] for text, _, of in found if of == "machine"}
+        """Machine of several jobs -> its setting."""
+        self.named = {
+            text: name for text, name in (self.settings | self.constants).items() if text not in self.machines
+        }
         self._joins = Counter(compact(each) for each in _joins(definition.raw.get("Steps")))
         self._shared: dict[str, str] = {}
 
@@ -195,7 +203,7 @@ def _settings(texts: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
     for called, values, least in (
         ("role", [value for name, value in texts if name.endswith("RoleArn")], 1),
         ("bucket", places, _OFTEN),
-        ("machine", [value for _, value in texts if re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9]+", value)], _OFTEN),
+        ("machine", [value for name, value in texts if name == "InstanceType"], _OFTEN),
     ):
         often = [value for value, count in Counter(values).most_common() if count >= least]
         for value in often:
@@ -203,11 +211,17 @@ def _settings(texts: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
             yield value, called if value == often[0] else own, called
 
 
-def _images(texts: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _stands_apart(place: str, texts: list[str]) -> bool:
+    """Return True if a bucket also stands in texts that are no places of it."""
+    bucket = place.removeprefix("s3://")
+    return any(bucket in text and not ((found := _PLACE.fullmatch(text)) and found[2] == place) for text in texts)
+
+
+def _images(texts: list[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
     """Images that occur more than once, with their names."""
     for image, count in Counter(value for name, value in texts if name in _IMAGE).items():
         if count > 1:
-            yield image, image.rpartition("/")[2].partition(":")[0].removeprefix("sagemaker-")
+            yield image, image.rpartition("/")[2].partition(":")[0].removeprefix("sagemaker-"), "image"
 
 
 def _joins(value: Any) -> Iterator[dict[str, Any]]:

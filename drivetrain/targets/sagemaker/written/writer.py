@@ -30,7 +30,7 @@ _BESIDE = ("Name", "Type", "DisplayName", "Description", "DependsOn")
 _OF_THE_SDK = re.compile(r"(?<=.)-(RegisterModel|CreateModel)$|(?<=RepackModel)-0$")
 """Ends that the SDK puts behind the name of a person."""
 _PASSED = ("HyperParameters", "StaticHyperParameters")
-_REPACKS = "The SDK put this job here to add inference.py; register(...) needs no such job."
+_REPACKS = "The SDK put this job here to add a script; Drivetrain's register() needs none."
 _DOCSTRING = "A pipeline as SageMaker has it, written by drivetrain import --code."
 _EXPERIMENT = {
     "ExperimentName": {"Get": "Execution.PipelineName"},
@@ -178,6 +178,8 @@ class Writer:
         if rest:
             more["fields"] = rest
         written = {name: self.values.json(value) for name, value in {**keywords, **more}.items()}
+        if isinstance(machine := keywords.get("machine"), str) and machine in self.values.machines:
+            written["machine"] = Code(self.values.machines[machine])
         self.values.jobs.add(step.name)
         return Called(table.word, (step.name,), {**written, **common})
 

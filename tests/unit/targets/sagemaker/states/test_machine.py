@@ -79,6 +79,7 @@ def test_a_night_becomes_steps_with_their_references() -> None:
     assert steps["Evaluate"].raw["OutputParameters"] == [{"OutputName": "mse", "OutputType": "Float"}]
     assert [edge.step for edge in steps["Create-model"].depends_on] == ["Count"]
     assert found.lost == (
+        "Prepare data.ProcessingInputs.S3Input.S3Uri: the name of the execution is its id, which nobody chooses",
         "Say so is left out: no step calls arn:aws:states:::sns:publish",
         "Tell is left out: only a Catch, or nothing, leads to it",
     )
@@ -90,6 +91,9 @@ def test_a_night_becomes_code_without_raw_steps() -> None:
     found = read_machine(json.loads((FIXTURES / "nightly.asl.json").read_text()), "nightly")
     written = write_code(from_json(found.definition), "nightly")
     assert written.is_equal
+    assert found.docstring.startswith("Train each night, deploy if it is good.\n\nFrom a state machine")
+    assert "- Count: 'rows' of its answer is taken as text." in found.docstring.splitlines()
+    assert 'fail("TooBad: The error is above 6."' in written.code
     assert "NativeStep" not in written.code
     assert 'train["model"]' in written.code
 

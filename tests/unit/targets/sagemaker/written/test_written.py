@@ -383,7 +383,6 @@ def test_what_repeats_becomes_a_setting_or_a_name() -> None:
         '    bucket: str = "s3://first",',
         '    second_bucket: str = "s3://second",',
         '    machine: str = "ml.m5.large",',
-        '    p3_2xlarge_machine: str = "ml.p3.2xlarge",',
         '    bucket_parameter = Parameter.string("Bucket", f"{bucket}/x")',
         '    job_x_place = f"{bucket}/a/job-x-2023-01-02-03-04-05-678"',
         '            "code": At(f"{job_x_place}/code", "/in"),',
@@ -391,11 +390,27 @@ def test_what_repeats_becomes_a_setting_or_a_name() -> None:
         '            "more": At(model_uri, "/more"),',
     ):
         assert found.code.splitlines().count(line) >= 1, (line, found.code)
-    assert found.code.count("# The time is that of a run of the SDK") == 1
+    assert found.code.count("# The name of this place has the time at which") == 1
     named: dict[str, Any] = {"__name__": "p"}
     exec(found.code, named)
     changed = compile_pipeline(named["pipeline"](machine="ml.c5.xlarge")).text
     assert (changed.count("ml.c5.xlarge"), changed.count("ml.m5.large")) == (4, 0)
+
+
+def test_a_bucket_that_a_setting_could_not_change_everywhere_is_none() -> None:
+    jobs = [job(f"step-{n}", "i", f"s3://acme/in/{n}", f"s3://acme/out/{n}") for n in range(3)]
+    assert 'bucket: str = "s3://acme"' in written(*jobs).code
+    jobs[0]["Arguments"]["Environment"] = {"BUCKET": "acme"}
+    found = written(*jobs)
+    assert found.is_equal and 'BUCKET = "s3://acme"\n' in found.code and "bucket: str" not in found.code
+
+
+def test_only_machines_of_jobs_are_the_setting() -> None:
+    jobs = [job(f"step-{n}", "i", f"s3://b/in/{n}", f"s3://b/out/{n}") for n in range(3)]
+    jobs[0]["Arguments"]["Environment"] = {"served": "ml.m5.large"}
+    found = written(*jobs, parameters=[("Machine", "String", "ml.m5.large")])
+    assert found.is_equal and found.code.count("machine=machine,") == 3
+    assert '{"served": "ml.m5.large"}' in found.code and 'Parameter.string("Machine", "ml.m5.large")' in found.code
 
 
 def test_what_a_reader_should_know_stands_above_a_step() -> None:
@@ -405,7 +420,7 @@ def test_what_a_reader_should_know_stands_above_a_step() -> None:
     assert found.is_equal
     assert (
         """
-    # The SDK put this job here to add inference.py; register(...) needs no such job.
+    # The SDK put this job here to add a script; Drivetrain's register() needs none.
     # use-amp: text, no Boolean. In Python bool("False") is True.
     register_repack_model = processing(
 """
